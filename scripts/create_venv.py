@@ -1,0 +1,158 @@
+"""Creates .venv from the lock files, or brings it up to date (called by scripts/setup).
+
+A stamp inside .venv says what it was made from. It is written last, so that an interrupted set-up
+is seen and started over; a lock on a file lets only one set-up work at a time, and the others wait.
+Only the standard library is used: this runs before anything is installed.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "tfdistill-stamp"
+UNFINISHED = VENV / "tfdistill-unfinished"
+SOURCES = ("requirements-build.lock", "requirements.lock", "setup.py", "tfdistill/_version.py")
+NEEDED_MODULES = ("venv", "ensurepip")
+NEEDED_BYTES = 5 * 1000**3  # the packages take some 3.5 GB, and pip unpacks while it keeps a cache
+
+
+class SetupError(Exception):
+    """The set-up cannot go on; the message says what to do."""
+
+
+def say(message: str) -> None:
+    """Tells the user what goes on; stdout stays free for results."""
+    print(f"setup: {message}", file=sys.stderr, flush=True)
+
+
+def fingerprint() -> str:
+    """Returns a digest of everything that the environment is made from, the place included.
+
+    The place counts because a virtual environment works only where it was made.
+    """
+    digest = hashlib.sha256(f"{ROOT}\n".encode())
+    for name in SOURCES:
+        digest.update((ROOT / name).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def is_current() -> bool:
+    """Tells whether .venv was made whole, here, from the files as they are now."""
+    try:
+        return STAMP.read_text().strip() == fingerprint() and PYTHON.exists()
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def only_one() -> Iterator[None]:
+    """Waits until no other set-up of this tree is at work."""
+    with open(ROOT / ".venv.lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another set-up of this folder to finish")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def environment(temporary: str) -> dict[str, str]:
+    """Returns the variables for pip: the user's, less those that lead it out of .venv."""
+    misleading = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX")
+    kept = {name: value for name, value in os.environ.items() if name not in misleading}
+    # /tmp may be small and in memory; what is unpacked there is as large as what is installed.
+    return {**kept, "TMPDIR": temporary, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+
+def run(command: list[str], variables: dict[str, str]) -> None:
+    """Runs a command whose talk goes to stderr."""
+    done = subprocess.run(command, stdout=sys.stderr, env=variables, cwd=ROOT, check=False)
+    if done.returncode:
+        raise SetupError(
+            f"`{' '.join(command[1:4])} ...` failed with exit code {done.returncode}; "
+            "the lines above say why. Run the command again when that is mended."
+        )
+
+
+def check_machine() -> None:
+    """Finds out before the long work whether it can succeed."""
+    missing = [name for name in NEEDED_MODULES if importlib.util.find_spec(name) is None]
+    if missing:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise SetupError(
+            f"{sys.executable}: expected the modules {' and '.join(NEEDED_MODULES)}, received no "
+            f"{' and no '.join(missing)} (Debian packs them apart). "
+            f"Run: apt install python{version}-venv"
+        )
+    free = shutil.disk_usage(ROOT).free
+    if free < NEEDED_BYTES:
+        raise SetupError(
+            f"disk space at {ROOT}: expected {NEEDED_BYTES / 1e9:.0f} GB free, "
+            f"received {free / 1e9:.1f} GB."
+        )
+
+
+def install(variables: dict[str, str]) -> None:
+    """Brings .venv to exactly the locked versions, and tfdistill itself as an editable install."""
+    quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    pip = [str(PYTHON), "-m", "pip", "install", "--no-input", *quiet]
+    # The lock is complete, so nothing is resolved (--no-deps), and what the few packages without a
+    # wheel are built with is locked too, so that they come out the same tomorrow.
+    exact = [*pip, "--require-hashes", "--no-deps"]
+    run([*exact, "--requirement", "requirements-build.lock"], variables)
+    run([*exact, "--no-build-isolation", "--requirement", "requirements.lock"], variables)
+    run([*pip, "--no-deps", "--no-build-isolation", "--editable", "."], variables)
+
+
+def set_up() -> None:
+    """Makes .venv current."""
+    if UNFINISHED.exists() or (VENV.exists() and not PYTHON.exists()):
+        say("the last set-up did not finish; starting over")
+        shutil.rmtree(VENV)
+    fresh = not VENV.exists()
+    if fresh:
+        check_machine()
+        VENV.mkdir()
+    UNFINISHED.touch()
+    STAMP.unlink(missing_ok=True)
+    say(f"{'creating' if fresh else 'updating'} .venv (TensorFlow is large: some minutes)")
+    with tempfile.TemporaryDirectory(prefix="tfdistill-", dir=VENV) as temporary:
+        variables = environment(temporary)
+        if fresh:
+            run([sys.executable, "-m", "venv", str(VENV)], variables)
+        install(variables)
+    UNFINISHED.unlink()
+    STAMP.write_text(fingerprint() + "\n")
+    say("done")
+
+
+def main() -> int:
+    """Runs the set-up and returns the exit code."""
+    if is_current():
+        return 0
+    try:
+        with only_one():
+            if not is_current():  # the set-up that was waited for may have done it
+                set_up()
+    except SetupError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; the next run starts where it is safe")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Packaging of tfdistill: two top-level packages, `tfdistill` and `export` (docs/adr/0002).
+
+Everything about the distribution is said here; pyproject.toml names the build system and sets up
+the tools.
+"""
+
+import pathlib
+import runpy
+
+import setuptools
+
+ROOT = pathlib.Path(__file__).parent
+VERSION = runpy.run_path(str(ROOT / "tfdistill" / "_version.py"))["__version__"]
+
+# Upper bounds stand where the next major version is known or likely to break. TensorFlow, tf-keras,
+# tensorflow-text and tf-models-official are released together and only fit at the same minor one.
+INSTALL_REQUIRES = [
+    "tensorflow~=2.20.0",
+    "tf-keras~=2.20.0",
+    "tensorflow-text~=2.20.0",
+    "tf-models-official~=2.20.0",
+    "transformers>=4.57,<5",
+    "huggingface-hub>=0.34,<1",
+    "safetensors>=0.5,<1",
+    "tokenizers>=0.22,<1",
+    "ai-edge-litert>=2.3,<3",
+    "numpy>=2,<3",
+    "scipy>=1.13,<2",
+    "scikit-learn>=1.5,<2",
+    "pydantic>=2.7,<3",
+    "pyyaml>=6,<7",
+    "jinja2>=3.1,<4",
+    "markupsafe>=3,<4",
+    "tqdm>=4.66,<5",
+]
+
+EXTRAS_REQUIRE = {
+    # What ./scripts/test, ./scripts/check and the documentation need.
+    "dev": [
+        "pytest>=9,<10",
+        "ruff>=0.15,<1",
+        "codespell>=2.4,<3",
+        "pyright[nodejs]>=1.1.400,<2",
+        "pre-commit>=4,<5",
+        "mkdocs>=1.6,<2",
+    ],
+}
+
+setuptools.setup(
+    name="tfdistill",
+    version=VERSION,
+    description="Distils BERT-family teachers into small, checked and measured TFLite models.",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+    python_requires=">=3.10,<3.14",
+    packages=setuptools.find_packages(
+        include=["tfdistill", "tfdistill.*", "export", "export.*"],
+    ),
+    # A plain-path editable install: with an import hook instead, any folder called `export` in the
+    # working directory would shadow the package.
+    package_dir={"": "."},
+    package_data={
+        "tfdistill": ["py.typed", "recipes/*.yaml", "report/**/*.j2", "report/**/*.css"],
+        "export": ["py.typed"],
+    },
+    install_requires=INSTALL_REQUIRES,
+    extras_require=EXTRAS_REQUIRE,
+    entry_points={"console_scripts": ["tfdistill = tfdistill.cli:main"]},
+)

@@ -1,0 +1,125 @@
+"""Files that are whole or absent: atomic writes, checksums, paths that stay in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from tfdistill import errors
+
+Path = str | os.PathLike[str]
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[pathlib.Path]:
+    """Gives a temporary path beside `path` and renames it over `path` when the block succeeds.
+
+    Whatever happens inside the block (an exception, a full disk, a kill), `path` holds either its
+    old content or the whole new one.
+
+    Args:
+      path: The file to write.
+
+    Yields:
+      The temporary path (same folder, same suffix) to write to.
+    """
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(
+        prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
+    )
+    os.close(handle)
+    temporary = pathlib.Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
+    """Gives a temporary folder beside `path` that takes its place when the block succeeds.
+
+    A folder cannot be replaced in one system call, so an existing one is moved aside first and
+    comes back if the second rename fails.
+
+    Args:
+      path: The folder to write.
+
+    Yields:
+      The temporary folder to fill.
+    """
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    aside = temporary.with_name(temporary.name + "-old")
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        if target.exists():
+            os.replace(target, aside)
+        try:
+            os.replace(temporary, target)
+        except OSError:
+            if aside.exists():
+                os.replace(aside, target)
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def atomic_write_text(path: Path, text: str) -> None:
+    """Writes UTF-8 text so that the file is either whole or unchanged."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def atomic_write_json(path: Path, value: Any) -> None:
+    """Writes JSON (sorted as given, indented, no NaN) so that the file is whole or unchanged."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    atomic_write_text(path, text + "\n")
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file as 64 lower-case hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def inside(folder: Path, name: str) -> pathlib.Path:
+    """Resolves a file name that came from outside, and refuses one that leaves its folder.
+
+    Args:
+      folder: The folder that must hold the file.
+      name: A relative path, for example from a manifest.
+
+    Returns:
+      The resolved path.
+
+    Raises:
+      ManifestError: If `name` is absolute or leads out of `folder`, also through a link.
+    """
+    root = pathlib.Path(folder).resolve()
+    path = (root / name).resolve()
+    if pathlib.PurePath(name).is_absolute() or not path.is_relative_to(root) or path == root:
+        raise errors.ManifestError(
+            errors.explain("file name", f"a path inside {root.name}/", repr(name))
+        )
+    return path
