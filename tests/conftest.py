@@ -1,0 +1,53 @@
+"""What all tests share: settings of the environment, and where the real data lies."""
+
+import os
+import pathlib
+
+# Before the first import of TensorFlow or transformers in any test.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import pytest
+
+DATA_VARIABLE = "TFDISTILL_DATA"
+WORDS = (
+    *("the", "a", "it", "is", "not", "good", "bad", "film", "story", "play", "set", "an"),
+    *("alarm", "for", "seven", "##s", "##ing", "##ed", "##ly", ".", ",", "?", "!", "'", "-"),
+)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out the tests on real data where no folder is named."""
+    if os.environ.get(DATA_VARIABLE):
+        return
+    without = [item for item in items if item.get_closest_marker("shared_data")]
+    if without:
+        config.hook.pytest_deselected(items=without)
+        items[:] = [item for item in items if item not in without]
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of real data (glue/, vocab/, ...). What it lacks fails a test, never skips it."""
+    folder = pathlib.Path(os.environ[DATA_VARIABLE]).resolve()
+    assert folder.is_dir(), f"{DATA_VARIABLE} names {folder}, which is no folder"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_vocab_file(tmp_path_factory):
+    """A vocabulary: the special tokens, some words and pieces, ASCII letters and digits."""
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    tokens += [*letters, *("##" + letter for letter in letters)]
+    path = tmp_path_factory.mktemp("toy") / "vocab.txt"
+    path.write_text("\n".join(dict.fromkeys(tokens)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def rng():
+    """A seeded generator, new for each test."""
+    return np.random.default_rng(20240607)

@@ -1,0 +1,289 @@
+"""Recipes: every fault at once, the nearest key, assignments from the command line."""
+
+import copy
+
+import pytest
+import yaml
+
+from tfdistill import config, errors
+
+MINIMAL = {
+    "name": "toy",
+    "data": {"task": "sst2", "dir": "data"},
+    "teacher": "somewhere/bert",
+    "student": "bert_tiny",
+    "stages": {
+        "states": {"kind": "intermediate", "learning_rate": 1e-4},
+        "logits": {"kind": "prediction"},
+    },
+    "variants": {"full": {"stages": ["states", "logits"]}},
+}
+
+
+def recipe(**changes):
+    return config.parse_recipe({**copy.deepcopy(MINIMAL), **changes})
+
+
+def faults_of(**changes):
+    with pytest.raises(errors.ConfigError) as caught:
+        recipe(**changes)
+    return str(caught.value)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "toy.yaml"
+    path.write_text(yaml.safe_dump(MINIMAL))
+    return str(path)
+
+
+# What is read.
+
+
+def test_short_forms_and_defaults():
+    short = recipe()
+    assert short.teacher.source == "somewhere/bert"
+    assert short.student.preset == "bert_tiny"
+    assert short.teacher.finetune is None
+    assert (short.seeds, short.export.lengths) == ((1,), (32, 64, 128))
+    # The task stage of the paper: per tensor, decay 0.01, both with or without the long form.
+    assert short == recipe(teacher={"source": "somewhere/bert"}, student={"preset": "bert_tiny"})
+    states = short.stages["states"]
+    assert (states.learning_rate, states.clip, states.weight_decay) == (1e-4, "per_tensor", 0.01)
+
+
+def test_a_recipe_cannot_be_changed():
+    with pytest.raises(ValueError, match="frozen"):
+        recipe().name = "other"
+
+
+def test_what_is_written_is_read_back_equal(tmp_path):
+    full = recipe(
+        teacher={"source": "a b: c", "finetune": {"epochs": 2}},
+        seeds=[3, 1, 2],
+        stages={
+            "states": {
+                "kind": "intermediate",
+                "layer_map": [1, 0],
+                "layer_weights": {"hidden": [0.5, 2]},
+                "loss_weights": {"attention": 0},
+            },
+            "logits": {"kind": "prediction", "temperature": 2, "corpus": ["é.txt"]},
+        },
+    )
+    path = tmp_path / "again.yaml"
+    path.write_text(config.dump_recipe(full), encoding="utf-8")
+    assert config.load_recipe(str(path)) == full
+    assert config.load_recipe(str(path)).stages["states"].layer_map == (1, 0)
+
+
+@pytest.mark.parametrize("name", config.recipes())
+def test_every_recipe_that_comes_with_us_is_valid_and_named_by_its_file(name, tmp_path):
+    known = config.load_recipe(name)
+    assert known.name == name
+    path = tmp_path / "again.yaml"
+    path.write_text(config.dump_recipe(known), encoding="utf-8")
+    assert config.load_recipe(str(path)) == known
+
+
+# What is refused.
+
+
+def test_all_faults_are_reported_at_once():
+    message = faults_of(
+        name="No Good",
+        data={"tsak": "sst2", "max_length": 4096},
+        teacher={"source": "x", "dtype": "float16", "finetune": {"learning_rate": 0}},
+        seeds=[],
+        stages={"states": {"kind": "middle", "warmup": 1.0, "loss_weigths": {}}},
+        exporrt={},
+    )
+    assert message.startswith("recipe: 12 faults.")
+    lines = message.splitlines()[1:]
+    assert len(lines) == 12
+    for where in (
+        *("name", "data.task: missing", "data.tsak: unknown key. Did you mean 'task'?"),
+        *("data.max_length", "teacher.dtype", "teacher.finetune.learning_rate", "seeds"),
+        *("stages.states.kind", "stages.states.warmup"),
+        "stages.states.loss_weigths: unknown key. Did you mean 'loss_weights'?",
+        "exporrt: unknown key. Did you mean 'export'?",
+        "variants.full.stages: no stage 'logits'",
+    ):
+        assert sum(line.startswith(f"  - {where}") for line in lines) == 1, where
+
+
+def test_a_value_out_of_range_is_shown():
+    message = faults_of(data={"task": "sst2", "max_length": 4096})
+    assert message.startswith("recipe: 1 fault.\n")
+    assert "received 4096" in message
+
+
+def test_stages_and_variants_are_checked_against_each_other():
+    message = faults_of(variants={"a": {"stages": ["logit"]}, "b": {"stages": ["states"]}})
+    assert "variants.a.stages: no stage 'logit'. Did you mean 'logits'?" in message
+    assert "variants.b.stages: ends in a intermediate stage" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("- a\n- b\n", "expected a mapping, received list"),
+        ("", "expected a mapping, received NoneType"),
+        ("a: [1,\n", "expected YAML in UTF-8"),
+        ("a: !!python/object/apply:os.getcwd []\n", "expected YAML in UTF-8"),
+        (b"name: \xff\xfe\n", "expected YAML in UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path, text, says):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(errors.ConfigError) as caught:
+        config.load_recipe(str(path))
+    assert says in str(caught.value)
+    assert "bad.yaml" in str(caught.value)
+
+
+def test_an_unknown_recipe_names_the_nearest_and_the_command():
+    with pytest.raises(errors.ConfigError) as caught:
+        config.load_recipe("dmeo")
+    assert "Did you mean 'demo'?" in str(caught.value)
+    assert "tfdistill recipes ls" in str(caught.value)
+    with pytest.raises(errors.ConfigError):
+        config.load_recipe("nowhere/toy.yaml")
+
+
+# Assignments.
+
+
+@pytest.mark.parametrize(
+    ("assignment", "read"),
+    [
+        ("data.dir=glue/SST-2", lambda r: r.data.dir == "glue/SST-2"),
+        ("data.dir=a=b", lambda r: r.data.dir == "a=b"),
+        ("data.dir=", lambda r: r.data.dir is None),
+        ("data.lower_case=false", lambda r: r.data.lower_case is False),
+        ("data.labels=[bad, good]", lambda r: r.data.labels == ("bad", "good")),
+        ("seeds=[1,2,3]", lambda r: r.seeds == (1, 2, 3)),
+        # YAML reads 5e-5, without a point, as text.
+        ("stages.states.learning_rate=5e-5", lambda r: r.stages["states"].learning_rate == 5e-5),
+        (
+            "stages.states.learning_rate=1.5E-3",
+            lambda r: r.stages["states"].learning_rate == 1.5e-3,
+        ),
+        ("stages.logits.corpus=[a.txt, b.txt]", lambda r: len(r.stages["logits"].corpus) == 2),
+        ("stages.states.layer_map=[0, 3]", lambda r: r.stages["states"].layer_map == (0, 3)),
+        (
+            "stages.states.loss_weights={attention: 0}",
+            lambda r: r.stages["states"].loss_weights == {"attention": 0.0},
+        ),
+        (
+            "stages.states.loss_weights.hidden=2",
+            lambda r: r.stages["states"].loss_weights == {"hidden": 2.0},
+        ),
+        ("teacher=elsewhere/bert", lambda r: r.teacher.source == "elsewhere/bert"),
+        ("teacher.source=elsewhere/bert", lambda r: r.teacher.source == "elsewhere/bert"),
+        ("student=bert_mini", lambda r: r.student.preset == "bert_mini"),
+        ("export.lengths=[8]", lambda r: r.export.lengths == (8,)),
+    ],
+)
+def test_an_assignment_changes_one_value(path, assignment, read):
+    changed = config.load_recipe(path, [assignment])
+    assert read(changed)
+    assert not read(config.load_recipe(path))
+
+
+def test_assignments_keep_what_a_short_form_said(path):
+    changed = config.load_recipe(path, ["teacher.dtype=bfloat16", "student.num_layers=3"])
+    assert (changed.teacher.source, changed.teacher.dtype) == ("somewhere/bert", "bfloat16")
+    assert (changed.student.preset, changed.student.num_layers) == ("bert_tiny", 3)
+    # And the short form keeps what assignments before it said.
+    changed = config.load_recipe(path, ["teacher.dtype=bfloat16", "teacher=elsewhere/bert"])
+    assert (changed.teacher.source, changed.teacher.dtype) == ("elsewhere/bert", "bfloat16")
+
+
+def test_later_assignments_win(path):
+    assert config.load_recipe(path, ["seeds=[1]", "seeds=[2]"]).seeds == (2,)
+
+
+def test_assignments_can_add_sections(path):
+    changed = config.load_recipe(
+        path,
+        [
+            "teacher.finetune.epochs=7",
+            "stages.gold.kind=labels",
+            "variants.alone.stages=[gold]",
+            "benchmark.runs=3",
+        ],
+    )
+    assert changed.teacher.finetune.epochs == 7
+    assert changed.variants["alone"].stages == ("gold",)
+    assert changed.benchmark.runs == 3
+
+
+@pytest.mark.parametrize(
+    ("assignment", "says"),
+    [
+        ("seeds", "--set: expected dotted.key=value, received 'seeds'"),
+        ("=3", "expected dotted.key=value"),
+        ("seeds=[1", "--set seeds: expected a YAML value"),
+        ("data.drr=x", "data.drr: unknown key. Did you mean 'dir'?"),
+        ("sedes=[1]", "sedes: unknown key. Did you mean 'seeds'?"),
+        ("stages.states.epochs=many", "stages.states.epochs"),
+        ("stages.states.epochs=0", "stages.states.epochs"),
+        ("teacher.finetune.epoch=3", "teacher.finetune.epoch: unknown key. Did you mean 'epochs'?"),
+    ],
+)
+def test_an_assignment_that_does_not_fit_is_refused(path, assignment, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        config.load_recipe(path, [assignment])
+    assert says in str(caught.value)
+
+
+# What a run needs.
+
+
+def test_missing_inputs_are_listed_with_their_remedy(tmp_path):
+    general = {"kind": "general"}
+    needy = recipe(
+        data={"task": "sst2", "vocab": str(tmp_path / "vocab.txt")},
+        stages={**MINIMAL["stages"], "general": general, "unused": general},
+        variants={"full": {"stages": ["general", "states", "logits"]}},
+    )
+    missing = config.missing_inputs(needy)
+    assert [fault.split(":")[0] for fault in missing] == [
+        "data.dir",
+        "data.vocab",
+        "stages.general.corpus",  # not that of the stage that no variant goes through
+    ]
+    assert "--set data.dir=FOLDER" in missing[0]
+    assert "--set stages.general.corpus=[FILE,...]" in missing[2]
+    for name in ("vocab.txt", "a.txt"):
+        (tmp_path / name).write_text("")
+    general["corpus"] = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    settled = recipe(
+        data={"task": "sst2", "dir": str(tmp_path), "vocab": str(tmp_path / "vocab.txt")},
+        stages={**MINIMAL["stages"], "general": general},
+        variants={"full": {"stages": ["general", "states", "logits"]}},
+    )
+    (fault,) = config.missing_inputs(settled)
+    assert fault.startswith("stages.general.corpus:") and "b.txt is not there" in fault
+
+
+def test_the_embedded_data_needs_nothing():
+    assert config.missing_inputs(config.load_recipe("demo")) == []
+
+
+def test_a_preset_as_teacher_brings_no_vocabulary(tmp_path):
+    bare = recipe(data={"task": "sst2", "dir": str(tmp_path)}, teacher="preset:bert_tiny")
+    (fault,) = config.missing_inputs(bare)
+    assert fault.startswith("data.vocab:") and "train:SIZE" in fault
+
+
+def test_faults_between_variants_and_stages_are_reported_beside_faults_of_fields():
+    with pytest.raises(errors.ConfigError) as caught:
+        config.load_recipe(
+            "demo",
+            ["data.max_length=9999", "variants.full.stages=[general, predicton]"],
+        )
+    assert "data.max_length" in str(caught.value)
+    assert "no stage 'predicton'. Did you mean 'prediction'?" in str(caught.value)

@@ -1,0 +1,49 @@
+import pytest
+
+from tfdistill import errors
+
+BUILT_IN = {
+    "ConfigError": ValueError,
+    "ShapeError": ValueError,
+    "DataError": ValueError,
+    "VocabularyError": ValueError,
+    "WeightsError": ValueError,
+    "TeacherError": ValueError,
+    "NonFiniteLossError": ArithmeticError,
+    "OutputExistsError": FileExistsError,
+    "ExportError": RuntimeError,
+    "ParityError": RuntimeError,
+    "ManifestError": ValueError,
+    "BenchmarkError": RuntimeError,
+    "EnvironmentFault": RuntimeError,
+}
+
+
+def test_every_error_is_ours_and_the_built_in_that_a_caller_expects():
+    found = {
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert found.pop("TfdistillError") is errors.TfdistillError
+    assert set(found) == set(BUILT_IN)
+    for name, kind in found.items():
+        assert issubclass(kind, (errors.TfdistillError)) and issubclass(kind, BUILT_IN[name])
+
+
+def test_a_message_says_what_was_expected_what_came_and_what_to_do():
+    message = errors.explain("student width", 8, 12, "Use a projection.")
+    assert message == "student width: expected 8, received 12. Use a projection."
+    assert errors.explain("labels", "two", None) == "labels: expected two, received None."
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("bert_tyni", "Did you mean 'bert_tiny'?"),
+        ("BERT", "Valid choices: bert_base, bert_tiny, tinybert."),
+        (7, "Valid choices: bert_base, bert_tiny, tinybert."),
+    ],
+)
+def test_the_nearest_choice_is_suggested_or_all_are_listed(name, says):
+    assert errors.nearest(name, {"tinybert": 1, "bert_tiny": 2, "bert_base": 3}) == says

@@ -1,0 +1,203 @@
+import errno
+import hashlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfdistill import errors, files
+
+
+def only(folder, *names):
+    return sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+# Files.
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path):
+    path = tmp_path / "new" / "a.json"
+    with files.atomic_write(path) as temporary:
+        assert (temporary.parent, temporary.suffix) == (path.parent, ".json")
+        temporary.write_text("whole")
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert only(path.parent, "a.json")
+
+
+def test_an_error_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def half_written():
+        with files.atomic_write(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half_written()
+    assert path.read_text() == "old"
+    assert only(tmp_path, "a.txt")
+
+
+def test_a_full_disk_keeps_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    files.atomic_write_text(path, "old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            files.atomic_write_text(path, "n" * 101)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.errno == errno.EFBIG
+    assert path.read_text() == "old"
+    assert only(tmp_path, "a.txt")
+
+
+def test_a_kill_keeps_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    code = (
+        "import sys, time\nfrom tfdistill import files\n"
+        "with files.atomic_write(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, path])
+    deadline = time.monotonic() + 60
+    while only(tmp_path, "a.txt") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not only(tmp_path, "a.txt")  # the half that was written is there
+    assert path.read_text() == "old"
+
+
+def test_a_new_file_is_as_readable_as_any_other(tmp_path):
+    (tmp_path / "usual").write_text("")
+    files.atomic_write_text(tmp_path / "ours", "")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_block_that_writes_nothing_useful_still_replaces(tmp_path):
+    """The block decides; an empty file is a file."""
+    path = tmp_path / "a"
+    path.write_text("old")
+    with files.atomic_write(path):
+        pass
+    assert path.read_text() == ""
+
+
+def test_text_is_utf_8_and_json_has_no_nan(tmp_path):
+    files.atomic_write_text(tmp_path / "t", "é\n")
+    assert (tmp_path / "t").read_bytes() == b"\xc3\xa9\n"
+    files.atomic_write_json(tmp_path / "j", {"b": 1, "a": ["é"]})
+    assert (tmp_path / "j").read_text("utf-8").split() == [
+        "{",
+        '"b":',
+        "1,",
+        '"a":',
+        "[",
+        '"é"',
+        "]",
+        "}",
+    ]
+    with pytest.raises(ValueError, match="JSON"):
+        files.atomic_write_json(tmp_path / "j", float("nan"))
+    assert "é" in (tmp_path / "j").read_text("utf-8")
+
+
+# Folders.
+
+
+def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
+    path = tmp_path / "out"
+    for content in ("first", "second"):
+        with files.atomic_folder(path) as temporary:
+            (temporary / content).write_text(content)
+            assert not (path / content).exists()
+        assert only(path, content)
+    assert only(tmp_path, "out")
+
+
+def test_an_error_keeps_the_old_folder(tmp_path):
+    path = tmp_path / "out"
+    path.mkdir()
+    (path / "kept").write_text("old")
+
+    def half_filled():
+        with files.atomic_folder(path) as temporary:
+            (temporary / "half").write_text("")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        half_filled()
+    assert only(path, "kept")
+    assert only(tmp_path, "out")
+
+
+def test_a_folder_that_cannot_take_its_place_gives_the_old_one_back(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.mkdir()
+    (path / "kept").write_text("old")
+    replace = os.replace
+
+    def replace_but_not_into_place(source, target):
+        if str(target) == str(path) and not str(source).endswith("-old"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    def write():
+        with files.atomic_folder(path) as temporary:
+            (temporary / "new").write_text("")
+
+    monkeypatch.setattr(os, "replace", replace_but_not_into_place)
+    with pytest.raises(OSError, match="No space"):
+        write()
+    assert only(path, "kept")
+    assert only(tmp_path, "out")
+
+
+# Checksums and names from outside.
+
+
+def test_the_checksum_is_that_of_the_content(tmp_path):
+    content = bytes(range(256)) * 10_000  # more than a block
+    (tmp_path / "a").write_bytes(content)
+    assert files.sha256_of(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b/c.txt", "b/../a.txt", "./a.txt"])
+def test_a_name_inside_is_resolved(tmp_path, name):
+    assert files.inside(tmp_path, name) == (tmp_path / name).resolve()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..", "../a.txt", "b/../../a.txt", "/etc/passwd", ".", "", "link", "link/a.txt", "file"],
+)
+def test_a_name_that_leads_out_is_refused(tmp_path, name):
+    folder = tmp_path / "folder"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "secret").write_text("")
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "out")
+    (folder / "file").symlink_to(tmp_path / "secret")
+    with pytest.raises(errors.ManifestError, match="a path inside folder/"):
+        files.inside(folder, name)
+
+
+def test_an_absolute_path_into_the_folder_is_refused_too(tmp_path):
+    with pytest.raises(errors.ManifestError):
+        files.inside(tmp_path, str(tmp_path / "a.txt"))
+
+
+def test_a_folder_whose_name_begins_alike_is_outside(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run-2").mkdir()
+    with pytest.raises(errors.ManifestError):
+        files.inside(tmp_path / "run", "../run-2/a.txt")

@@ -1,0 +1,153 @@
+import hashlib
+import json
+
+import pytest
+
+from tfdistill import errors, manifest
+
+MODEL = b"a model"
+ENTRY = {"dtype": "int32", "shape": [1, 32]}
+
+
+def content(**changes):
+    digest = hashlib.sha256(MODEL).hexdigest()
+    values = {
+        "format_version": 1,
+        "name": "student",
+        "created": "2026-01-02T03:04:05+00:00",
+        "tfdistill_version": "0.1.0",
+        "converter": "tensorflow 2.20.0",
+        "model": {"file": "model.tflite", "sha256": digest, "size_bytes": len(MODEL)},
+        "quantization": "float32",
+        "signatures": {
+            "len32": {
+                "sequence_length": 32,
+                "inputs": {"input_ids": ENTRY, "attention_mask": ENTRY},
+                "outputs": {"logits": {"dtype": "float32", "shape": [1, 2]}},
+            }
+        },
+        "softmax": False,
+        "tokenizer": None,
+        "task": None,
+        "architecture": {
+            "family": "bert",
+            "num_layers": 2,
+            "hidden_size": 8,
+            "num_heads": 2,
+            "intermediate_size": 16,
+            "vocab_size": 100,
+            "num_parameters": 1000,
+        },
+        "parity": {
+            "num_examples": 3,
+            "max_abs_error": 0.1,
+            "mean_abs_error": 0.05,
+            "sqnr_db": None,
+            "argmax_agreement": 1.0,
+        },
+    }
+    return {**values, **changes}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.tflite").write_bytes(MODEL)
+    (tmp_path / "model.json").write_text(json.dumps(content()))
+    return tmp_path
+
+
+def test_what_is_written_is_read_back(folder, tmp_path_factory):
+    read = manifest.read_manifest(folder)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "model.tflite").write_bytes(MODEL)
+    assert manifest.write_manifest(read, elsewhere) == elsewhere / "model.json"
+    assert manifest.read_manifest(elsewhere / "model.json") == read
+    assert manifest.write_manifest(read, elsewhere, file_name="x.json") == elsewhere / "x.json"
+    assert manifest.read_manifest(elsewhere / "x.json") == read
+
+
+def test_a_changed_file_is_found(folder):
+    (folder / "model.tflite").write_bytes(MODEL[:-1])
+    with pytest.raises(errors.ManifestError, match=r"model.tflite: expected sha256"):
+        manifest.read_manifest(folder)
+    assert manifest.read_manifest(folder, verify=False).name == "student"
+    (folder / "model.tflite").unlink()
+    with pytest.raises(errors.ManifestError, match="received no such file"):
+        manifest.read_manifest(folder)
+
+
+@pytest.mark.parametrize("part", ["labels_file", "golden_file"])
+def test_every_file_beside_it_is_verified(part, folder):
+    record = {"file": "other", "sha256": hashlib.sha256(b"other").hexdigest(), "size_bytes": 5}
+    (folder / "model.json").write_text(json.dumps(content(**{part: record})))
+    (folder / "other").write_bytes(b"other")
+    manifest.read_manifest(folder)
+    (folder / "other").write_bytes(b"another")
+    with pytest.raises(errors.ManifestError, match="other: expected sha256"):
+        manifest.read_manifest(folder)
+
+
+@pytest.mark.parametrize("name", ["../model.tflite", "/etc/passwd", "a/b", "", ".hidden", "a b"])
+def test_a_file_outside_the_folder_is_refused(name, folder):
+    record = {"file": name, "sha256": "0" * 64, "size_bytes": 1}
+    (folder / "model.json").write_text(json.dumps(content(model=record)))
+    with pytest.raises(errors.ManifestError, match=r"model.file"):
+        manifest.read_manifest(folder)
+
+
+def test_a_link_out_of_the_folder_is_refused(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "model.tflite"
+    outside.write_bytes(MODEL)
+    (folder / "model.tflite").unlink()
+    (folder / "model.tflite").symlink_to(outside)
+    with pytest.raises(errors.ManifestError, match="a path inside"):
+        manifest.read_manifest(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": 2}, "format_version"),
+        ({"surprise": 1}, "surprise"),
+        ({"quantization": None}, "quantization"),
+        ({"signatures": {"len32": {}}}, "signatures.len32.sequence_length"),
+    ],
+)
+def test_an_invalid_manifest_is_told_with_the_place(change, message, folder):
+    (folder / "model.json").write_text(json.dumps(content(**change)))
+    with pytest.raises(errors.ManifestError, match=message):
+        manifest.read_manifest(folder)
+
+
+def test_all_faults_are_told_at_once(folder):
+    (folder / "model.json").write_text(json.dumps(content(name=1, softmax="maybe")))
+    with pytest.raises(errors.ManifestError, match=r"name: .*softmax: "):
+        manifest.read_manifest(folder)
+
+
+def test_broken_json_and_no_file_are_told(tmp_path):
+    with pytest.raises(errors.ManifestError, match=r"no such file.*tfdistill export"):
+        manifest.read_manifest(tmp_path)
+    (tmp_path / "model.json").write_text("{")
+    with pytest.raises(errors.ManifestError, match=r"a valid model.json"):
+        manifest.read_manifest(tmp_path)
+
+
+def test_a_second_model_has_a_manifest_of_its_own(folder):
+    other = folder / "other.tflite"
+    assert manifest.manifest_path(folder / "model.tflite") == folder / "model.json"
+    assert manifest.manifest_path(other) == folder / "other.json"
+    with pytest.raises(errors.ManifestError, match=r"other.json.*no such file"):
+        manifest.read_manifest(other)
+    other.write_bytes(MODEL)
+    record = {**content()["model"], "file": "other.tflite"}
+    (folder / "other.json").write_text(json.dumps(content(name="second", model=record)))
+    assert manifest.read_manifest(other).name == "second"
+    assert manifest.read_manifest(folder / "model.tflite").name == "student"
+    assert manifest.read_manifest(folder).name == "student"
+
+
+def test_a_manifest_about_another_file_is_not_taken(folder):
+    (folder / "other.json").write_text(json.dumps(content()))
+    with pytest.raises(errors.ManifestError, match=r"one about other.tflite"):
+        manifest.read_manifest(folder / "other.tflite")

@@ -1,0 +1,217 @@
+"""model.json: the contract between export, benchmark and the Android app.
+
+The manifest lies beside the model file and says everything that a program needs in order to feed
+the file and to read its answers: the signatures, the tokenizer, the labels, the checksums, and
+how far the file was found to agree with the model that it came from.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Annotated, Literal
+
+import pydantic
+
+from tfdistill import errors, files
+
+FORMAT_VERSION = 1
+FILE_NAME = "model.json"
+
+FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class FileRecord(_Part):
+    """A file beside the manifest."""
+
+    file: FileName
+    sha256: Sha256
+    size_bytes: int = pydantic.Field(ge=0)
+
+
+class TensorRecord(_Part):
+    """One input or output of a signature."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Signature(_Part):
+    """One entry point of the file: a fixed sequence length and its tensors by name."""
+
+    sequence_length: int = pydantic.Field(gt=0)
+    inputs: dict[str, TensorRecord]
+    outputs: dict[str, TensorRecord]
+
+
+class TokenizerRecord(_Part):
+    """How text becomes ids."""
+
+    kind: Literal["wordpiece"] = "wordpiece"
+    vocab: FileRecord
+    vocab_size: int = pydantic.Field(gt=0)
+    lower_case: bool
+    max_length: int = pydantic.Field(gt=0)
+
+
+class TaskRecord(_Part):
+    """What the answers mean."""
+
+    name: str
+    kind: Literal["classification", "regression"]
+    labels: tuple[str, ...] = ()
+    pair: bool = False
+    primary_metric: str | None = None
+
+
+class Architecture(_Part):
+    """The network, for reports: parameters are counted with the head."""
+
+    family: str
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    intermediate_size: int
+    vocab_size: int
+    num_parameters: int
+    flops: dict[str, int] = {}  # signature name -> floating-point operations (2 x MAC)
+
+
+class Parity(_Part):
+    """How far the file agrees with the Keras model on real inputs.
+
+    `sqnr_db` is 10 log10(sum model^2 / sum (model - file)^2); None when both are equal bit for bit.
+    """
+
+    num_examples: int
+    inputs: Literal["real", "random"] = "real"  # random: token ids drawn for want of examples
+    output_rms: float | None = None  # of the model: what the error bounds are relative to
+    max_abs_error: float
+    mean_abs_error: float
+    sqnr_db: float | None
+    argmax_agreement: float | None  # None for regression
+    model_metrics: dict[str, float] = {}
+    file_metrics: dict[str, float] = {}
+    bounds: dict[str, float] = {}
+
+
+class Manifest(_Part):
+    """The whole of model.json."""
+
+    format_version: Literal[1] = FORMAT_VERSION
+    name: str
+    created: str  # ISO 8601, UTC
+    tfdistill_version: str
+    converter: str  # "tensorflow 2.20.0"
+    model: FileRecord
+    quantization: str
+    signatures: dict[str, Signature]
+    softmax: bool
+    tokenizer: TokenizerRecord | None
+    task: TaskRecord | None
+    labels_file: FileRecord | None = None
+    golden_file: FileRecord | None = None
+    architecture: Architecture
+    parity: Parity | None
+
+
+def write_manifest(
+    manifest: Manifest, folder: files.Path, *, file_name: str = FILE_NAME
+) -> pathlib.Path:
+    """Writes `folder`/model.json (or another name) atomically and returns its path."""
+    path = pathlib.Path(folder) / file_name
+    files.atomic_write_text(path, manifest.model_dump_json(indent=2) + "\n")
+    return path
+
+
+def manifest_path(model_file: files.Path) -> pathlib.Path:
+    """Says where the manifest of a model file is, or belongs.
+
+    It is model.json in the same folder, unless that one is about another file: a second model in
+    a folder has its manifest in `<stem>.json`.
+
+    Args:
+      model_file: A .tflite file; it need not exist.
+
+    Returns:
+      The path, which need not exist.
+    """
+    model_file = pathlib.Path(model_file)
+    usual = model_file.with_name(FILE_NAME)
+    own = model_file.with_suffix(".json")
+    if not usual.is_file():
+        return usual
+    try:
+        about = read_manifest(usual, verify=False).model.file
+    except errors.ManifestError:
+        return usual
+    return usual if about == model_file.name else own
+
+
+def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
+    """Reads a manifest and checks that the files beside it are the ones that it describes.
+
+    Args:
+      path: model.json, the folder that holds it, or the .tflite file that it is about.
+      verify: Whether the checksums of the files are compared (reads them whole).
+
+    Returns:
+      The validated manifest.
+
+    Raises:
+      ManifestError: If it is missing, malformed, of an unknown version, about another file, or if
+        a file is missing or has another checksum.
+    """
+    path = pathlib.Path(path)
+    about = path.name if path.suffix == ".tflite" else None
+    if path.is_dir():
+        path = path / FILE_NAME
+    elif about is not None:
+        path = manifest_path(path)
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise errors.ManifestError(
+            errors.explain(
+                "manifest", path, "no such file", "`tfdistill export` writes it with the model."
+            )
+        ) from error
+    except pydantic.ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
+            for fault in error.errors()
+        )
+        raise errors.ManifestError(
+            errors.explain(f"manifest {path}", "a valid model.json", faults)
+        ) from error
+    if about is not None and manifest.model.file != about:
+        raise errors.ManifestError(
+            errors.explain(f"manifest {path}", f"one about {about}", manifest.model.file)
+        )
+    if verify:
+        _verify(manifest, path.parent)
+    return manifest
+
+
+def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
+    records = [manifest.model, manifest.labels_file, manifest.golden_file]
+    if manifest.tokenizer is not None:
+        records.append(manifest.tokenizer.vocab)
+    for record in records:
+        if record is None:
+            continue
+        file = files.inside(folder, record.file)
+        received = files.sha256_of(file) if file.is_file() else "no such file"
+        if received != record.sha256:
+            raise errors.ManifestError(
+                errors.explain(
+                    f"{file.name}",
+                    f"sha256 {record.sha256}",
+                    received,
+                    "The file is not the one that was exported; export again.",
+                )
+            )
