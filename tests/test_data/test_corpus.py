@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import corpus, tokenize
+
+TEXT = """The film is good. It is not bad! Is it? "Yes." he said.
+Seven films.
+
+ \t
+The story.
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy_vocab_file):
+    return tokenize.Tokenizer(toy_vocab_file)
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def body(encoded, index, tokenizer):
+    """Ids of an example without [CLS] and [SEP]."""
+    special = (tokenizer.cls_id, tokenizer.sep_id)
+    return [token for token in encoded.row(index).tolist() if token not in special]
+
+
+def pieces(tokenizer, *texts):
+    return [token for text in texts for token in tokenizer.encode(text, max_length=10**6)[1:-1]]
+
+
+@pytest.fixture
+def long_text(rng):
+    """40 documents of sentences of 1 to 12 words."""
+    words = ["good", "bad", "film", "story", "seven"]
+    documents = []
+    for _ in range(40):
+        lines = [
+            " ".join(rng.choice(words, size=rng.integers(1, 13))).capitalize() + "."
+            for _ in range(rng.integers(1, 15))
+        ]
+        documents.append("\n".join(lines))
+    return "\n\n".join(documents)
+
+
+def test_documents_are_separated_by_blank_lines(tmp_path):
+    path = write(tmp_path / "a.txt", TEXT)
+    first, second = corpus.documents(path)
+    assert (len(first), second) == (2, ["The story."])
+    assert len(list(corpus.documents([path, path]))) == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "sentences"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ('He said: "Go." Then (he left.) "Why?" she asked.',
+         ['He said: "Go."', "Then (he left.)", '"Why?" she asked.']),
+        ("It costs 3.50 euros, i.e. less. 20 left... Über alles.",
+         ["It costs 3.50 euros, i.e. less.", "20 left...", "Über alles."]),
+        ("我们去。好吗？好！", ["我们去。", "好吗？", "好！"]),
+        ("", []),
+        ("no end", ["no end"]),
+    ],
+)  # fmt: skip
+def test_sentences_end_at_their_marks(line, sentences):
+    assert corpus.split_sentences(line) == sentences
+
+
+def test_whole_sentences_are_packed_and_no_example_crosses_a_document(tmp_path, tokenizer):
+    path = write(tmp_path / "a.txt", "Good film. Bad story.\nSeven films. It is good.\n\nGood.")
+    encoded = corpus.encode_corpus(path, tokenizer, 8)
+    assert [body(encoded, i, tokenizer) for i in range(len(encoded))] == [
+        pieces(tokenizer, "good film. bad story."),
+        pieces(tokenizer, "seven films."),
+        pieces(tokenizer, "it is good."),
+        pieces(tokenizer, "good."),
+    ]
+    assert encoded.labels is None
+    assert not encoded.types.any()
+    for index in range(len(encoded)):
+        row = encoded.row(index)
+        assert (row[0], row[-1]) == (tokenizer.cls_id, tokenizer.sep_id)
+
+
+def test_all_text_is_kept_in_order(tmp_path, tokenizer, long_text):
+    path = write(tmp_path / "a.txt", long_text)
+    for fraction in (0.0, 0.5):
+        encoded = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=fraction)
+        together = [t for i in range(len(encoded)) for t in body(encoded, i, tokenizer)]
+        assert together == pieces(tokenizer, long_text)
+        assert encoded.lengths.max() <= 24
+
+
+def test_examples_are_filled(tmp_path, tokenizer, long_text):
+    encoded = corpus.encode_corpus(write(tmp_path / "a.txt", long_text), tokenizer, 24)
+    # A block closes when a sentence of at most 13 tokens does not fit, or at a document's end.
+    short = (encoded.lengths <= 24 - 13).sum()
+    assert short <= 40
+
+
+def test_a_sentence_longer_than_an_example_is_cut_into_pieces(tmp_path, tokenizer):
+    text = " ".join(["good"] * 7 + ["bad"] * 4)
+    encoded = corpus.encode_corpus(write(tmp_path / "a.txt", text), tokenizer, 6)
+    assert [body(encoded, i, tokenizer) for i in range(3)] == [
+        pieces(tokenizer, "good good good good"),
+        pieces(tokenizer, "good good good bad"),
+        pieces(tokenizer, "bad bad bad"),
+    ]
+
+
+def test_pairs_are_cut_between_sentences(tmp_path, tokenizer, long_text):
+    path = write(tmp_path / "a.txt", long_text)
+    plain = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=1e-9)
+    encoded = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=1.0)
+    assert len(encoded) == len(plain)
+    pairs = 0
+    for index in range(len(encoded)):
+        row, types = encoded.row(index), encoded.row_types(index)
+        ends = np.flatnonzero(row == tokenizer.sep_id)
+        assert (np.diff(types.astype(int)) >= 0).all()
+        if len(ends) == 2:
+            pairs += 1
+            assert row[ends[0] - 1] == tokenizer.vocab.index(".")
+            assert types.sum() == ends[1] - ends[0]
+        else:
+            assert not types.any()
+            assert (row == tokenizer.vocab.index(".")).sum() <= 1  # one sentence: nothing to pair
+    assert pairs > 20
+
+
+def test_a_part_of_a_corpus_is_drawn_from_all_of_it(tmp_path, tokenizer, long_text):
+    path = write(tmp_path / "a.txt", long_text)
+    whole = corpus.encode_corpus(path, tokenizer, 24)
+    part = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
+    assert 400 <= part.num_tokens < 400 + 24
+    rows = [whole.row(i).tolist() for i in range(len(whole))]
+    places = [rows.index(part.row(i).tolist()) for i in range(len(part))]
+    assert max(places) > len(whole) * 0.7
+    again = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
+    assert again.ids.tolist() == part.ids.tolist()
+    other = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=2)
+    assert other.ids.tolist() != part.ids.tolist()
+    everything = corpus.encode_corpus(path, tokenizer, 24, max_tokens=10**9)
+    assert everything.ids.tolist() == whole.ids.tolist()
+
+
+def test_unusable_input_is_refused(tmp_path, tokenizer):
+    empty = write(tmp_path / "empty.txt", " \n\n")
+    silent = write(tmp_path / "silent.txt", "\u200b")
+    good = write(tmp_path / "good.txt", "good")
+    with pytest.raises(errors.DataError, match=r"empty\.txt: expected text"):
+        corpus.encode_corpus([good, empty], tokenizer)
+    with pytest.raises(errors.DataError, match=r"nowhere\.txt: not there"):
+        corpus.encode_corpus(tmp_path / "nowhere.txt", tokenizer)
+    with pytest.raises(errors.DataError, match="corpus: expected words"):
+        corpus.encode_corpus(silent, tokenizer)
+    for options in ({"max_length": 2}, {"pair_fraction": 1.5}, {"max_tokens": 0}):
+        with pytest.raises(errors.DataError):
+            corpus.encode_corpus(good, tokenizer, **options)

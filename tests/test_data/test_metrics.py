@@ -1,0 +1,81 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import metrics, tasks
+
+BINARY = tasks.TaskSpec("b", "t", "l", labels=("no", "yes"), metrics=("accuracy", "f1", "matthews"))
+# Answers 1 1 1 0 0 0 against gold 1 1 0 0 0 1: tp 2, fp 1, fn 1, tn 2.
+LOGITS = np.array([[0, 1], [-2, 3], [0, 0.5], [1, 0], [4, 3], [0, -1]], np.float32)
+GOLD = np.array([1, 1, 0, 0, 0, 1])
+
+
+def test_binary_metrics_equal_their_formulas():
+    values = metrics.compute_metrics(BINARY, LOGITS, GOLD)
+    assert list(values) == ["accuracy", "f1", "matthews"]
+    assert values["accuracy"] == pytest.approx(4 / 6)
+    assert values["f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    assert values["matthews"] == pytest.approx((2 * 2 - 1 * 1) / math.sqrt(3 * 3 * 3 * 3))
+    assert all(type(value) is float for value in values.values())
+
+
+def test_f1_counts_the_positive_class_by_its_name():
+    gold = np.array([1, 1, 1, 0, 0, 1])  # tp 2, fp 1 (as above with one more "yes" right), fn 1
+    usual = metrics.compute_metrics(BINARY, LOGITS, gold)["f1"]
+    assert usual == pytest.approx(2 * 3 / (2 * 3 + 0 + 1))
+    negative = dataclasses.replace(BINARY, positive_label="no")
+    assert metrics.compute_metrics(negative, LOGITS, gold)["f1"] == pytest.approx(4 / (4 + 1 + 0))
+    turned = dataclasses.replace(
+        tasks.task("mrpc"), labels=("equivalent", "not_equivalent"), label_values=("1", "0")
+    )
+    assert metrics.compute_metrics(turned, LOGITS[:, ::-1], 1 - gold)["f1"] == pytest.approx(usual)
+
+
+def test_f1_over_more_classes_is_the_mean_over_classes():
+    spec = tasks.TaskSpec(
+        "m", "t", "l", labels=("a", "b", "c"), metrics=("f1",), primary_metric="f1"
+    )
+    gold = np.array([0, 0, 1, 2])
+    answers = np.eye(3)[[0, 1, 1, 1]]
+    expected = np.mean([2 / 3, 2 * 1 / (2 * 1 + 2), 0.0])
+    assert metrics.compute_metrics(spec, answers, gold)["f1"] == pytest.approx(expected)
+
+
+def test_matthews_of_a_constant_answer_is_zero():
+    assert metrics.compute_metrics(BINARY, np.tile([0.0, 1.0], (6, 1)), GOLD)["matthews"] == 0.0
+
+
+def test_correlations_equal_their_formulas():
+    predicted = np.array([0.5, 2.0, 1.0, 8.0])
+    gold = np.array([1.0, 2.0, 1.5, 3.0], np.float32)
+    values = metrics.compute_metrics(tasks.task("stsb"), predicted[:, None], gold)
+    x, y = predicted - predicted.mean(), gold - gold.mean()
+    assert values["pearson"] == pytest.approx((x @ y) / math.sqrt((x @ x) * (y @ y)))
+    assert values["spearman"] == pytest.approx(1.0)  # the same order
+    assert metrics.compute_metrics(tasks.task("stsb"), predicted, gold) == values
+
+
+def test_a_correlation_that_is_not_defined_is_zero():
+    values = metrics.compute_metrics(tasks.task("stsb"), np.ones((3, 1)), np.arange(3.0))
+    assert values == {"pearson": 0.0, "spearman": 0.0}
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (6,), (5, 2), (6, 2, 1)])
+def test_logits_of_another_shape_are_refused(shape):
+    with pytest.raises(errors.ShapeError, match=r"shapes \(n, 2\) and \(n,\)"):
+        metrics.compute_metrics(BINARY, np.zeros(shape), GOLD)
+
+
+def test_no_examples_have_no_metric():
+    with pytest.raises(errors.ShapeError, match="n > 0"):
+        metrics.compute_metrics(BINARY, np.zeros((0, 2)), np.zeros(0, int))
+
+
+def test_logits_that_are_not_finite_are_refused():
+    logits = LOGITS.copy()
+    logits[2, 1] = np.nan
+    with pytest.raises(errors.DataError, match="logits of example 2: expected finite"):
+        metrics.compute_metrics(BINARY, logits, GOLD)

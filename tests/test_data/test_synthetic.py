@@ -1,0 +1,95 @@
+import collections
+import subprocess
+import sys
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import corpus, phrases, synthetic, tasks
+
+
+def test_the_same_seed_gives_the_same_commands():
+    assert synthetic.generate(50, 3) == synthetic.generate(50, 3)
+    assert synthetic.generate(50, 3) != synthetic.generate(50, 4)
+    longer, shorter = synthetic.generate(80, 3), synthetic.generate(50, 3)
+    assert [column[:50] for column in longer] == list(shorter)
+    assert synthetic.generate_corpus(3, 1) == synthetic.generate_corpus(3, 1)
+
+
+def test_commands_do_not_depend_on_the_hash_seed():
+    program = "from tfdistill.data import synthetic; print(synthetic.generate(30, 3))"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_every_intent_comes_about_equally_often():
+    texts, labels = synthetic.generate(3000, 0)
+    counts = collections.Counter(labels)
+    assert set(counts) == set(synthetic.INTENTS)
+    assert len(counts) >= 8
+    assert min(counts.values()) > 3000 / len(counts) * 0.75
+    assert not any("{" in text or "\t" in text or "\n" in text for text in texts)
+
+
+def test_every_slot_that_a_phrase_names_has_fillers():
+    groups = [*phrases.COMMANDS.values(), *phrases.QUESTIONS.values(), *phrases.SLOTS.values()]
+    named = {
+        slot
+        for template in [*phrases.ASIDES, *(text for group in groups for text in group)]
+        for slot in synthetic._SLOT.findall(template)
+    }
+    assert named == set(phrases.SLOTS)
+    assert set(phrases.QUESTIONS) == set(phrases.COMMANDS)
+
+
+def test_either_form_of_a_contrast_holds_the_same_words():
+    for one, two in phrases.CONTRASTS:
+        assert sorted(one.split()) == sorted(two.split())
+
+
+def test_splits_share_no_text_and_load_as_a_task(tmp_path):
+    spec = synthetic.write_task(
+        tmp_path, num_train=300, num_dev=60, num_test=40, num_documents=5, seed=1
+    )
+    splits = {name: tasks.load_examples(spec, tmp_path, name) for name in tasks.SPLITS}
+    assert [len(split) for split in splits.values()] == [300, 60, 40]
+    texts = [text for split in splits.values() for text in split.texts]
+    assert len(set(texts)) == 400
+    expected = dict(zip(*synthetic.generate(900, 1), strict=True))
+    for split in splits.values():
+        names = [spec.labels[label] for label in split.labels]
+        assert names == [expected[text] for text in split.texts]
+    assert len(list(corpus.documents(tmp_path / synthetic.CORPUS_NAME))) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "corpus.txt",
+        "dev.tsv",
+        "test.tsv",
+        "train.tsv",
+    ]
+
+
+def test_words_alone_do_not_tell_the_intent(tmp_path):
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    spec = synthetic.write_task(tmp_path, num_train=3000, num_dev=600, num_test=0, num_documents=1)
+    train, dev = (tasks.load_examples(spec, tmp_path, split) for split in ("train", "dev"))
+    counts = CountVectorizer(token_pattern=r"\S+")
+    model = LogisticRegression(max_iter=1000).fit(counts.fit_transform(train.texts), train.labels)
+    accuracy = model.score(counts.transform(dev.texts), dev.labels)
+    assert 0.7 < accuracy < 0.92  # 0.84 here; half of the contrasts must be guessed
+
+
+def test_more_commands_than_there_are_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic, "generate", lambda num, seed: (["a"] * num, ["b"] * num))
+    with pytest.raises(errors.DataError, match="expected 8000 different ones, received 1"):
+        synthetic.write_task(tmp_path)
+    assert not list(tmp_path.iterdir())

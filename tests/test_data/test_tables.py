@@ -1,0 +1,102 @@
+import json
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import tables
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_quotation_marks_in_tsv_are_text(tmp_path):
+    path = write(tmp_path / "x.tsv", 'text\tlabel\n"she said\t1\nhe" said ""\t0\n')
+    table = tables.read_table(path, ["text", "label"])
+    assert table.columns == {"text": ['"she said', 'he" said ""'], "label": ["1", "0"]}
+    assert table.lines == [2, 3]
+
+
+def test_csv_is_read_as_rfc_4180_writes_it(tmp_path):
+    content = 'text,label\r\n"a, ""b""\nc",1\r\nd,0\r\n'
+    table = tables.read_table(write(tmp_path / "x.csv", content), ["text", "label"])
+    assert table.columns["text"] == ['a, "b"\nc', "d"]
+    assert table.lines == [2, 4]  # the first row takes two lines
+
+
+def test_json_lines_give_strings(tmp_path):
+    rows = [{"text": "a\nb\t\u2028", "label": 1}, {"text": "c", "label": True, "more": []}]
+    content = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n\n"
+    table = tables.read_table(write(tmp_path / "x.jsonl", content), ["text"], ["label", "none"])
+    assert table.columns == {"text": ["a\nb\t\u2028", "c"], "label": ["1", "true"]}
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path, suffix):
+    separator = {".tsv": "\t", ".csv": ","}[suffix]
+    path = write(tmp_path / f"x{suffix}", f"text{separator}label\na{separator}b\n", "utf-8-sig")
+    assert tables.read_table(path, ["text"]).columns == {"text": ["a"]}
+
+
+def test_only_line_feeds_end_a_row_of_tsv(tmp_path):
+    path = write(tmp_path / "x.tsv", "text\tlabel\na\u2028b\x85c\x0cd\t1\r\ne\t0")
+    columns = tables.read_table(path, ["text", "label"]).columns
+    assert columns == {"text": ["a\u2028b\x85c\x0cd", "e"], "label": ["1", "0"]}
+
+
+def test_files_without_a_header_are_read_by_position(tmp_path):
+    header = ("source", "label", "mark", "sentence")
+    path = write(tmp_path / "x.tsv", "s1\t1\t\tGood.\ns2\t0\t*\tBad.\n")
+    table = tables.read_table(path, ["sentence", "label"], header=header)
+    assert table.columns == {"sentence": ["Good.", "Bad."], "label": ["1", "0"]}
+    assert table.lines == [1, 2]
+    path = write(tmp_path / "y.tsv", "index\tsentence\n0\tGood.\n")
+    table = tables.read_table(path, ["sentence"], ["label"], header=header)
+    assert table.columns == {"sentence": ["Good."]}
+
+
+def test_short_rows_are_refused_or_counted(tmp_path):
+    path = write(tmp_path / "x.tsv", "id\ttext\tlabel\n1\ta\t1\n2\tb\n3\tc\t0\n")
+    with pytest.raises(errors.DataError, match=r"x\.tsv, line 3: expected 3 cells .* received 2"):
+        tables.read_table(path, ["text", "label"])
+    table = tables.read_table(path, ["text", "label"], skip_short_rows=True)
+    assert (table.columns["text"], table.lines, table.skipped) == (["a", "c"], [2, 4], 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.tsv", "", "expected rows, received an empty file"),
+        ("x.jsonl", " \n\n", "expected rows, received an empty file"),
+        ("x.tsv", "text\tlabel\n", "at least one row, received only a header"),
+        (
+            "x.tsv",
+            "txt\tlabel\na\tb\n",
+            "a column 'text', received the columns 'txt', 'label'. Did you mean 'txt'",
+        ),
+        ("x.csv", "a,b\nc,d\n", "a column 'text', received the columns 'a', 'b'. Valid choices: a"),
+        ("x.tsv", "text\ttext\na\tb\n", "one column 'text', received 2 of them"),
+        ("x.csv", 'text,label\n"a"b,1\n', r"x\.csv, line 2: expected comma-separated"),
+        ("x.csv", 'text,label\na,1\n"b,1\n', r"x\.csv, line 3: expected comma-separated"),
+        ("x.jsonl", '{"text": "a"}\n{"text": \n', r"x\.jsonl, line 2: expected a JSON object"),
+        ("x.jsonl", '["text"]\n', "line 1: expected a JSON object, received list"),
+        ("x.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "line 2: expected a column 'text'"),
+        ("x.jsonl", '{"text": null}\n', "line 1, 'text': expected a string or a number, .* None"),
+        ("x.txt", "text\na\n", r"one of \.tsv, \.csv, \.jsonl, received \.txt"),
+    ],
+)
+def test_an_unusable_file_is_refused(tmp_path, name, content, message):
+    with pytest.raises(errors.DataError, match=message):
+        tables.read_table(write(tmp_path / name, content), ["text"])
+
+
+def test_other_encodings_are_refused_with_their_line(tmp_path):
+    path = write(tmp_path / "x.tsv", "text\nplain\ncafé\n", "latin-1")
+    with pytest.raises(errors.DataError, match="line 3: expected UTF-8 text, received byte 0xe9"):
+        tables.read_table(path, ["text"])
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(errors.DataError, match=r"nowhere\.tsv: not there"):
+        tables.read_table(tmp_path / "nowhere.tsv", ["text"])

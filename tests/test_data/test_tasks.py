@@ -1,0 +1,221 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import tasks
+
+TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "yes"))
+
+
+def write(path, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join("\t".join(row) for row in rows) + "\n", encoding="utf-8")
+    return path
+
+
+def folder_of(root, **splits):
+    for split, labels in splits.items():
+        rows = [(f"text {index}", label) for index, label in enumerate(labels)]
+        write(root / f"{split}.tsv", ("text", "label"), *rows)
+    return root
+
+
+def test_labels_are_indices_into_the_names(tmp_path):
+    examples = tasks.load_examples(TASK, folder_of(tmp_path, dev=["yes", "no"]), "dev")
+    assert examples.texts == ["text 0", "text 1"]
+    assert examples.labels.dtype == np.int32
+    assert examples.labels.tolist() == [1, 0]
+    assert examples.pairs is None
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (["b", "a", "c", "a"], ("a", "b", "c")),
+        (["10", "9", "-1", "9"], ("-1", "9", "10")),
+        (["1.5", "1e1", "2"], ("1.5", "2", "1e1")),
+        (["10", "9", "x"], ("10", "9", "x")),
+    ],
+)
+def test_label_names_come_from_the_train_split(tmp_path, values, labels):
+    spec = dataclasses.replace(TASK, labels=())
+    folder = folder_of(tmp_path, train=values, dev=values[:1])
+    for split in ("train", "dev"):
+        examples = tasks.load_examples(spec, folder, split)
+        assert examples.spec.labels == labels
+        assert examples.labels[0] == labels.index(values[0])
+    assert spec.with_labels_of(folder).labels == labels
+
+
+def test_label_names_are_not_guessed_from_a_dev_file(tmp_path):
+    spec = dataclasses.replace(TASK, labels=())
+    folder = folder_of(tmp_path, dev=["a", "b"])
+    with pytest.raises(errors.DataError, match="a folder with a train split"):
+        tasks.load_examples(spec, folder / "dev.tsv", "dev")
+    assert tasks.load_examples(spec, folder / "dev.tsv", "train").spec.labels == ("a", "b")
+
+
+def test_one_label_is_no_task(tmp_path):
+    spec = dataclasses.replace(TASK, labels=())
+    folder = folder_of(tmp_path, train=["a", "a"])
+    with pytest.raises(errors.DataError, match="at least two different labels, received only 'a'"):
+        tasks.load_examples(spec, folder, "train")
+
+
+def test_a_label_outside_the_set_is_named_with_its_line(tmp_path):
+    folder = folder_of(tmp_path, train=["yes", "no", "maybe"])
+    message = r"train\.tsv, line 4, column 'label': expected one of 'no', 'yes', received 'maybe'"
+    with pytest.raises(errors.DataError, match=message):
+        tasks.load_examples(TASK, folder, "train")
+
+
+@pytest.mark.parametrize("value", ["high", "", "nan", "inf"])
+def test_a_regression_label_is_a_finite_number(tmp_path, value):
+    spec = tasks.TaskSpec(
+        "r", "text", "label", regression=True, metrics=("pearson",), primary_metric="pearson"
+    )
+    folder = folder_of(tmp_path, train=["1.5", value], dev=["0.25", "-3"])
+    labels = tasks.load_examples(spec, folder, "dev").labels
+    assert (labels.dtype, labels.tolist()) == (np.float32, [0.25, -3.0])
+    with pytest.raises(errors.DataError, match=f"line 3, .*a finite number, received '{value}'"):
+        tasks.load_examples(spec, folder, "train")
+
+
+def test_labels_may_be_hidden_in_a_test_split_only(tmp_path):
+    for split in ("test", "dev"):
+        write(tmp_path / f"{split}.tsv", ("text",), ("a",))
+    assert tasks.load_examples(TASK, tmp_path, "test").labels is None
+    assert tasks.load_examples(TASK, tmp_path, "dev", labelled=False).labels is None
+    for split, labelled in (("dev", None), ("test", True)):
+        with pytest.raises(errors.DataError, match="a column 'label', received the columns 'text'"):
+            tasks.load_examples(TASK, tmp_path, split, labelled=labelled)
+
+
+def test_labels_of_a_test_split_are_read_where_they_are_known(tmp_path):
+    folder = folder_of(tmp_path, test=["yes", "no"])
+    assert tasks.load_examples(TASK, folder, "test").labels.tolist() == [1, 0]
+    folder = folder_of(tmp_path, test=["-1", "-1"])
+    assert tasks.load_examples(TASK, folder, "test").labels is None
+    folder = folder_of(tmp_path, test=["-1", "no"])
+    with pytest.raises(errors.DataError, match="received '-1'"):
+        tasks.load_examples(TASK, folder, "test")
+
+
+def test_a_split_is_found_under_its_other_names(tmp_path):
+    for name in ("validation", "test_matched", "dev_mismatched"):
+        folder_of(tmp_path, **{name: ["yes", "no"]})
+    assert tasks.split_file(tmp_path, "dev").name == "validation.tsv"
+    assert tasks.split_file(tmp_path, "test").name == "test_matched.tsv"
+    assert tasks.split_file(tmp_path, "dev_mismatched").name == "dev_mismatched.tsv"
+
+
+def test_missing_files_are_explained(tmp_path):
+    with pytest.raises(errors.DataError, match=r"nowhere: not there"):
+        tasks.load_examples(TASK, tmp_path / "nowhere", "train")
+    with pytest.raises(errors.DataError, match=r"train\.jsonl, received a folder without data"):
+        tasks.load_examples(TASK, tmp_path, "train")
+    folder_of(tmp_path, dev=["yes"])
+    with pytest.raises(errors.DataError, match=r"split 'train': .* received dev\.tsv"):
+        tasks.load_examples(TASK, tmp_path, "train")
+    (tmp_path / "dev.csv").write_text("text,label\na,yes\n")
+    with pytest.raises(errors.DataError, match=r"one file, received dev\.tsv, dev\.csv"):
+        tasks.load_examples(TASK, tmp_path, "dev")
+
+
+def test_selected_examples_keep_text_pair_and_label_together(tmp_path):
+    spec = dataclasses.replace(TASK, pair_column="pair")
+    rows = [("a", "b", "yes"), ("c", "d", "no"), ("e", "f", "yes")]
+    write(tmp_path / "train.tsv", ("text", "pair", "label"), *rows)
+    chosen = tasks.load_examples(spec, tmp_path, "train").select([2, 1])
+    assert (chosen.texts, chosen.pairs, chosen.labels.tolist()) == (["e", "c"], ["f", "d"], [1, 0])
+    assert len(chosen) == 2
+
+
+def test_another_label_order_moves_the_indices_with_the_names(tmp_path):
+    mnli = tasks.task("mnli")
+    assert mnli.labels == ("entailment", "neutral", "contradiction")
+    header = ("index", "sentence1", "sentence2", "label1", "gold_label")
+    rows = [("0", "a", "b", "neutral", name) for name in ("contradiction", "entailment")]
+    write(tmp_path / "dev_matched.tsv", header, *rows)
+    other = mnli.with_labels(("contradiction", "entailment", "neutral"))
+    assert tasks.load_examples(mnli, tmp_path, "dev").labels.tolist() == [2, 0]
+    assert tasks.load_examples(other, tmp_path, "dev").labels.tolist() == [0, 1]
+
+
+def test_another_label_order_keeps_the_spelling_of_the_file(tmp_path):
+    folder = tmp_path
+    write(folder / "dev.tsv", ("sentence", "label"), ("bad", "0"), ("good", "1"))
+    turned = tasks.task("sst2").with_labels(("positive", "negative"))
+    assert tasks.load_examples(turned, folder, "dev").labels.tolist() == [1, 0]
+    with pytest.raises(errors.DataError, match=r"the names \('negative', 'positive'\), received"):
+        tasks.task("sst2").with_labels(("good", "bad"))
+    with pytest.raises(errors.DataError, match="numbers, no names"):
+        tasks.task("stsb").with_labels(("a", "b"))
+
+
+def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
+    header = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
+    rows = [("1", "1", "2", "a?", "b?", "1"), ("torn",), ("2", "3", "4", "c?", "d?", "0")]
+    write(tmp_path / "train.tsv", header, *rows)
+    examples = tasks.load_examples(tasks.task("qqp"), tmp_path, "train")
+    assert (examples.texts, examples.skipped) == (["a?", "c?"], 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"metrics": ("accurracy",)}, "received 'accurracy'. Did you mean 'accuracy'"),
+        ({"primary_metric": "f1"}, r"one of \('accuracy',\), received 'f1'"),
+        ({"labels": ("a", "a")}, "each name once"),
+        ({"labels": ("a",)}, "at least two"),
+        ({"labels": "ab"}, "a list of names, received 'ab'"),
+        ({"regression": True}, "none for a regression"),
+        ({"label_values": ("0",)}, "one for each label"),
+        ({"positive_label": "maybe"}, "received 'maybe'"),
+    ],
+)
+def test_a_contradictory_task_is_refused(fields, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        dataclasses.replace(TASK, **fields)
+
+
+def test_tasks_are_found_by_any_spelling_of_their_name():
+    assert tasks.task("SST-2") is tasks.task("sst2")
+    assert tasks.task("sts_b").num_labels == 1
+    assert tasks.task("mnli").num_labels == 3
+    with pytest.raises(errors.ConfigError, match=r"received 'sst3'\. Did you mean 'sst2'"):
+        tasks.task("sst3")
+
+
+# Rows of each split as the README of the data counts them; None: hidden or absent. The last
+# figure, dev examples of class 1, was counted with cut and uniq.
+COUNTS = {
+    "sst2": ("SST-2", 67349, 872, 1821, 444),
+    "cola": ("CoLA", 8551, 1043, 1063, 721),
+    "mrpc": ("MRPC", 3667, 408, 1725, 279),
+    "rte": ("RTE", 2490, 277, 3000, 131),
+    "stsb": ("STS-B", 5749, 1500, 1379, None),
+    "wnli": ("WNLI", 635, 71, 146, 31),
+    "qnli": ("QNLI", None, 5463, 5463, 2761),
+}
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", COUNTS)
+def test_real_glue_files_are_read_whole(shared_data, name):
+    folder, train, dev, test, second = COUNTS[name]
+    spec = tasks.task(name)
+    for split, count in (("train", train), ("dev", dev), ("test", test)):
+        if count is None:
+            with pytest.raises(errors.DataError, match=f"split '{split}'"):
+                tasks.load_examples(spec, shared_data / "glue" / folder, split)
+            continue
+        examples = tasks.load_examples(spec, shared_data / "glue" / folder, split)
+        assert len(examples) == count
+        assert (examples.labels is None) == (split == "test")
+        assert (examples.pairs is None) == (spec.pair_column is None)
+        assert not any("\t" in text or "\ufeff" in text for text in examples.texts)
+        if split == "dev" and second is not None:
+            assert int((examples.labels == 1).sum()) == second

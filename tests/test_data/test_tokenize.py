@@ -1,0 +1,314 @@
+import json
+import random
+import unicodedata
+
+import pytest
+import tensorflow as tf
+import transformers
+
+from tfdistill import errors
+from tfdistill.data import tokenize
+
+NASTY = [
+    "",
+    "   ",
+    "\x00",
+    "a\x00b",
+    "e\u0301le\u0300ve élève",
+    "ÉCOLE İstanbul IĞDIR ı i\u0307",
+    "ｆｕｌｌ　ｗｉｄｔｈ！？ ＡＢＣ１２３",
+    "？",
+    "…wait…",
+    "ﬁne ﬂow",
+    "Straße ẞ ß",
+    "ΟΔΥΣΣΕΥΣ ΣΑΣ σς Σ",
+    "😀 hi👨‍👩‍👧 🇩🇪 👍🏽 a😀b",
+    "[SEP] [CLS] [MASK] [PAD] [UNK] x[SEP]y [sep]",
+    "a" * 100,
+    "a" * 101,
+    "b " + "a" * 5000 + " b",
+    "é" * 100,
+    "é" * 101,
+    "é" * 399 + " é" * 3,
+    "x" * 100 + "\u0301",
+    "\u0301" * 120 + "b",
+    "中" * 130,
+    "中文 mixed文本english",
+    "日本語のテスト ガギグ",
+    "한국어 텍스트",
+    "สวัสดีครับ",
+    "हिन्दी में",
+    "العربية النصُّ",
+    "עִבְרִית",
+    "a\u200bb\u200d\ufeffc\u00ad\u2060\u180e",
+    "tab\tnew\nline\rret\x0bvt\x0cff\x85nel\x1cfs\x7f",
+    "nb\u00a0sp\u202fx\u2007y\u2028z\u2029w\u3000v\u1680u",
+    "$+<=>^`|~ @#%&*_-/\\",
+    "don't_stop ##ing # ##",
+    "\ufffd bad \ufffe",
+    "x\U000e0041y \U0010ffff \ue000",
+    "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 ①②③ ½ ™ ® © ªº Ⅷ",
+    "Ǆǅǆ ŉ ǰ ΐ K\u212a Å\u212b \u2126",
+    "≠ ≮ ≯ \u1fef \u037e \u0387",
+    "\uf900\uf901\U0002f800\U0002b820\U0002b920\U0002a700",
+    "\u1e9b\u0323 \u0345 \u1734 \U000111c9",
+    "http://a.b/c?d=e&f=g",
+]
+
+
+def visible(character):
+    return not character.isspace() and unicodedata.category(character) != "Cc"
+
+
+@pytest.fixture(scope="module")
+def character_vocab_file(tmp_path_factory):
+    """Every character that a right or a wrong normalisation can make of NASTY: no word is unknown,
+    so every difference shows."""
+    text = "".join(NASTY)
+    forms = [text, text.lower(), text.casefold(), text.upper()]
+    forms += [unicodedata.normalize(form, t) for form in ("NFD", "NFKD", "NFKC") for t in forms]
+    characters = sorted(set(filter(visible, "".join(forms))))
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
+    tokens += ["##" + character for character in characters]
+    path = tmp_path_factory.mktemp("characters") / "vocab.txt"
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    return path
+
+
+def reference(vocab_file, lower_case=True):
+    return transformers.BertTokenizerFast(
+        vocab_file=str(vocab_file), do_lower_case=lower_case, split_special_tokens=True
+    )
+
+
+def assert_equal_to_reference(vocab_file, texts, pairs=None, *, lower_case=True, max_length=512):
+    ours = tokenize.Tokenizer(vocab_file, lower_case).encode_batch(texts, pairs, max_length)
+    theirs = reference(vocab_file, lower_case)(
+        texts, pairs, truncation="longest_first", max_length=max_length
+    )
+    assert len(ours.offsets) == len(texts) + 1
+    for index, text in enumerate(texts):
+        row = slice(ours.offsets[index], ours.offsets[index + 1])
+        assert ours.ids[row].tolist() == theirs["input_ids"][index], repr(text)
+        assert ours.types[row].tolist() == theirs["token_type_ids"][index], repr(text)
+
+
+def random_texts(count):
+    """Texts of characters from all planes, ASCII letters in between."""
+    source = random.Random(1)
+    ranges = [
+        (32, 127),
+        (32, 127),
+        (0, 0x300),
+        (0x300, 0x3000),
+        (0x3000, 0xD7FF),
+        (0xE000, 0x10FFFF),
+    ]
+    texts = []
+    for _ in range(count):
+        codes = [source.randrange(*source.choice(ranges)) for _ in range(source.randrange(1, 25))]
+        texts.append("".join(map(chr, codes)))
+    return texts
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_nasty_texts_have_the_ids_of_the_fast_tokenizer(character_vocab_file, lower_case):
+    assert_equal_to_reference(character_vocab_file, NASTY, lower_case=lower_case)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_random_texts_have_the_ids_of_the_fast_tokenizer(toy_vocab_file, lower_case):
+    assert_equal_to_reference(toy_vocab_file, random_texts(4000), lower_case=lower_case)
+
+
+def words_of_code_points(codes, lower_case):
+    texts = [f"a{chr(code)}b" for code in codes]
+    rows = tokenize.words(tf.constant(texts), lower_case=lower_case).to_list()
+    return [[word.decode() for word in row] for row in rows]
+
+
+def reference_words_of_code_points(vocab_file, codes, lower_case):
+    backend = reference(vocab_file, lower_case).backend_tokenizer
+    normalise, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
+    return [[word for word, _ in split(normalise(f"a{chr(code)}b"))] for code in codes]
+
+
+def code_point_differences(vocab_file, codes, lower_case):
+    ours = words_of_code_points(codes, lower_case)
+    theirs = reference_words_of_code_points(vocab_file, codes, lower_case)
+    return [code for code, x, y in zip(codes, ours, theirs, strict=True) if x != y]
+
+
+def test_characters_of_the_first_plane_split_like_the_fast_tokenizers(toy_vocab_file):
+    codes = [*range(0, 0xD800), *range(0xF900, 0x10000)]
+    different = code_point_differences(toy_vocab_file, codes, lower_case=True)
+    # Capitals that Unicode 14 and later added: ICU in TensorFlow does not know them yet. They
+    # stand in no vocabulary in either case, so the word is [UNK] all the same.
+    recent = [0x1C89, 0x2C2F, 0xA7C0, 0xA7CB, 0xA7CC, 0xA7CE, *range(0xA7D0, 0xA7DD, 2)]
+    assert different == recent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_every_character_splits_like_the_fast_tokenizers(toy_vocab_file, lower_case):
+    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    different = code_point_differences(toy_vocab_file, codes, lower_case)
+    # Only lower-casing differs, and only of capitals newer than TensorFlow's ICU.
+    assert len(different) == (116 if lower_case else 0)
+
+
+@pytest.mark.parametrize("max_length", range(3, 14))
+def test_pairs_are_cut_longest_first(toy_vocab_file, max_length):
+    # At least one token each: called with lists, the reference gives an empty second text a [SEP].
+    cases = [(i, j) for i in range(10) for j in range(1, 10)]
+    texts = [" ".join("abcdefghij"[:i]) for i, _ in cases]
+    pairs = [" ".join("zyxwvutsrq"[:j]) for _, j in cases]
+    assert_equal_to_reference(toy_vocab_file, texts, pairs, max_length=max_length)
+
+
+@pytest.mark.parametrize("max_length", [2, 3, 4, 11, 12, 13])
+def test_single_texts_are_cut_at_the_end(toy_vocab_file, max_length):
+    texts = [" ".join("abcdefghij"[:i]) for i in range(11)]
+    assert_equal_to_reference(toy_vocab_file, texts, max_length=max_length)
+
+
+def test_encode_gives_the_ids_of_one_text(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    pieces = ["[CLS]", "play", "##ing", "the", "film", "!", "[SEP]"]
+    assert [tokenizer.vocab[i] for i in tokenizer.encode("Playing the FILM!")] == pieces
+    pair = ["[CLS]", "good", "[SEP]", "not", "bad", "[SEP]"]
+    assert [tokenizer.vocab[i] for i in tokenizer.encode("good", "not bad")] == pair
+    assert tokenizer.encode("good", "not bad", 5) == tokenizer.encode("good", "not", 5)
+    assert all(type(token) is int for token in tokenizer.encode("good"))
+
+
+@pytest.mark.parametrize("text", ["good", ""])
+@pytest.mark.parametrize("pair", [None, "", " ", "bad"])
+def test_encode_treats_an_empty_pair_as_the_fast_tokenizer_does(toy_vocab_file, text, pair):
+    theirs = reference(toy_vocab_file)(text, pair)["input_ids"]
+    assert tokenize.Tokenizer(toy_vocab_file).encode(text, pair) == theirs
+
+
+def test_a_typed_special_token_is_ordinary_text(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    ids = tokenizer.encode("a [SEP] [MASK]")
+    assert ids.count(tokenizer.sep_id) == 1
+    assert tokenizer.mask_id not in ids
+
+
+def test_special_ids_are_those_of_the_vocabulary(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("x\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]\n##x\n", encoding="utf-8")
+    tokenizer = tokenize.Tokenizer(path)
+    assert (tokenizer.mask_id, tokenizer.sep_id, tokenizer.cls_id) == (1, 2, 3)
+    assert (tokenizer.unk_id, tokenizer.pad_id, tokenizer.vocab_size) == (4, 5, 7)
+    assert tokenizer.encode("xx y") == [3, 0, 6, 4, 2]
+
+
+def test_tokenize_runs_inside_a_tf_data_graph(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    texts = ["The story is not good.", "", "seven films"]
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(tokenizer.tokenize)
+    rows = [row for batch in dataset for row in batch.to_list()]
+    assert rows == [tokenizer.encode(text)[1:-1] for text in texts]
+
+
+def test_broken_utf_8_in_a_graph_neither_fails_nor_touches_its_neighbours(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    rows = tokenizer.tokenize(tf.constant([b"good \xff\xfe film", b"bad"])).to_list()
+    assert rows[1] == tokenizer.encode("bad")[1:-1]
+    assert rows[0][0] == tokenizer.encode("good")[1]
+
+
+def test_many_texts_keep_their_order(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    texts = [" ".join(str(number)) for number in range(3000)]  # more than one call of the graph
+    encoded = tokenizer.encode_batch(texts)
+    for number in (0, 1023, 1024, 2999):
+        assert encoded.row(number).tolist() == tokenizer.encode(texts[number])
+
+
+def test_no_texts_give_no_rows(toy_vocab_file):
+    encoded = tokenize.Tokenizer(toy_vocab_file).encode_batch([])
+    assert (encoded.ids.tolist(), encoded.offsets.tolist()) == ([], [0])
+
+
+def test_a_lone_surrogate_is_dropped(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    assert tokenizer.encode("go\ud800od") == tokenizer.encode("good")
+
+
+def test_bad_arguments_are_refused(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    with pytest.raises(errors.DataError, match=r"max_length: expected at least 2, .* received 1"):
+        tokenizer.encode("good", max_length=1)
+    with pytest.raises(errors.DataError, match=r"at least 3, room for .* received 2"):
+        tokenizer.encode("good", "bad", max_length=2)
+    with pytest.raises(errors.DataError, match="whole number"):
+        tokenizer.encode("good", max_length=None)  # type: ignore[arg-type]
+    with pytest.raises(errors.DataError, match="text 1: expected a string, received float nan"):
+        tokenizer.encode_batch(["good", float("nan")])  # type: ignore[list-item]
+    with pytest.raises(errors.DataError, match="pairs: expected 2 as texts, received 1"):
+        tokenizer.encode_batch(["good", "bad"], ["film"])
+
+
+GLUE = ("CoLA", "MRPC", "QNLI", "RTE", "SST-2", "STS-B", "WNLI")
+
+
+def cells(path):
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    return [cell for line in lines for cell in line.split("\t") if len(cell) > 5]
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", GLUE)
+def test_glue_dev_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name):
+    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
+    assert_equal_to_reference(vocab_file, cells(shared_data / "glue" / name / "dev.tsv"))
+
+
+@pytest.mark.slow
+@pytest.mark.shared_data
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("name", GLUE)
+def test_all_glue_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name, split):
+    path = shared_data / "glue" / name / f"{split}.tsv"
+    if (name, split) == ("QNLI", "train"):
+        assert not path.exists()  # not among the shared files
+        return
+    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
+    assert_equal_to_reference(vocab_file, cells(path))
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("lower_case", [True, False])
+@pytest.mark.parametrize("language", ["chinese", "uncased"])
+def test_chinese_and_nasty_texts_agree_under_real_vocabularies(shared_data, language, lower_case):
+    vocab_file = shared_data / "vocab" / f"bert-base-{language}-vocab.txt"
+    chinese = (shared_data / "vocab" / "bert-base-chinese-vocab.txt").read_text(encoding="utf-8")
+    tokens = chinese.replace("##", "").split("\n")
+    source = random.Random(2)
+    texts = ["".join(source.choices(tokens, k=30)) for _ in range(1500)]
+    texts += [
+        "今天天气很好，我们去公园吧！",
+        "？！……——《书名》「引号」",
+        "繁體中文測試，包括標點。",
+    ]
+    texts += [*NASTY, *random_texts(2000)]
+    assert_equal_to_reference(vocab_file, texts, lower_case=lower_case)
+
+
+@pytest.mark.shared_data
+def test_squad_pairs_are_cut_like_the_fast_tokenizers(shared_data):
+    data = json.loads((shared_data / "squad" / "xquad.en.json").read_text(encoding="utf-8"))["data"]
+    pairs = [
+        (question["question"], paragraph["context"])
+        for article in data[:3]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    texts, contexts = map(list, zip(*pairs, strict=True))
+    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
+    for max_length in (16, 25, 128):
+        assert_equal_to_reference(vocab_file, texts, contexts, max_length=max_length)
+        assert_equal_to_reference(vocab_file, contexts, texts, max_length=max_length)

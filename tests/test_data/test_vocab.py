@@ -1,0 +1,127 @@
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import tokenize, vocab
+
+SPECIAL = list(vocab.SPECIAL_TOKENS)
+
+
+def write(path, text):
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_a_vocabulary_comes_back_as_written(tmp_path):
+    tokens = [*SPECIAL, "a", "##b", "\u2028", "é", "\u00a0", "中"]
+    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
+    assert vocab.read_vocab(tmp_path / "vocab.txt") == tokens
+
+
+@pytest.mark.parametrize("form", ["{}\n", "{}", "\ufeff{}\n"])
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+def test_line_breaks_and_a_byte_order_mark_are_no_part_of_a_token(tmp_path, form, line_break):
+    text = form.format("\n".join(SPECIAL)).replace("\n", line_break)
+    assert vocab.read_vocab(write(tmp_path / "vocab.txt", text)) == SPECIAL
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "received an empty file"),
+        ("\n".join([*SPECIAL, "a", "", "b"]), "received an empty line 7"),
+        ("\n".join([*SPECIAL, "a", "b", "a"]), "'a' on lines 6 and 8"),
+        ("[PAD]\n[UNK]\n[CLS]\na\n", r"4 tokens without \[SEP\] \[MASK\]"),
+        (b"[PAD]\n\xff\n", "UTF-8"),
+    ],
+)
+def test_an_unusable_vocabulary_is_refused(tmp_path, content, message):
+    with pytest.raises(errors.VocabularyError, match=message):
+        vocab.read_vocab(write(tmp_path / "vocab.txt", content))
+
+
+def test_a_missing_vocabulary_is_named(tmp_path):
+    with pytest.raises(errors.VocabularyError, match=r"nowhere\.txt', which is not a file"):
+        vocab.read_vocab(tmp_path / "nowhere.txt")
+
+
+def test_a_vocabulary_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    path = tmp_path / "vocab.txt"
+    vocab.write_vocab(SPECIAL, path)
+    for tokens in ([*SPECIAL, "a\nb"], [*SPECIAL, "a", "a"], SPECIAL[1:]):
+        with pytest.raises(errors.VocabularyError):
+            vocab.write_vocab(tokens, path)
+    assert vocab.read_vocab(path) == SPECIAL
+    assert [file.name for file in tmp_path.iterdir()] == ["vocab.txt"]
+
+
+def test_equal_vocabularies_pass_as_files_and_as_tokens(tmp_path):
+    tokens = [*SPECIAL, "a", "b"]
+    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
+    vocab.check_same_vocabulary(tmp_path / "vocab.txt", tokens)
+
+
+@pytest.mark.parametrize(
+    ("student", "message"),
+    [
+        ([*SPECIAL, "b", "a"], r"id 5 \(line 6\): expected 'a' as in the teacher's, received 'b'"),
+        ([*SPECIAL, "a"], r"expected 7 tokens .*, received 6; from id 6 \('b'\) on only the teach"),
+        ([*SPECIAL, "a", "b", "c"], r"received 8; from id 7 \('c'\) on only the student"),
+    ],
+)
+def test_the_first_token_that_differs_is_named(student, message):
+    with pytest.raises(errors.VocabularyError, match=message):
+        vocab.check_same_vocabulary([*SPECIAL, "a", "b"], student)
+
+
+TEXTS = [
+    "the walker walks, walking in the walkway",
+    "a talker talks while talking of talkies",
+    "The Walking and the Talking: straße, élan!",
+] * 20
+
+
+def test_a_trained_vocabulary_spells_every_word_and_is_no_larger_than_asked(tmp_path):
+    characters = set("".join(tokenize.split_words(TEXTS)))
+    least = 5 + 2 * len(characters)
+    for size in (least, least + 1, least + 5, 90, 200):
+        tokens = vocab.train_vocab(TEXTS, size)
+        assert len(tokens) <= size
+        assert tokens[:5] == SPECIAL
+        vocab.write_vocab(tokens, tmp_path / "vocab.txt")
+        tokenizer = tokenize.Tokenizer(tmp_path / "vocab.txt")
+        encoded = tokenizer.encode_batch([*TEXTS, *(letter * 2 for letter in characters)])
+        assert tokenizer.unk_id not in encoded.ids
+
+
+def test_a_trained_vocabulary_holds_frequent_words_whole():
+    tokens = vocab.train_vocab(TEXTS, 90)
+    assert {"the", "walking", "talking"} <= set(tokens)
+    assert "straße" in vocab.train_vocab(TEXTS, 200)  # BERT's words: ß is not folded
+
+
+def test_words_of_a_small_text_are_learned_too():
+    assert {"walker", "straße"} <= set(vocab.train_vocab(TEXTS[:3], 200))
+
+
+def test_training_a_vocabulary_twice_gives_the_same():
+    assert vocab.train_vocab(TEXTS, 120) == vocab.train_vocab(list(reversed(TEXTS)), 120)
+
+
+def test_case_is_kept_on_request():
+    assert "The" in vocab.train_vocab(TEXTS, 200, lower_case=False)
+    assert "The" not in vocab.train_vocab(TEXTS, 200)
+
+
+def test_a_vocabulary_of_nothing_or_without_room_is_refused():
+    with pytest.raises(errors.DataError, match="at least one word, received none"):
+        vocab.train_vocab(["", "  "], 100)
+    with pytest.raises(errors.VocabularyError, match=r"at least 9 \(5 reserved .* 2 characters"):
+        vocab.train_vocab(["ab ba"], 8)
+    assert len(vocab.train_vocab(["ab ba"], 9)) == 9
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(("name", "size"), [("uncased", 30522), ("chinese", 21128)])
+def test_the_real_vocabularies_are_read_whole(shared_data, name, size):
+    tokens = vocab.read_vocab(shared_data / "vocab" / f"bert-base-{name}-vocab.txt")
+    assert len(tokens) == size

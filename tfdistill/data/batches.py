@@ -1,0 +1,290 @@
+"""Length-bucketed batches: work in proportion to real tokens, the same under the same seed.
+
+The plan of an epoch (which examples form which batch, in which order) is a pure function of the
+data, the seed and the epoch. So a run that was stopped at any step goes on with exactly the
+batches that it would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.data.encoded import EncodedExamples, encode_examples, spans
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+__all__ = ["Batches", "EncodedExamples", "encode_examples"]
+
+_FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
+INDEX_FEATURE = "example_index"
+
+
+class Batches:
+    """Batches over encoded examples.
+
+    Attributes:
+      encoded: The examples.
+      steps_per_epoch: Batches of an epoch; the same in each.
+      num_examples: Examples of an epoch (fewer than there are only with `drop_remainder`).
+    """
+
+    def __init__(
+        self,
+        encoded: EncodedExamples,
+        *,
+        batch_size: int = 32,
+        token_budget: int | None = None,
+        max_length: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        bucketing: bool = True,
+        drop_remainder: bool = False,
+        with_index: bool = False,
+        extra: Mapping[str, np.ndarray] | None = None,
+    ):
+        """Plans the batches.
+
+        With `bucketing`, an epoch shuffles the examples, sorts them by length (stably, so examples
+        of equal length stay shuffled), cuts the row into batches and shuffles these. Without it,
+        the shuffled row is cut as it is and each batch is padded to `max_length`.
+
+        Args:
+          encoded: The examples.
+          batch_size: The most examples of a batch.
+          token_budget: The most tokens of a batch, padding included (examples x longest), or
+            None. Batches of short examples stay at `batch_size`.
+          max_length: Without bucketing: the length to pad to (None: the longest example). With
+            bucketing: only a check that no example is longer.
+          shuffle: Whether epochs differ. Without it every epoch is ``plan(0)``, which with
+            bucketing is still sorted by length.
+          seed: Seed of the shuffles.
+          bucketing: Whether examples of like length share a batch.
+          drop_remainder: Whether to leave out the few examples (others in each epoch) that do
+            not fill a batch. Not together with `token_budget`.
+          with_index: Whether the features hold `example_index`, int32 (batch,).
+          extra: More features by name, each an array (n, ...) with a row for each example, for
+            example cached ``teacher_logits``.
+
+        Raises:
+          DataError: If there is no example, or one is longer than `max_length` or the budget.
+          ConfigError: If options contradict each other.
+          ShapeError: If an extra feature has not one row for each example.
+        """
+        self.encoded = encoded
+        self._seed, self._shuffle, self._bucketing = seed, shuffle, bucketing
+        self._with_index = with_index
+        self._extra = dict(extra or {})
+        self._lengths = encoded.lengths
+        _check_options(encoded, batch_size, token_budget, drop_remainder, self._extra)
+        longest = int(self._lengths.max())
+        if max_length is not None and longest > max_length:
+            raise errors.DataError(
+                errors.explain(
+                    "encoded examples",
+                    f"at most max_length = {max_length} tokens",
+                    f"{longest} in example {int(self._lengths.argmax())}",
+                    "Encode them with this max_length.",
+                )
+            )
+        self._padded_length = None if bucketing else (max_length or longest)
+        if token_budget is not None and token_budget < (self._padded_length or longest):
+            raise errors.DataError(
+                errors.explain(
+                    "token_budget",
+                    f"at least {self._padded_length or longest}, the longest example",
+                    token_budget,
+                )
+            )
+        count = len(encoded)
+        self._kept = count - count % batch_size if drop_remainder else count
+        if not self._kept:
+            raise errors.DataError(
+                errors.explain(
+                    "encoded examples",
+                    f"at least batch_size = {batch_size} with drop_remainder",
+                    count,
+                )
+            )
+        self._batch_size, self._budget = batch_size, token_budget
+        self.num_examples = self._kept
+        # Sorted lengths are the same in every epoch, and so are the cuts: a constant number of
+        # batches. (Dropped examples differ by epoch, but without a budget only counts matter.)
+        self.steps_per_epoch = len(self._cuts(self._order(0)))
+
+    def plan(self, epoch: int = 0) -> list[np.ndarray]:
+        """Returns the batches of an epoch: example indices, int64, every example exactly once.
+
+        Args:
+          epoch: From 0.
+
+        Returns:
+          `steps_per_epoch` arrays. ``np.concatenate(plan(0))`` is the order in which an
+          evaluation answers: ``predictions[np.argsort(order)]`` are in the order of the data.
+        """
+        order = self._order(epoch)
+        batches = np.split(order, self._cuts(order)[1:])
+        if self._shuffle and self._bucketing:
+            places = self._generator(epoch, 1).permutation(len(batches))
+            batches = [batches[place] for place in places]
+        return batches
+
+    def padded_tokens(self, epoch: int = 0) -> int:
+        """Returns the tokens that an epoch computes, padding included."""
+        return sum(len(batch) * self._width(batch) for batch in self.plan(epoch))
+
+    def batch(self, indices: np.ndarray) -> tuple[Any, ...] | dict[str, np.ndarray]:
+        """Assembles one batch.
+
+        Args:
+          indices: int (b,), as `plan` gives them.
+
+        Returns:
+          Features (`input_ids`, `attention_mask`, `token_type_ids`, each int32 (b, length), and
+          what was asked for), followed by labels and sample weights where there are any; the
+          features alone, not in a tuple, where there are no labels.
+        """
+        encoded = self.encoded
+        lengths = self._lengths[indices]
+        width = self._width(indices)
+        mask = np.arange(width) < lengths[:, None]  # (b, length)
+        places = spans(encoded.offsets[indices], lengths)
+        ids = np.full(mask.shape, encoded.pad_id, np.int32)
+        ids[mask] = encoded.ids[places]
+        types = np.zeros(mask.shape, np.int32)
+        types[mask] = encoded.types[places]
+        features: dict[str, np.ndarray] = dict(
+            zip(_FEATURES, (ids, mask.astype(np.int32), types), strict=True)
+        )
+        if self._with_index:
+            features[INDEX_FEATURE] = indices.astype(np.int32)
+        for name, rows in self._extra.items():
+            features[name] = rows[indices]
+        if encoded.labels is None:
+            return features
+        if encoded.weights is None:
+            return features, encoded.labels[indices]
+        return features, encoded.labels[indices], encoded.weights[indices]
+
+    def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
+        """Streams the batches of all epochs, one after the other.
+
+        Args:
+          epochs: Number of epochs; all in one stream.
+          start_step: The batch to begin with, counted over all epochs: a resumed run passes the
+            steps it has done.
+
+        Returns:
+          A dataset of ``epochs * steps_per_epoch - start_step`` elements, as `batch` gives them.
+
+        Raises:
+          ConfigError: If `epochs` or `start_step` is out of range.
+        """
+        import tensorflow as tf
+
+        total = epochs * self.steps_per_epoch
+        if epochs < 0 or not 0 <= start_step <= total:
+            raise errors.ConfigError(
+                errors.explain(
+                    "start_step",
+                    f"0 to {max(total, 0)} ({epochs} epochs x {self.steps_per_epoch} steps)",
+                    start_step,
+                )
+            )
+
+        def stream() -> Iterator[Any]:
+            for epoch in range(start_step // self.steps_per_epoch, epochs):
+                done = max(start_step - epoch * self.steps_per_epoch, 0)
+                for indices in self.plan(epoch)[done:]:
+                    yield self.batch(indices)
+
+        dataset = tf.data.Dataset.from_generator(stream, output_signature=self._signature())
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(total - start_step))
+        return dataset.prefetch(tf.data.AUTOTUNE)
+
+    def _signature(self) -> Any:
+        import tensorflow as tf
+
+        features = {
+            name: tf.TensorSpec((None, self._padded_length), tf.int32) for name in _FEATURES
+        }
+        if self._with_index:
+            features[INDEX_FEATURE] = tf.TensorSpec((None,), tf.int32)
+        for name, rows in self._extra.items():
+            features[name] = tf.TensorSpec((None, *rows.shape[1:]), rows.dtype)
+        if self.encoded.labels is None:
+            return features
+        targets = [self.encoded.labels]
+        if self.encoded.weights is not None:
+            targets.append(self.encoded.weights)
+        return features, *(tf.TensorSpec((None,), array.dtype) for array in targets)
+
+    def _generator(self, epoch: int, purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self._seed, epoch, purpose])
+
+    def _order(self, epoch: int) -> np.ndarray:
+        """Returns the examples of an epoch in the order in which they are cut into batches."""
+        order = np.arange(len(self.encoded))
+        if self._shuffle:
+            order = self._generator(epoch, 0).permutation(len(order))
+        order = order[: self._kept]
+        if self._bucketing:
+            order = order[np.argsort(self._lengths[order], kind="stable")]
+        return order
+
+    def _cuts(self, order: np.ndarray) -> list[int]:
+        """Returns where batches begin: greedily as many examples as size and budget allow."""
+        if self._budget is None:
+            return list(range(0, len(order), self._batch_size))
+        if self._padded_length is not None:
+            size = min(self._batch_size, self._budget // self._padded_length)
+            return list(range(0, len(order), size))
+        starts = [0]
+        for place, length in enumerate(self._lengths[order].tolist()):
+            count = place - starts[-1] + 1
+            # Lengths ascend, so the newest example is the longest of its batch.
+            if count > self._batch_size or count * length > self._budget:
+                starts.append(place)
+        return starts
+
+    def _width(self, indices: np.ndarray) -> int:
+        return self._padded_length or int(self._lengths[indices].max())
+
+
+def _check_options(
+    encoded: EncodedExamples,
+    batch_size: int,
+    token_budget: int | None,
+    drop_remainder: bool,
+    extra: Mapping[str, np.ndarray],
+) -> None:
+    if not len(encoded):
+        raise errors.DataError(errors.explain("batches", "at least one example", "none"))
+    if batch_size < 1:
+        raise errors.ConfigError(errors.explain("batch_size", "at least 1", batch_size))
+    if token_budget is not None and drop_remainder:
+        raise errors.ConfigError(
+            errors.explain(
+                "batches",
+                "drop_remainder or token_budget",
+                "both",
+                "With a token budget, batches differ in size anyway.",
+            )
+        )
+    if encoded.weights is not None and encoded.labels is None:
+        raise errors.ConfigError(
+            errors.explain("sample weights", "labels beside them", "examples without labels")
+        )
+    for name, rows in extra.items():
+        if name in (*_FEATURES, INDEX_FEATURE):
+            raise errors.ConfigError(
+                errors.explain("extra feature", "a new name", f"{name!r}, which batches have")
+            )
+        if rows.ndim < 1 or len(rows) != len(encoded):
+            raise errors.ShapeError(
+                errors.explain(f"extra feature {name!r}", f"{len(encoded)} rows", rows.shape)
+            )

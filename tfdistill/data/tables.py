@@ -1,0 +1,285 @@
+"""The file of a split, and its rows: TSV, CSV and JSON Lines, each row with its line number."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tfdistill import errors
+
+SUFFIXES = (".tsv", ".csv", ".jsonl")
+# Other names under which a split is looked for, after its own.
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "dev": ("dev_matched", "validation", "valid", "val"),
+    "test": ("test_matched",),
+}
+
+Path = str | os.PathLike[str]
+
+
+class Table(NamedTuple):
+    """The columns that were asked for.
+
+    Attributes:
+      columns: Name -> cells, one a row. A column that was asked for and is absent has no entry.
+      lines: The line of each row in its file, from 1.
+      skipped: Rows left out because they had too few cells (only with `skip_short_rows`).
+    """
+
+    columns: dict[str, list[str]]
+    lines: list[int]
+    skipped: int
+
+
+def split_file(source: Path, split: str) -> pathlib.Path:
+    """Finds the file of a split.
+
+    Args:
+      source: A folder, or the file itself.
+      split: "train", "dev", "test", or the name of a file without its suffix, such as
+        "dev_mismatched".
+
+    Returns:
+      The file.
+
+    Raises:
+      DataError: If there is none, or more than one.
+    """
+    folder = pathlib.Path(source)
+    if folder.is_file():
+        return folder
+    if not folder.is_dir():
+        raise errors.DataError(
+            errors.explain("data", "a folder with splits, or a file", f"{folder}: not there")
+        )
+    for stem in (split, *_ALIASES.get(split, ())):
+        found = [folder / (stem + suffix) for suffix in SUFFIXES]
+        found = [path for path in found if path.is_file()]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(path.name for path in found)
+            raise errors.DataError(
+                errors.explain(f"{folder}, split {split!r}", "one file", names, "Remove one.")
+            )
+    there = sorted(path.name for path in folder.iterdir() if path.suffix in SUFFIXES)
+    raise errors.DataError(
+        errors.explain(
+            f"{folder}, split {split!r}",
+            " or ".join(split + suffix for suffix in SUFFIXES),
+            ", ".join(there) or "a folder without data files",
+        )
+    )
+
+
+def read_table(
+    path: pathlib.Path,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    header: Sequence[str] = (),
+    skip_short_rows: bool = False,
+) -> Table:
+    r"""Reads named columns of a file; its suffix says the format.
+
+    - `.tsv`: cells between tabs, rows between line feeds, nothing quoted (the form of GLUE: a
+      quotation mark is text).
+    - `.csv`: RFC 4180, so a quoted cell may hold commas, line breaks and doubled quotes.
+    - `.jsonl`: one object a line; numbers and booleans become strings as JSON writes them.
+
+    All are UTF-8; a byte order mark is dropped.
+
+    Args:
+      path: The file.
+      required: Columns that must be there.
+      optional: Columns to read if they are there.
+      header: Column names of a TSV or CSV file whose first line is already a row. A first line
+        that holds all required names is taken as a header all the same.
+      skip_short_rows: Whether to leave out (and count) rows with too few cells, instead of
+        refusing the file.
+
+    Returns:
+      The columns; at least one row.
+
+    Raises:
+      DataError: If the file is missing, empty or malformed, or lacks a column.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise errors.DataError(
+            errors.explain(f"data file {path}", f"one of {', '.join(SUFFIXES)}", path.suffix)
+        )
+    text = read_text(path)
+    if not text.strip():
+        raise errors.DataError(errors.explain(f"data file {path}", "rows", "an empty file"))
+    if path.suffix.lower() == ".jsonl":
+        table = _read_json_lines(path, text, required, optional)
+    else:
+        table = _read_cells(path, text, required, optional, header, skip_short_rows)
+    if not table.lines:
+        raise errors.DataError(
+            errors.explain(f"data file {path}", "at least one row", "only a header")
+        )
+    return table
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Reads a UTF-8 file without its byte order mark; line breaks become line feeds.
+
+    Args:
+      path: The file.
+
+    Returns:
+      Its text.
+
+    Raises:
+      DataError: If it is not a file, or not UTF-8; the message says on which line.
+    """
+    if not path.is_file():
+        raise errors.DataError(errors.explain("data file", "a file", f"{path}: not there"))
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise errors.DataError(
+            errors.explain(
+                f"{path}, line {line}",
+                "UTF-8 text",
+                f"byte 0x{data[error.start]:02x}",
+                "Convert the file, for example with `iconv -t utf-8`.",
+            )
+        ) from None
+    return text.replace("\r\n", "\n")
+
+
+def _read_cells(
+    path: pathlib.Path,
+    text: str,
+    required: Sequence[str],
+    optional: Sequence[str],
+    header: Sequence[str],
+    skip_short_rows: bool,
+) -> Table:
+    rows = _csv_rows(path, text) if path.suffix.lower() == ".csv" else _tsv_rows(text)
+    first = rows[0][1]
+    names = [name.strip() for name in first]
+    if header and not set(required) <= set(names):
+        names = list(header)
+        if len(first) < len(names):
+            raise errors.DataError(
+                errors.explain(
+                    f"{path}, line 1",
+                    f"the {len(names)} cells {', '.join(names)}",
+                    f"{len(first)} cells",
+                )
+            )
+    else:
+        rows = rows[1:]
+    _check_columns(path, required, names)
+    places = {name: names.index(name) for name in (*required, *optional) if name in names}
+    columns: dict[str, list[str]] = {name: [] for name in places}
+    lines: list[int] = []
+    skipped = 0
+    last = max(places.values())
+    for line, cells in rows:
+        if len(cells) <= last:
+            if skip_short_rows:
+                skipped += 1
+                continue
+            raise errors.DataError(
+                errors.explain(
+                    f"{path}, line {line}",
+                    f"{len(names)} cells ({', '.join(names)})",
+                    f"{len(cells)}",
+                    "A text may not hold a tab or a line break; use JSON Lines for such texts.",
+                )
+            )
+        for name, place in places.items():
+            columns[name].append(cells[place])
+        lines.append(line)
+    return Table(columns, lines, skipped)
+
+
+def _tsv_rows(text: str) -> list[tuple[int, list[str]]]:
+    # Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
+    lines = text.split("\n")
+    return [(number, line.split("\t")) for number, line in enumerate(lines, start=1) if line]
+
+
+def _csv_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows, line = [], 1
+    try:
+        for cells in reader:
+            if cells:
+                rows.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise errors.DataError(
+            errors.explain(
+                f"{path}, line {line}", "comma-separated cells (RFC 4180)", f"a fault: {error}"
+            )
+        ) from None
+    return rows
+
+
+def _read_json_lines(
+    path: pathlib.Path, text: str, required: Sequence[str], optional: Sequence[str]
+) -> Table:
+    present: list[str] = list(required)
+    columns: dict[str, list[str]] = {}
+    lines: list[int] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise errors.DataError(
+                errors.explain(f"{path}, line {number}", "a JSON object", f"a fault: {error}")
+            ) from None
+        if not isinstance(row, dict):
+            raise errors.DataError(
+                errors.explain(f"{path}, line {number}", "a JSON object", type(row).__name__)
+            )
+        if not lines:
+            present += [name for name in optional if name in row]
+            columns = {name: [] for name in present}
+        _check_columns(f"{path}, line {number}", present, list(row))
+        for name in present:
+            columns[name].append(_json_cell(f"{path}, line {number}", name, row[name]))
+        lines.append(number)
+    return Table(columns, lines, 0)
+
+
+def _json_cell(where: str, name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    raise errors.DataError(
+        errors.explain(f"{where}, {name!r}", "a string or a number", type(value).__name__)
+    )
+
+
+def _check_columns(where: object, required: Sequence[str], found: Sequence[str]) -> None:
+    for name in required:
+        if found.count(name) == 1:
+            continue
+        if name in found:
+            raise errors.DataError(
+                errors.explain(f"{where}", f"one column {name!r}", f"{found.count(name)} of them")
+            )
+        raise errors.DataError(
+            errors.explain(
+                f"{where}",
+                f"a column {name!r}",
+                f"the columns {', '.join(map(repr, found))}",
+                errors.nearest(name, found),
+            )
+        )

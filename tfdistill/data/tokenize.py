@@ -1,0 +1,270 @@
+"""BERT's tokenizer inside the TensorFlow graph, equal to BertTokenizerFast token by token.
+
+The ready-made BertTokenizer and FastBertTokenizer of tensorflow-text are not equal: their
+lower-casing folds compatibility forms ("…" becomes "...", "ß" becomes "ss"). So the tokenizer is
+composed of parts, in this order:
+
+1. control and format characters dropped;
+2. with `lower_case`: canonical decomposition (NFD), nonspacing marks dropped, lower-casing
+   character by character (so a Greek capital sigma becomes σ also at the end of a word);
+3. a space on either side of each punctuation mark and each ideograph, then a split at white space;
+4. WordPiece: longest match first; a word of more than 100 characters is [UNK].
+
+A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as text_ops
+
+from tfdistill import errors
+from tfdistill.data import unicode_classes as classes
+from tfdistill.data import vocab as vocabularies
+from tfdistill.data.encoded import spans
+from tfdistill.data.truncation import Lengths, check_max_length, truncated_lengths
+
+MAX_CHARACTERS_PER_WORD = 100
+_BATCH = 1024  # strings that one call of the graph takes; two calls run side by side
+
+_DROPPED = classes.pattern(classes.CONTROL, classes.FORMAT)
+_SPACE = classes.pattern(classes.WHITE_SPACE)
+_MARKS = classes.pattern(classes.NONSPACING_MARKS)
+_ALONE = classes.pattern(classes.ASCII_PUNCTUATION, classes.PUNCTUATION, classes.CJK)
+# Longer than any word that WordPiece accepts, so it becomes [UNK].
+_MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+_TOO_LONG = "x" * (_MAX_BYTES_PER_WORD + 1)
+
+
+class RaggedIds(NamedTuple):
+    """Token ids of n texts, one after the other.
+
+    Attributes:
+      ids: int32 (tokens,).
+      offsets: int64 (n + 1,); text i has ``ids[offsets[i]:offsets[i + 1]]``.
+      types: uint8 (tokens,); 0 up to and including the first [SEP], then 1.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    types: np.ndarray
+
+    def row(self, index: int) -> np.ndarray:
+        """Returns the ids of text `index`, int32 (tokens,)."""
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+def words(strings: Any, *, lower_case: bool = True) -> Any:
+    """Splits strings into BERT's words; runs in graph mode.
+
+    Args:
+      strings: `tf.Tensor`, string (n,), UTF-8.
+      lower_case: Whether to lower-case and to remove accents.
+
+    Returns:
+      `tf.RaggedTensor`, string (n, words). A string without a word gives an empty row.
+    """
+    strings = tf.strings.regex_replace(strings, _DROPPED, "")
+    strings = tf.strings.regex_replace(strings, _SPACE, " ")
+    if lower_case:
+        strings = text_ops.normalize_utf8(strings, "NFD")
+        strings = tf.strings.regex_replace(strings, _MARKS, "")
+        strings = tf.strings.regex_replace(strings, "Σ", "σ")
+        strings = tf.strings.lower(strings, encoding="utf-8")
+    strings = tf.strings.regex_replace(strings, _ALONE, r" \0 ")
+    return text_ops.WhitespaceTokenizer().tokenize(strings)
+
+
+def split_words(texts: Sequence[str], *, lower_case: bool = True) -> list[str]:
+    """Splits texts into BERT's words; the Python form of `words`.
+
+    Args:
+      texts: Any number of texts.
+      lower_case: Whether to lower-case and to remove accents.
+
+    Returns:
+      The words of all texts in order.
+    """
+    result: list[str] = []
+    for start in range(0, len(texts), _BATCH):
+        batch = tf.constant(_as_bytes(texts[start : start + _BATCH]))
+        flat = words(batch, lower_case=lower_case).flat_values.numpy()
+        result.extend(word.decode("utf-8") for word in flat)
+    return result
+
+
+class Tokenizer:
+    """WordPiece tokenizer of BERT.
+
+    Attributes:
+      vocab: The tokens in the order of their ids.
+      vocab_size: Their number.
+      vocab_file: The file that they came from.
+      lower_case: Whether text is lower-cased and stripped of accents.
+      pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
+    """
+
+    def __init__(self, vocab_file: str | os.PathLike[str], lower_case: bool = True):
+        """Builds the tokenizer of a vocabulary.
+
+        Args:
+          vocab_file: `vocab.txt`, one token a line.
+          lower_case: As the model was trained; a Hugging Face folder says so in
+            tokenizer_config.json (`do_lower_case`).
+
+        Raises:
+          VocabularyError: If the vocabulary is not usable.
+        """
+        self.vocab_file = os.fspath(vocab_file)
+        self.vocab = vocabularies.read_vocab(vocab_file)
+        self.vocab_size = len(self.vocab)
+        self.lower_case = lower_case
+        ids = {token: index for index, token in enumerate(self.vocab)}
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            ids[token] for token in vocabularies.SPECIAL_TOKENS
+        )
+        self._wordpiece = text_ops.FastWordpieceTokenizer(
+            vocab=self.vocab,
+            suffix_indicator=vocabularies.SUFFIX_INDICATOR,
+            max_bytes_per_word=_MAX_BYTES_PER_WORD,
+            token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+            unknown_token="[UNK]",
+            no_pretokenization=True,
+        )
+        self._graph = tf.function(
+            self.tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
+
+    def tokenize(self, strings: Any) -> Any:
+        """Gives the ids of the pieces of each string, without [CLS] and [SEP]; runs in a graph.
+
+        Args:
+          strings: `tf.Tensor`, string (n,), UTF-8.
+
+        Returns:
+          `tf.RaggedTensor`, int32 (n, tokens).
+        """
+        split = words(strings, lower_case=self.lower_case)  # (n, words)
+        lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
+        known = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
+        pieces = self._wordpiece.tokenize(split.with_flat_values(known))  # (n, words, pieces)
+        return pieces.merge_dims(1, 2)
+
+    def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
+        """Encodes one text or pair: ``[CLS] text [SEP]`` or ``[CLS] text [SEP] pair [SEP]``.
+
+        Args:
+          text: A text; may be empty.
+          pair: A second text; None or "" for none.
+          max_length: The most tokens to return, special ones included. A pair is cut by
+            `truncation.truncated_lengths` (the longer text first).
+
+        Returns:
+          Token ids.
+
+        Raises:
+          DataError: If `text` or `pair` is not a string, or `max_length` has no room for the
+            special tokens.
+        """
+        pairs = None if pair is None else [pair]
+        return self.encode_batch([text], pairs, max_length).ids.tolist()
+
+    def encode_batch(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
+    ) -> RaggedIds:
+        """Encodes many texts or pairs, as `encode` does.
+
+        Args:
+          texts: n texts.
+          pairs: n second texts, or None.
+          max_length: The most tokens of an example.
+
+        Returns:
+          Ids, offsets and token types.
+
+        Raises:
+          DataError: As `encode`; also if the numbers of texts and pairs differ.
+        """
+        if pairs is not None and len(pairs) != len(texts):
+            raise errors.DataError(errors.explain("pairs", f"{len(texts)} as texts", len(pairs)))
+        check_max_length(max_length, paired=pairs is not None and any(pairs))
+        first = self._pieces(texts)
+        if pairs is None:
+            return _join(first, None, max_length, self.cls_id, self.sep_id)
+        second = self._pieces(pairs)
+        has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
+        return _join(first, (*second, has_pair), max_length, self.cls_id, self.sep_id)
+
+    def _pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (ids int32 (tokens,), lengths int64 (n,)) of all texts."""
+        encoded = _as_bytes(texts)
+        if len(encoded) <= _BATCH:
+            rows = [self._graph(tf.constant(encoded, tf.string, [len(encoded)]))]
+        else:
+            rows = self._rows(encoded)
+        ids, lengths = [], []
+        for ragged in rows:
+            ids.append(ragged.values.numpy())
+            lengths.append(ragged.row_lengths().numpy())
+        return np.concatenate(ids), np.concatenate(lengths)
+
+    def _rows(self, encoded: list[bytes]) -> Iterator[tf.RaggedTensor]:
+        strings = tf.constant(encoded, tf.string)
+        starts = tf.data.Dataset.range(0, len(encoded), _BATCH)
+        return iter(
+            starts.map(
+                lambda start: self._graph(strings[start : start + _BATCH]),
+                num_parallel_calls=tf.data.AUTOTUNE,
+            ).prefetch(2)
+        )
+
+
+def _as_bytes(texts: Sequence[str]) -> list[bytes]:
+    """Encodes texts as UTF-8; a lone surrogate, which UTF-8 cannot hold, is dropped."""
+    encoded = []
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise errors.DataError(
+                errors.explain(f"text {index}", "a string", f"{type(text).__name__} {text!r}")
+            )
+        encoded.append(text.encode("utf-8", "ignore"))
+    return encoded
+
+
+def _join(
+    first: tuple[np.ndarray, np.ndarray],
+    second: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+    max_length: int,
+    cls_id: int,
+    sep_id: int,
+) -> RaggedIds:
+    """Puts [CLS] a [SEP] (b [SEP]) together for n examples at once."""
+    ids_a, full_a = first
+    count = len(full_a)
+    if second is None:
+        full_b, has_pair = np.zeros(count, np.int64), np.zeros(count, bool)
+    else:
+        _, full_b, has_pair = second
+    lengths: Lengths = truncated_lengths(full_a, full_b, has_pair, max_length)
+    sizes = lengths.first + lengths.second + 2 + has_pair
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    ids = np.full(int(offsets[-1]), sep_id, np.int32)
+    types = np.zeros(len(ids), np.uint8)
+    starts = offsets[:-1]
+    ids[starts] = cls_id
+    ids[spans(starts + 1, lengths.first)] = ids_a[spans(_starts(full_a), lengths.first)]
+    if second is not None:
+        begin = starts + 2 + lengths.first  # after the first [SEP]
+        ids[spans(begin, lengths.second)] = second[0][spans(_starts(full_b), lengths.second)]
+        types[spans(begin, np.where(has_pair, lengths.second + 1, 0))] = 1
+    return RaggedIds(ids, offsets, types)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Returns where each of the consecutive runs of these lengths begins."""
+    return np.cumsum(lengths) - lengths
