@@ -1,0 +1,98 @@
+import pytest
+
+from tfdistill import errors, models
+
+SHAPE = {"num_layers": 2, "hidden_size": 16, "num_heads": 4, "intermediate_size": 24}
+
+# The counts of the papers and of the released checkpoints, with 30,522 words, 512 positions, two
+# token types and, except for DistilBERT, a pooler. Medium, mini and tiny: the released BERT
+# miniatures; TinyBERT 2 layers has BERT-tiny's shape.
+PARAMETERS = {
+    "bert_base": 109_482_240,
+    "bert_large": 335_141_888,
+    "bert_medium": 41_373_184,
+    "bert_small": 28_763_648,
+    "bert_mini": 11_170_560,
+    "bert_tiny": 4_385_920,
+    "bert_4l_768d": 52_779_264,
+    "minilm_6l_384d": 22_713_216,
+    "tinybert_2l_128d": 4_385_920,
+    "tinybert_3l_192d": 7_330_944,
+    "tinybert_4l_312d": 14_350_248,
+    "tinybert_6l_768d": 66_955_008,
+    "distilbert_6l_768d": 66_362_880,
+}
+
+
+def test_every_preset_has_the_published_number_of_parameters():
+    assert {name: models.count_parameters(models.preset(name)) for name in models.presets()} == (
+        PARAMETERS
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "gigaflops"),
+    [("bert_base", 22.35), ("tinybert_6l_768d", 11.17), ("tinybert_4l_312d", 1.25)],
+)
+def test_flops_at_128_tokens_are_the_published_ones(name, gigaflops):
+    flops = models.flops(models.preset(name), 128)
+    assert isinstance(flops, int)
+    assert round(flops / 1e9, 2) == gigaflops
+
+
+def test_flops_of_the_head_are_those_of_its_two_dense_layers():
+    config = models.EncoderConfig(**SHAPE)
+    assert models.flops(config, 8, num_labels=3) - models.flops(config, 8) == 2 * 16 * (16 + 3)
+
+
+def test_an_unknown_preset_suggests_the_nearest():
+    with pytest.raises(errors.ConfigError, match="Did you mean 'tinybert_4l_312d'"):
+        models.preset("tinybert_4l_312")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_size": 18}, r"hidden_size: expected a multiple of num_heads \(4\), received 18"),
+        ({"family": "berd"}, "family: .*Did you mean 'bert'"),
+        ({"hidden_act": "swish"}, "hidden_act: expected one of .*gelu_tanh.* received 'swish'"),
+        ({"num_layers": 0}, "num_layers: expected an integer of at least 1, received 0"),
+        ({"num_heads": 0}, "num_heads: expected an integer of at least 1"),
+        ({"vocab_size": 30522.0}, "vocab_size: expected an integer"),
+        ({"type_vocab_size": -1}, "type_vocab_size: expected an integer of at least 0"),
+        ({"pad_token_id": 30522}, r"pad_token_id: expected an id below vocab_size \(30522\)"),
+        ({"dropout": 1.0}, r"dropout: expected a rate in \[0, 1\), received 1.0"),
+        ({"classifier_dropout": -0.1}, "classifier_dropout: expected a rate"),
+        ({"layer_norm_eps": 0.0}, "layer_norm_eps: expected a number"),
+        ({"family": "distilbert", "type_vocab_size": 0}, "pooler: expected False"),
+        ({"family": "distilbert", "pooler": False}, "type_vocab_size: expected 0"),
+        ({"hidden_sise": 3}, "Did you mean 'hidden_size'"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(change, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        models.EncoderConfig(**SHAPE).replace(**change)
+
+
+def test_all_faults_are_reported_at_once():
+    with pytest.raises(errors.ConfigError) as caught:
+        models.EncoderConfig(**{**SHAPE, "num_layers": 0, "dropout": 2.0, "hidden_act": "x"})
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
+        "hidden_act",
+        "num_layers",
+        "dropout",
+    ]
+
+
+def test_the_public_names_are_those_of_all():
+    import tfdistill.models
+
+    assert sorted(models.__all__) == sorted(
+        name
+        for name, value in vars(tfdistill.models).items()
+        if not name.startswith("_") and not hasattr(value, "__path__") and not _is_module(value)
+    )
+
+
+def _is_module(value):
+    return type(value).__name__ == "module"

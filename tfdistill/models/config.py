@@ -1,0 +1,127 @@
+"""The shape of an encoder: one frozen value that every builder, loader and report understands."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tfdistill import errors
+
+FAMILIES = ("bert", "tinybert", "distilbert")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Shape and options of a BERT-like encoder.
+
+    Args:
+      family: "bert", "tinybert" or "distilbert". It decides the style of the classification head
+        and the names in a Hugging Face checkpoint; the encoder stack is the same in all three.
+      num_layers: Transformer layers.
+      hidden_size: Width of the residual stream, a multiple of `num_heads`.
+      num_heads: Attention heads.
+      intermediate_size: Width of the feed-forward layers.
+      vocab_size: Rows of the word embedding.
+      max_positions: Longest sequence, in tokens.
+      type_vocab_size: Rows of the token-type embedding; 0 leaves it (and its input) out.
+      hidden_act: "gelu" (exact, with erf), "gelu_tanh" (the approximation) or "relu".
+      layer_norm_eps: Added to the variance inside each LayerNorm.
+      dropout: Rate after the embeddings and after each sublayer, in [0, 1).
+      attention_dropout: Rate on the attention probabilities, in [0, 1).
+      classifier_dropout: Rate before the classifier; None means `dropout`.
+      pooler: Whether there is a tanh-pooled output over [CLS].
+      pad_token_id: The id of [PAD] in the vocabulary.
+
+    Raises:
+      ConfigError: If a value is out of range; the message lists every fault.
+    """
+
+    family: str = "bert"
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    intermediate_size: int
+    vocab_size: int = 30522
+    max_positions: int = 512
+    type_vocab_size: int = 2
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    classifier_dropout: float | None = None
+    pooler: bool = True
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses values that no encoder can have."""
+        faults = list(_faults(self))
+        if faults:
+            raise errors.ConfigError("\n".join(faults))
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_heads
+
+    @property
+    def head_dropout(self) -> float:
+        """Rate before the classifier."""
+        return self.dropout if self.classifier_dropout is None else self.classifier_dropout
+
+    def replace(self, **changes: Any) -> EncoderConfig:
+        """Returns a copy with some fields changed, validated again.
+
+        Raises:
+          ConfigError: If a field does not exist or its value is out of range.
+        """
+        fields = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in fields:
+                raise errors.ConfigError(
+                    errors.explain(
+                        "encoder config", "a known field", repr(name), errors.nearest(name, fields)
+                    )
+                )
+        return dataclasses.replace(self, **changes)
+
+
+def _faults(config: EncoderConfig):
+    def fault(field: str, expected: str, remedy: str = "") -> str:
+        return errors.explain(field, expected, repr(getattr(config, field)), remedy)
+
+    if config.family not in FAMILIES:
+        yield fault("family", f"one of {FAMILIES}", errors.nearest(config.family, FAMILIES))
+    if config.hidden_act not in ACTIVATIONS:
+        yield fault(
+            "hidden_act", f"one of {ACTIVATIONS}", errors.nearest(config.hidden_act, ACTIVATIONS)
+        )
+    sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
+    broken = [name for name in (*sizes, "max_positions") if not _is_count(config, name, 1)]
+    for name in broken:
+        yield fault(name, "an integer of at least 1")
+    sized = "hidden_size" not in broken and "num_heads" not in broken
+    if sized and config.hidden_size % config.num_heads:
+        yield fault("hidden_size", f"a multiple of num_heads ({config.num_heads})")
+    for name in ("type_vocab_size", "pad_token_id"):
+        if not _is_count(config, name, 0):
+            yield fault(name, "an integer of at least 0")
+    counted = "vocab_size" not in broken and _is_count(config, "pad_token_id", 0)
+    if counted and config.pad_token_id >= config.vocab_size:
+        yield fault("pad_token_id", f"an id below vocab_size ({config.vocab_size})")
+    for name in ("dropout", "attention_dropout"):
+        if not 0 <= getattr(config, name) < 1:
+            yield fault(name, "a rate in [0, 1)")
+    if config.classifier_dropout is not None and not 0 <= config.classifier_dropout < 1:
+        yield fault("classifier_dropout", "a rate in [0, 1), or None")
+    if not 0 < config.layer_norm_eps < 1:
+        yield fault("layer_norm_eps", "a number in (0, 1)")
+    if config.family == "distilbert" and config.pooler:
+        yield fault("pooler", "False for the family distilbert, which has no pooler")
+    if config.family == "distilbert" and config.type_vocab_size:
+        yield fault("type_vocab_size", "0 for the family distilbert, which has no token types")
+
+
+def _is_count(config: EncoderConfig, name: str, least: int) -> bool:
+    value = getattr(config, name)
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

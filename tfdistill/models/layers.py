@@ -1,0 +1,294 @@
+"""The small layers that an encoder needs beside Dense, Embedding and LayerNormalization.
+
+Between the embeddings and the output the tokens of a batch lie in one matrix (B L, d): every Dense
+is then one matrix product that TensorFlow fuses with its bias, GELU or residual, which it does not
+do at rank 3. Attention is at rank 4 with explicit transposes: that is what TFLite, XNNPACK and the
+phone GPU delegates digest.
+Shapes: B examples, L tokens, h heads, d hidden width, k = d / h head width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors
+
+# Added to the scores of padding. Softmax makes exp(-100) ~ 4e-44 of it, which is nothing in
+# float32, while a larger magnitude (-1e4, -1e9) would eat the range of an int8 tensor.
+ATTENTION_MASK_VALUE = -100.0
+
+
+def _lengths(tensor: tf.Tensor) -> list[Any]:
+    """Returns each dimension of `tensor`, as an integer where it is known."""
+    if None not in tensor.shape:
+        return list(tensor.shape)
+    dynamic = tf.shape(tensor)
+    return [dynamic[i] if size is None else size for i, size in enumerate(tensor.shape)]
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class WordEmbedding(keras.layers.Embedding):
+    """An embedding table that also records what the layers themselves do not show.
+
+    Args:
+      input_dim: Rows: the size of the vocabulary.
+      output_dim: Width.
+      family: The encoder's family, see `EncoderConfig`.
+      pad_token_id: The id of [PAD].
+      **kwargs: As for `keras.layers.Embedding`.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        *,
+        family: str = "bert",
+        pad_token_id: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(input_dim, output_dim, **kwargs)
+        self.family = family
+        self.pad_token_id = pad_token_id
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the settings of the table, its family and padding id."""
+        return {
+            **super().get_config(),
+            "family": self.family,
+            "pad_token_id": self.pad_token_id,
+        }
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class PositionEmbedding(keras.layers.Layer):
+    """A learned vector for each position: the first L rows of a (max_positions, d) table.
+
+    Args:
+      max_positions: Rows of the table.
+      output_dim: Width d.
+      embeddings_initializer: Initialiser of the table.
+      **kwargs: Name and dtype of the layer.
+    """
+
+    def __init__(
+        self,
+        max_positions: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+        self.output_dim = output_dim
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the table."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_positions, self.output_dim),
+            initializer=self.embeddings_initializer,
+        )
+        super().build(input_shape)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Returns the vectors of the positions of `inputs` (B, L).
+
+        Returns:
+          (1, L, d), to be added to every example.
+
+        Raises:
+          ShapeError: If L is known and exceeds the table; where L is only known at run time, the
+            run fails with an InvalidArgumentError of the same text.
+        """
+        length = _lengths(inputs)[1]
+        if isinstance(length, int):
+            if length > self.max_positions:
+                raise errors.ShapeError(self._too_long(length))
+            return self.embeddings[tf.newaxis, :length]
+        check = tf.debugging.assert_less_equal(
+            length, self.max_positions, message=self._too_long("more")
+        )
+        with tf.control_dependencies([check]):
+            return self.embeddings[tf.newaxis, : tf.identity(length)]
+
+    def _too_long(self, length: Any) -> str:
+        return errors.explain(
+            "sequence length",
+            f"at most {self.max_positions} tokens",
+            length,
+            "Truncate the text, or build the model with more positions.",
+        )
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns (1, L, d)."""
+        return (1, input_shape[1], self.output_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the size and initialiser of the table."""
+        return {
+            **super().get_config(),
+            "max_positions": self.max_positions,
+            "output_dim": self.output_dim,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class LayerNorm(keras.layers.Layer):
+    """Layer normalisation: gamma (x - mean) / sqrt(variance + epsilon) + beta over the last axis.
+
+    Computed in float32 whatever the dtype policy. It is the formula of
+    `keras.layers.LayerNormalization`, centred first: a third faster on a CPU, and one TFLite
+    operator shorter.
+
+    Args:
+      epsilon: Added to the variance.
+      **kwargs: Name and dtype of the layer.
+    """
+
+    def __init__(self, epsilon: float = 1e-12, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape: Any) -> None:
+        """Creates gamma (ones) and beta (zeros)."""
+        width = input_shape[-1]
+        self.gamma = self.add_weight(name="gamma", shape=(width,), initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=(width,), initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Normalises each row; same shape and dtype out."""
+        values = tf.cast(inputs, tf.float32)
+        centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        normed = centred * tf.math.rsqrt(variance + self.epsilon)
+        normed = normed * tf.cast(self.gamma, tf.float32) + tf.cast(self.beta, tf.float32)
+        return tf.cast(normed, inputs.dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the input shape."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns epsilon and the layer's own settings."""
+        return {**super().get_config(), "epsilon": self.epsilon}
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class FlattenTokens(keras.layers.Layer):
+    """Lays the tokens of a batch under each other."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps (B, L, d) to (B L, d)."""
+        batch, length, width = _lengths(inputs)
+        return tf.reshape(inputs, (batch * length, width))
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class UnflattenTokens(keras.layers.Layer):
+    """Takes the tokens of a batch apart again."""
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Maps states (B L, d) and any tensor (B, L), for example the ids, to (B, L, d)."""
+        states, like = inputs
+        batch, length = _lengths(like)
+        return tf.reshape(states, (batch, length, states.shape[-1]))
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class AttentionMask(keras.layers.Layer):
+    """Turns a mask of ones (token) and zeros (padding) into what is added to attention scores."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps (B, L) to (B, 1, 1, L): 0 for a token, `ATTENTION_MASK_VALUE` for padding."""
+        batch, length = _lengths(inputs)
+        mask = tf.reshape(tf.cast(inputs, self.compute_dtype), (batch, 1, 1, length))
+        return (1.0 - mask) * ATTENTION_MASK_VALUE
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class AttentionScores(keras.layers.Layer):
+    """Scaled dot products of queries and keys, before mask and softmax: Q K^T / sqrt(k).
+
+    Args:
+      num_heads: Attention heads h.
+      **kwargs: Name and dtype of the layer.
+    """
+
+    def __init__(self, num_heads: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Maps query and key (B L, d) and mask (B, 1, 1, L) to scores (B, h, L, L).
+
+        Of the mask only the shape is used: the scores are those of all tokens.
+        """
+        query, key, mask = inputs
+        batch, _, _, length = _lengths(mask)
+        head_size = query.shape[-1] // self.num_heads
+        heads = (batch, length, self.num_heads, head_size)
+        # Scaling the query, not the scores, is less work, and TFLite folds it into the Dense.
+        query = query * head_size**-0.5
+        query = tf.transpose(tf.reshape(query, heads), (0, 2, 1, 3))  # (B, h, L, k)
+        key = tf.transpose(tf.reshape(key, heads), (0, 2, 3, 1))  # (B, h, k, L)
+        return tf.matmul(query, key)  # (B, h, L, L)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the number of heads."""
+        return {**super().get_config(), "num_heads": self.num_heads}
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class AttentionProbabilities(keras.layers.Layer):
+    """Softmax over the keys of scores + mask."""
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Maps scores (B, h, L, L) and mask (B, 1, 1, L) to probabilities (B, h, L, L)."""
+        scores, mask = inputs
+        return tf.nn.softmax(scores + mask)
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class AttentionContext(keras.layers.Layer):
+    """The average of the values under the attention probabilities, heads side by side."""
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Maps probabilities (B, h, L, L) and value (B L, d) to the context (B L, d)."""
+        probabilities, value = inputs
+        batch, num_heads, length, _ = _lengths(probabilities)
+        width = value.shape[-1]
+        value = tf.reshape(value, (batch, length, num_heads, width // num_heads))
+        value = tf.transpose(value, (0, 2, 1, 3))  # (B, h, L, k)
+        context = tf.transpose(tf.matmul(probabilities, value), (0, 2, 1, 3))  # (B, L, h, k)
+        return tf.reshape(context, (batch * length, width))
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class FirstToken(keras.layers.Layer):
+    """The state of the first token, [CLS]."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps (B, L, d) to (B, d)."""
+        return inputs[:, 0]
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+def gelu(inputs: tf.Tensor) -> tf.Tensor:
+    """GELU, exact: x/2 (1 + erf(x / sqrt(2))), as PyTorch and Hugging Face compute it.
+
+    `tf.nn.gelu` goes through erfc: equal to 1e-7, and twice as slow where it is not fused.
+    """
+    return 0.5 * inputs * (1.0 + tf.math.erf(inputs * 0.5**0.5))
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+def gelu_tanh(inputs: tf.Tensor) -> tf.Tensor:
+    """GELU by its tanh approximation: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
+    return tf.nn.gelu(inputs, approximate=True)
