@@ -1,0 +1,380 @@
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from tfdistill import errors, models, weights
+
+CONFIG = models.EncoderConfig(
+    num_layers=1,
+    hidden_size=8,
+    num_heads=2,
+    intermediate_size=12,
+    vocab_size=10,
+    max_positions=6,
+    layer_norm_eps=1e-5,
+    dropout=0.2,
+    attention_dropout=0.3,
+    classifier_dropout=0.25,
+    hidden_act="gelu_tanh",
+    pad_token_id=1,
+)
+CONFIGS = {
+    "bert": CONFIG,
+    "untyped": CONFIG.replace(type_vocab_size=0),
+    "tinybert": CONFIG.replace(family="tinybert", classifier_dropout=None),
+    "distilbert": CONFIG.replace(
+        family="distilbert", type_vocab_size=0, pooler=False, layer_norm_eps=1e-12
+    ),
+}
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+
+
+def features(config):
+    ids = np.array([[2, 5, 3], [2, 6, 3]], np.int32)
+    both = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    return {**both, "token_type_ids": ids // 5} if config.type_vocab_size else both
+
+
+def randomise(model):
+    rng = np.random.default_rng(0)
+    for variable in model.variables:
+        variable.assign(rng.normal(0, 0.4, variable.shape))
+    return model
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(TOKENS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, vocab_file):
+    """A saved two-class BERT."""
+    return weights.save_hf(
+        randomise(models.build_classifier(CONFIG, 2)),
+        tmp_path / "hf",
+        labels=["bad", "good"],
+        vocab_file=vocab_file,
+        lower_case=False,
+    )
+
+
+def edit(folder, change):
+    """Rewrites the tensors of a checkpoint."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    change(tensors)
+    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+
+
+def edit_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_saved_classifier_comes_back_whole(name, tmp_path, vocab_file):
+    config = CONFIGS[name]
+    model = randomise(models.build_classifier(config, 3))
+    weights.save_hf(
+        model, tmp_path / "hf", labels=["x", "y", "z"], vocab_file=vocab_file, lower_case=False
+    )
+    loaded = weights.load_classifier(tmp_path / "hf")
+    np.testing.assert_array_equal(loaded.model(features(config)), model(features(config)))
+    assert loaded.config == models.config_of(loaded.model) == config
+    assert loaded.labels == ("x", "y", "z")
+    assert loaded.lower_case is False
+    assert loaded.vocab_file.read_text() == vocab_file.read_text()
+    assert len(loaded.report.loaded) == len(model.weights)
+    assert not loaded.report.fresh
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_saved_encoder_comes_back_whole(name, tmp_path):
+    config = CONFIGS[name].replace(classifier_dropout=None)
+    model = randomise(models.build_encoder(config))
+    weights.save_hf(model, tmp_path / "hf")
+    loaded = weights.open_encoder(tmp_path / "hf")
+    expected = model(features(config))
+    for key, value in loaded.model(features(config)).items():
+        np.testing.assert_array_equal(value, expected[key])
+    assert loaded.config == config
+    assert (loaded.vocab_file, loaded.lower_case) == (None, True)
+
+
+def test_a_regressor_and_missing_labels_have_their_own_names(tmp_path):
+    weights.save_hf(models.build_classifier(CONFIG, 1), tmp_path / "one")
+    assert json.loads((tmp_path / "one/config.json").read_text())["problem_type"] == "regression"
+    assert weights.load_classifier(tmp_path / "one").labels == ()
+    weights.save_hf(models.build_classifier(CONFIG, 2), tmp_path / "two")
+    assert weights.load_classifier(tmp_path / "two").labels == ("LABEL_0", "LABEL_1")
+
+
+def test_labels_keep_the_order_of_their_indices(folder):
+    edit_config(folder, id2label={"1": "good", "0": "bad"})
+    assert weights.load_classifier(folder).labels == ("bad", "good")
+
+
+def test_an_encoder_leaves_the_head_out_and_says_so(folder):
+    report = weights.open_encoder(folder).report
+    assert report.ignored == ("classifier.bias", "classifier.weight")
+    assert "2 ignored (classifier.bias, classifier.weight)" in str(report)
+
+
+def test_pretraining_heads_and_buffers_are_ignored_by_name(folder):
+    extra = [
+        "bert.embeddings.position_ids",
+        "cls.predictions.bias",
+        "cls.predictions.transform.LayerNorm.weight",
+        "cls.seq_relationship.weight",
+        "qa_outputs.bias",
+    ]
+    edit(folder, lambda tensors: tensors.update({key: np.zeros(3, np.float32) for key in extra}))
+    report = weights.load_classifier(folder).report
+    assert report.ignored == tuple(sorted(key.removeprefix("bert.") for key in extra))
+
+
+@pytest.mark.parametrize("key", ["fit_dense.weight", "fit_denses.3.bias"])
+def test_projections_mark_a_tinybert_whose_head_has_a_relu(folder, key):
+    edit_config(folder, tfdistill={})
+    assert weights.load_classifier(folder).config.family == "bert"
+    edit(folder, lambda tensors: tensors.update({key: np.zeros((4, 4), np.float32)}))
+    loaded = weights.load_classifier(folder)
+    assert loaded.config.family == "tinybert"
+    assert loaded.report.ignored == (key,)
+    told = weights.load_classifier(folder, family="bert")
+    assert told.config.family == "bert"
+    data = features(CONFIG)
+    pooled = models.taps(loaded.model)(data)["pooled_output"].numpy()
+    dense = loaded.model.get_layer("classifier")
+    expected = np.maximum(pooled, 0) @ dense.kernel.numpy() + dense.bias.numpy()
+    assert (pooled < 0).any()
+    np.testing.assert_allclose(loaded.model(data), expected, atol=1e-6)
+    assert np.abs(told.model(data) - expected).max() > 1e-2
+
+
+def test_old_names_of_layer_norm_are_understood(folder):
+    expected = weights.load_classifier(folder).model(features(CONFIG))
+
+    def rename(tensors):
+        for key in [key for key in tensors if "LayerNorm" in key]:
+            new = key.replace("LayerNorm.weight", "LayerNorm.gamma")
+            tensors[new.replace("LayerNorm.bias", "LayerNorm.beta")] = tensors.pop(key)
+
+    edit(folder, rename)
+    np.testing.assert_array_equal(weights.load_classifier(folder).model(features(CONFIG)), expected)
+
+
+def test_half_precision_tensors_are_widened(folder):
+    import ml_dtypes
+
+    expected = weights.load_classifier(folder).model(features(CONFIG))
+    for dtype, tolerance in ((np.float16, 0.01), (ml_dtypes.bfloat16, 0.1)):
+        half = {
+            key: value.astype(dtype)
+            for key, value in safetensors.numpy.load_file(folder / "model.safetensors").items()
+        }
+        safetensors.numpy.save_file(half, folder / "model.safetensors")
+        model = weights.load_classifier(folder).model
+        assert model.get_layer("pooler").kernel.dtype == "float32"
+        np.testing.assert_allclose(model(features(CONFIG)), expected, atol=tolerance)
+
+
+def test_a_missing_head_is_made_only_on_request_and_reported(tmp_path):
+    encoder = randomise(models.build_encoder(CONFIG.replace(pooler=False)))
+    weights.save_hf(encoder, tmp_path / "hf")
+    with pytest.raises(errors.WeightsError, match=r"neither\. Pass num_labels=2"):
+        weights.load_classifier(tmp_path / "hf")
+    loaded = weights.load_classifier(tmp_path / "hf", num_labels=4)
+    assert loaded.labels == ()
+    assert models.num_labels_of(loaded.model) == 4
+    assert loaded.report.fresh == (
+        "classifier.bias",
+        "classifier.weight",
+        "pooler.dense.bias",
+        "pooler.dense.weight",
+    )
+    states = models.taps(loaded.model)(features(CONFIG))["sequence_output"]
+    np.testing.assert_array_equal(states, encoder(features(CONFIG))["sequence_output"])
+
+
+def test_a_head_of_another_width_is_refused_unless_a_new_one_is_asked_for(folder):
+    with pytest.raises(errors.WeightsError, match=r"expected 3 labels, received 2\. .*new_head"):
+        weights.load_classifier(folder, num_labels=3)
+    loaded = weights.load_classifier(folder, num_labels=3, new_head=True)
+    assert loaded.report.fresh == ("classifier.bias", "classifier.weight")
+    assert loaded.report.ignored == ("classifier.bias", "classifier.weight")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("bert.encoder.layer.0.output.dense.bias"), "missing: encoder.layer.0.out"),
+        (lambda t: t.pop("classifier.bias"), "missing: classifier.bias"),
+        (lambda t: t.pop("bert.pooler.dense.bias"), "missing: pooler.dense.bias"),
+        (
+            lambda t: t.update({"bert.encoder.layer.1.output.dense.bias": np.zeros(8)}),
+            "unexpected: encoder.layer.1.output.dense.bias",
+        ),
+        (
+            lambda t: t.update({"bert.embeddings.word_embeddings.weight": np.zeros((11, 8))}),
+            r"wrong shape: embeddings.word_embeddings.weight \(11, 8\) instead of \(10, 8\)",
+        ),
+        (
+            lambda t: t["bert.pooler.dense.bias"].fill(np.nan),
+            "expected finite weights, received NaN or infinity in pooler.dense.bias",
+        ),
+        (
+            lambda t: t.update({"embeddings.LayerNorm.bias": np.zeros(8)}),
+            "expected one tensor for embeddings.LayerNorm.bias, received two",
+        ),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_refused_by_name(folder, change, message):
+    edit(folder, change)
+    with pytest.raises(errors.WeightsError, match=message):
+        weights.load_classifier(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "roberta"}, "model_type: expected 'bert' or 'distilbert', received 'rob"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'abso"),
+        ({"is_decoder": True}, "is_decoder: expected false"),
+        ({"hidden_act": "swish"}, "activation: expected one of .* received 'swish'"),
+        ({"tfdistill": {"format_version": 9}}, "format_version: expected 1, received 9"),
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label: expected a name for 0 to 1"),
+        ({"architectures": ["BertForTokenClassification"]}, "whole sentences, received BertForTok"),
+    ],
+)
+def test_a_config_of_another_kind_is_refused(folder, changes, message):
+    edit_config(folder, **changes)
+    with pytest.raises(errors.WeightsError, match=message):
+        weights.load_classifier(folder)
+
+
+def test_a_config_without_a_size_is_refused(folder):
+    path = folder / "config.json"
+    raw = json.loads(path.read_text())
+    del raw["hidden_size"]
+    path.write_text(json.dumps(raw))
+    with pytest.raises(errors.WeightsError, match="expected the key 'hidden_size'"):
+        weights.load_encoder(folder)
+
+
+def test_a_family_of_another_layout_is_refused(folder):
+    with pytest.raises(errors.WeightsError, match=r"family: .*'bert', 'tinybert'.*'distilbert'"):
+        weights.load_encoder(folder, family="distilbert")
+
+
+def test_a_corrupt_file_is_refused(folder):
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"not a checkpoint at all"):
+        path.write_bytes(content)
+        with pytest.raises(errors.WeightsError, match="It is corrupt; fetch it again"):
+            weights.load_encoder(folder)
+    path.write_bytes(whole)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(errors.WeightsError, match="expected valid JSON"):
+        weights.load_encoder(folder)
+
+
+def test_missing_files_are_named_with_a_remedy(folder, tmp_path):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(errors.WeightsError, match=r"pytorch_model\.bin.*safe_serialization=True"):
+        weights.load_encoder(folder)
+    (folder / "pytorch_model.bin").unlink()
+    with pytest.raises(errors.WeightsError, match=r"expected model\.safetensors in"):
+        weights.load_encoder(folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(errors.WeightsError, match=r"expected config\.json in"):
+        weights.load_encoder(folder)
+    with pytest.raises(errors.WeightsError, match="an existing folder or a hub id"):
+        weights.load_encoder(tmp_path / "nowhere")
+    with pytest.raises(errors.WeightsError, match="expected a folder or a hub id, received the"):
+        weights.load_encoder(folder / "vocab.txt")
+
+
+def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
+    with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
+        file.write("d\ne\nf\n")
+    with pytest.raises(errors.WeightsError, match=r"expected at most 10 tokens.*received 11"):
+        weights.load_encoder(folder)
+
+
+def test_a_hub_id_fetches_only_the_four_files(folder, monkeypatch):
+    asked = []
+
+    def fetch(name, allow_patterns):
+        asked.append((name, sorted(allow_patterns)))
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    assert weights.load_classifier("someone/some-bert").labels == ("bad", "good")
+    files = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
+    assert asked == [("someone/some-bert", files)]
+
+
+def test_an_unreachable_hub_says_how_to_go_on_without(monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError("no route\nmore")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(errors.WeightsError, match=r"no route\. Without a network, copy config"):
+        weights.load_encoder("bert-base-uncased")
+
+
+def test_an_existing_folder_stays_unless_told(folder):
+    before = (folder / "model.safetensors").read_bytes()
+    other = models.build_encoder(CONFIG)
+    with pytest.raises(errors.OutputExistsError, match="output folder"):
+        weights.save_hf(other, folder)
+    assert (folder / "model.safetensors").read_bytes() == before
+    weights.save_hf(other, folder, overwrite=True)
+    assert not (folder / "vocab.txt").exists()
+    assert (folder / "model.safetensors").read_bytes() != before
+
+
+def test_a_failed_save_leaves_the_old_folder(folder, monkeypatch, tmp_path):
+    def fail(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    before = sorted(path.name for path in folder.iterdir())
+    monkeypatch.setattr("safetensors.numpy.save_file", fail)
+    with pytest.raises(OSError, match="No space left"):
+        weights.save_hf(models.build_encoder(CONFIG), folder, overwrite=True)
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "words.txt"]
+
+
+@pytest.mark.parametrize("labels", [["a"], ["a", "a"], ["a", "b", "c"]])
+def test_labels_that_do_not_fit_the_head_are_refused(labels, tmp_path):
+    with pytest.raises(errors.WeightsError, match="labels: expected 2 different names"):
+        weights.save_hf(models.build_classifier(CONFIG, 2), tmp_path / "hf", labels=labels)
+    assert not (tmp_path / "hf").exists()
+
+
+def test_a_vocabulary_larger_than_the_embedding_is_not_saved(tmp_path, vocab_file):
+    model = models.build_encoder(CONFIG.replace(vocab_size=7))
+    with pytest.raises(errors.WeightsError, match=r"expected at most 7 tokens.*received 8"):
+        weights.save_hf(model, tmp_path / "hf", vocab_file=vocab_file)
+    assert not (tmp_path / "hf").exists()
+
+
+def test_what_transformers_would_compute_differently_is_not_saved(tmp_path):
+    config = CONFIGS["distilbert"].replace(layer_norm_eps=1e-5)
+    with pytest.raises(errors.WeightsError, match="layer_norm_eps of a DistilBERT"):
+        weights.save_hf(models.build_encoder(config), tmp_path / "hf")
+
+
+def test_the_saved_tokenizer_is_the_one_that_was_given(folder):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("a B c")["input_ids"] == [2, 5, 1, 7, 3]  # cased: "B" is unknown

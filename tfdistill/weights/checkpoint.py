@@ -1,0 +1,198 @@
+"""Finds and opens a Hugging Face checkpoint: a folder, or a hub id that becomes one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+from typing import Any
+
+import huggingface_hub
+import numpy as np
+import safetensors
+
+from tfdistill import errors, files
+from tfdistill.weights import keys
+
+WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+VOCAB_FILE = "vocab.txt"
+TOKENIZER_FILE = "tokenizer_config.json"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """The files of a checkpoint, read but not yet fitted to a model.
+
+    Attributes:
+      folder: Where it lies.
+      raw_config: The content of config.json.
+      tensors: Canonical key -> array in PyTorch's layout; ignored ones left out.
+      ignored: Keys that hold nothing for us, as in the file, sorted.
+      vocab_file: vocab.txt, or None if there is none.
+      lower_case: Whether its tokenizer lower-cases (tokenizer_config.json; default True).
+    """
+
+    folder: pathlib.Path
+    raw_config: dict[str, Any]
+    tensors: dict[str, np.ndarray]
+    ignored: tuple[str, ...]
+    vocab_file: pathlib.Path | None
+    lower_case: bool
+
+    @property
+    def is_tinybert(self) -> bool:
+        """Whether it carries TinyBERT's projections, so that its head is TinyBERT's."""
+        return any(keys.TINYBERT_MARK.fullmatch(key) for key in self.ignored)
+
+
+def open_checkpoint(source: files.Path) -> Checkpoint:
+    """Reads a checkpoint.
+
+    Args:
+      source: A folder with config.json and model.safetensors (vocab.txt and
+        tokenizer_config.json if it has them), or the id of one on the Hugging Face hub, of which
+        only these four files are fetched.
+
+    Returns:
+      Its content.
+
+    Raises:
+      WeightsError: If it cannot be found or fetched, a file is missing or corrupt, or a tensor
+        holds NaN or infinity.
+    """
+    folder = _folder(source)
+    raw_config = _read_json(folder / CONFIG_FILE, required=True)
+    tensors, ignored = _read_tensors(folder / WEIGHTS_FILE)
+    vocab = folder / VOCAB_FILE
+    tokenizer = _read_json(folder / TOKENIZER_FILE, required=False)
+    return Checkpoint(
+        folder=folder,
+        raw_config=raw_config,
+        tensors=tensors,
+        ignored=ignored,
+        vocab_file=vocab if vocab.is_file() else None,
+        lower_case=bool(tokenizer.get("do_lower_case", True)),
+    )
+
+
+def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
+    """Refuses a vocabulary whose last tokens have no row in the embedding.
+
+    A smaller vocabulary is fine: embeddings are often padded.
+
+    Raises:
+      WeightsError: If the file has more than `vocab_size` lines.
+    """
+    text = pathlib.Path(vocab_file).read_text(encoding="utf-8")
+    tokens = len(text.rstrip("\n").split("\n"))
+    if tokens > vocab_size:
+        raise errors.WeightsError(
+            errors.explain(
+                f"{vocab_file}",
+                f"at most {vocab_size} tokens, the rows of the embedding",
+                tokens,
+                "The vocabulary belongs to another checkpoint.",
+            )
+        )
+
+
+def _folder(source: files.Path) -> pathlib.Path:
+    path = pathlib.Path(source).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise errors.WeightsError(
+            errors.explain("checkpoint", "a folder or a hub id", f"the file {path}")
+        )
+    if not isinstance(source, str) or not _HUB_ID.fullmatch(source):
+        raise errors.WeightsError(
+            errors.explain("checkpoint", "an existing folder or a hub id", repr(str(source)))
+        )
+    wanted = [CONFIG_FILE, WEIGHTS_FILE, VOCAB_FILE, TOKENIZER_FILE]
+    try:
+        return pathlib.Path(huggingface_hub.snapshot_download(source, allow_patterns=wanted))
+    except (OSError, ValueError) as error:  # every error of the hub, of the network and offline
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise errors.WeightsError(
+            errors.explain(
+                f"checkpoint {source!r}",
+                "a folder here or a model on the Hugging Face hub",
+                f"{type(error).__name__}: {reason}",
+                f"Without a network, copy {', '.join(wanted)} into a folder and give its path.",
+            )
+        ) from error
+
+
+def _read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
+    if not path.is_file():
+        if not required:
+            return {}
+        raise errors.WeightsError(
+            errors.explain("checkpoint", f"{path.name} in {path.parent}", "no such file")
+        )
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise errors.WeightsError(
+            errors.explain(str(path), "valid JSON", f"{error}", "Fetch the file again.")
+        ) from error
+    if not isinstance(value, dict):
+        raise errors.WeightsError(errors.explain(str(path), "a JSON object", type(value).__name__))
+    return value
+
+
+def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    if not path.is_file():
+        raise errors.WeightsError(_missing_weights(path))
+    tensors: dict[str, np.ndarray] = {}
+    ignored = []
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            layout = (file.metadata() or {}).get("format", "pt")
+            for key in file.keys():  # noqa: SIM118 - the handle is no mapping
+                canonical, transposed = keys.canonical_key(key, layout)
+                if keys.IGNORED.fullmatch(canonical):
+                    ignored.append(canonical)
+                    continue
+                if canonical in tensors:
+                    raise errors.WeightsError(
+                        errors.explain(str(path), f"one tensor for {canonical}", "two")
+                    )
+                tensor = np.asarray(file.get_tensor(key), np.float32)
+                tensors[canonical] = tensor.T if transposed else tensor
+    except (safetensors.SafetensorError, OSError) as error:
+        raise errors.WeightsError(
+            errors.explain(
+                str(path), "a whole safetensors file", f"{error}", "It is corrupt; fetch it again."
+            )
+        ) from error
+    broken = [key for key, tensor in tensors.items() if not np.isfinite(tensor).all()]
+    if broken:
+        raise errors.WeightsError(
+            errors.explain(str(path), "finite weights", f"NaN or infinity in {_some(broken)}")
+        )
+    return tensors, tuple(sorted(ignored))
+
+
+def _missing_weights(path: pathlib.Path) -> str:
+    remedy = ""
+    received = "no such file"
+    if (path.parent / "pytorch_model.bin").is_file():
+        received = "only pytorch_model.bin, which can run code when it is opened"
+        remedy = (
+            "Convert it where PyTorch is installed: "
+            "AutoModelForSequenceClassification.from_pretrained(folder)"
+            ".save_pretrained(folder, safe_serialization=True)."
+        )
+    elif (path.parent / f"{WEIGHTS_FILE}.index.json").is_file():
+        received = "a checkpoint in several parts"
+        remedy = "Save it in one part (save_pretrained with a larger max_shard_size)."
+    return errors.explain("checkpoint", f"{path.name} in {path.parent}", received, remedy)
+
+
+def _some(names: list[str], limit: int = 8) -> str:
+    shown = ", ".join(sorted(names)[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

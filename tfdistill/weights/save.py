@@ -1,0 +1,115 @@
+"""Writes our models as Hugging Face folders that `transformers` loads."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+import numpy as np
+import safetensors.numpy
+import tf_keras as keras
+
+from tfdistill import errors, files, models
+from tfdistill.weights import checkpoint, hf_config, keys
+
+
+def save_hf(
+    model: keras.Model,
+    folder: files.Path,
+    *,
+    labels: Sequence[str] | None = None,
+    vocab_file: files.Path | None = None,
+    lower_case: bool = True,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
+
+    The folder is written beside its place and moved there when it is whole. `transformers` has
+    no TinyBERT head (a ReLU between pooler and classifier): such a model is written as BERT with
+    a note under "tfdistill" in config.json that `load_classifier` reads and `transformers` does
+    not, so logits there differ; the encoder's outputs are equal.
+
+    Args:
+      model: An encoder or classifier of tfdistill.models.
+      folder: Where to write.
+      labels: Names of the classes in the order of the logits.
+      vocab_file: The WordPiece vocabulary to put in.
+      lower_case: Whether its tokenizer lower-cases.
+      overwrite: Whether an existing folder is replaced.
+
+    Returns:
+      The folder.
+
+    Raises:
+      OutputExistsError: If the folder exists and `overwrite` is False.
+      WeightsError: If the labels do not fit the head, the vocabulary is larger than the
+        embedding, or `transformers` could only build a different network.
+    """
+    folder = pathlib.Path(folder)
+    if folder.exists() and not overwrite:
+        raise errors.OutputExistsError(
+            errors.explain("output folder", "one that does not exist yet", f"{folder}")
+        )
+    config = models.config_of(model)
+    num_labels = models.num_labels_of(model)
+    names = None if labels is None else tuple(labels)
+    _check_labels(names, num_labels)
+    if vocab_file is not None:
+        checkpoint.check_vocab_size(vocab_file, config.vocab_size)
+    written = hf_config.format_config(config, num_labels, names or None)
+    tensors = {
+        keys.exported_key(variable.key, config, num_labels): _tensor(model, variable)
+        for variable in keys.variables(config, num_labels)
+    }
+    if config.family != "distilbert" and not config.type_vocab_size:
+        key = keys.exported_key("embeddings.token_type_embeddings.weight", config, num_labels)
+        tensors[key] = np.zeros((2, config.hidden_size), np.float32)
+    with files.atomic_folder(folder) as temporary:
+        _write_json(temporary / checkpoint.CONFIG_FILE, written)
+        safetensors.numpy.save_file(
+            tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
+        )
+        if vocab_file is not None:
+            _save_tokenizer(config, vocab_file, lower_case, temporary)
+            shutil.copyfile(vocab_file, temporary / checkpoint.VOCAB_FILE)
+    return folder
+
+
+def _check_labels(labels: tuple[str, ...] | None, num_labels: int | None) -> None:
+    regression_without_names = num_labels == 1 and not labels
+    if labels is None or regression_without_names:
+        return
+    if len(labels) != (num_labels or 0) or len(set(labels)) != len(labels):
+        raise errors.WeightsError(
+            errors.explain(
+                "labels", f"{num_labels or 0} different names for the classifier", list(labels)
+            )
+        )
+
+
+def _tensor(model: keras.Model, variable: keys.Variable) -> np.ndarray:
+    value = np.asarray(model.get_layer(variable.layer).get_weights()[variable.index], np.float32)
+    return np.ascontiguousarray(value.T if variable.transposed else value)
+
+
+def _save_tokenizer(
+    config: models.EncoderConfig, vocab_file: files.Path, lower_case: bool, folder: pathlib.Path
+) -> None:
+    """Writes the tokenizer as `transformers` does: slow, fast, and its special tokens."""
+    import transformers
+
+    distil = config.family == "distilbert"
+    kind = transformers.DistilBertTokenizerFast if distil else transformers.BertTokenizerFast
+    # The normalizer of a fast tokenizer follows these options only at construction.
+    tokenizer = kind(
+        vocab_file=str(vocab_file),
+        do_lower_case=lower_case,
+        model_max_length=config.max_positions,
+    )
+    tokenizer.save_pretrained(folder)
+
+
+def _write_json(path: pathlib.Path, value: dict[str, object]) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
