@@ -1,0 +1,109 @@
+"""From values and weights to one number: the reductions that all objectives share.
+
+A mask is a tensor of non-negative weights: 0 switches a token off, 1 counts it once, 2 counts it
+twice. A boolean or integer mask is the special case of 0 and 1. A sample weight enters an
+objective as ``mask * sample_weight[:, None]``.
+
+The default reductions ("tokens" over tokens, "batch" over examples) divide by the sum of the
+weights, so that neither padding nor the way an epoch is cut into batches moves the value.
+``reduction="reference"`` divides by the size of the tensor, padding included, as the published
+code does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfdistill.errors import ConfigError, explain, nearest
+
+Array = Any
+"""A tf.Tensor, or anything that becomes one: np.ndarray, list, number."""
+
+
+def as_float32(values: Array) -> tf.Tensor:
+    """Casts to float32, the type that every objective computes in."""
+    return tf.cast(values, tf.float32)
+
+
+def as_constant(values: Array) -> tf.Tensor:
+    """Casts to float32 and stops the gradient: for teachers, masks and weights."""
+    return tf.stop_gradient(as_float32(values))
+
+
+def check_reduction(reduction: str, choices: tuple[str, ...]) -> None:
+    """Requires a known reduction.
+
+    Raises:
+      ConfigError: It is none of `choices`.
+    """
+    if reduction not in choices:
+        raise ConfigError(
+            explain(
+                "reduction",
+                " or ".join(map(repr, choices)),
+                repr(reduction),
+                nearest(reduction, choices),
+            )
+        )
+
+
+def weighted_square_sum(difference: tf.Tensor, root_weights: tf.Tensor) -> tf.Tensor:
+    """Sums weighted squares: ``sum (difference * root_weights)^2``.
+
+    Where the weight is zero the difference is not looked at: it may be infinite or NaN, and its
+    gradient is zero. Taking the weight's root lets one fused reduction do the work.
+
+    Args:
+      difference: Any shape, float32. Squares overflow beyond 1.8e19.
+      root_weights: Square roots of the weights, broadcast against `difference`.
+
+    Returns:
+      Scalar float32, at least 0.
+    """
+    return 2.0 * tf.nn.l2_loss(tf.math.multiply_no_nan(difference, root_weights))
+
+
+def weighted_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+    """Averages: ``sum(weights * values) / sum(weights)``, 0 when no weight is left.
+
+    Args:
+      values: Any shape, float32.
+      weights: The same shape, or None for equal weights.
+
+    Returns:
+      Scalar float32. A value whose weight is zero is not looked at.
+    """
+    if weights is None:
+        weights = tf.ones_like(values)
+    total = tf.reduce_sum(tf.math.multiply_no_nan(values, weights))
+    return tf.math.divide_no_nan(total, tf.reduce_sum(weights))
+
+
+def reference_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+    """Averages with the size as the divisor: ``sum(weights * values) / size(values)``.
+
+    Args:
+      values: Any shape, float32.
+      weights: The same shape, or None for equal weights.
+
+    Returns:
+      Scalar float32, 0 for an empty tensor.
+    """
+    if weights is not None:
+        values = tf.math.multiply_no_nan(values, weights)
+    return tf.math.divide_no_nan(tf.reduce_sum(values), tf.cast(tf.size(values), tf.float32))
+
+
+def example_weights(mask: tf.Tensor) -> tf.Tensor:
+    """Reads each example's weight off its mask, as the largest weight of its tokens.
+
+    Args:
+      mask: Shape (batch, tokens), float32.
+
+    Returns:
+      Shape (batch,), float32: 1 for every example of a binary mask, `w` for an example whose
+      mask was multiplied by the sample weight `w`, 0 for one without any token.
+    """
+    return tf.reduce_max(mask, axis=1)
