@@ -1,0 +1,441 @@
+"""The step of every distiller: who runs, how often, in which mode, and what counts how much."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import distillers, errors, models, objectives
+
+STAGES = ("general", "intermediate", "prediction")
+FEATURES = toys.features((5, 3, 6, 4))
+LABELS = toys.labels(4)
+# Two ways of adding the same few hundred float32 numbers.
+ROUNDING = {"rtol": 2e-5, "atol": 2e-6}
+
+
+def counted(model, layer="layer_0_query"):
+    """Counts the calls of a layer."""
+    layer, calls = model.get_layer(layer), []
+    call = layer.call
+
+    def counting(*args, **kwargs):
+        calls.append(1)
+        return call(*args, **kwargs)
+
+    layer.call = counting
+    return calls
+
+
+def same_weights(model, before):
+    return all((a == b).all() for a, b in zip(model.get_weights(), before, strict=True))
+
+
+def halves(features, labels, *weights):
+    """Examples 0 and 1, then 2 and 3."""
+    whole = (features, labels, *weights)
+    first = tf.nest.map_structure(lambda rows: rows[:2], whole)
+    return [first, tf.nest.map_structure(lambda rows: rows[2:], whole)]
+
+
+# The teacher.
+
+
+@pytest.mark.parametrize("stage", ["intermediate", "prediction"])
+def test_the_teacher_is_the_same_bit_for_bit_after_a_fit(tinybert, teacher, student, stage):
+    distiller = tinybert(stage, optimizer=keras.optimizers.Adam(0.1))
+    teacher_before, student_before = teacher.get_weights(), student.get_weights()
+    data = tf.data.Dataset.from_tensors((FEATURES, LABELS)).repeat(2)
+    distiller.fit(data, verbose=0)
+    assert same_weights(teacher, teacher_before)
+    assert not same_weights(student, student_before)
+    assert teacher.trainable  # the caller's model is not frozen behind its back either
+    ours = {variable.ref() for variable in teacher.variables}
+    assert not ours & {variable.ref() for variable in distiller.variables}
+    checkpoint = tf.train.Checkpoint(model=distiller)
+    kept = {id(x) for x in tf.train.TrackableView(checkpoint).descendants()}
+    assert id(teacher.layers[-1]) not in kept
+
+
+@pytest.mark.parametrize("stage", ["intermediate", "prediction"])
+def test_the_teacher_runs_without_dropout(tinybert, logs, built, teacher, stage):
+    noisy = built(toys.SHALLOW_TEACHER.replace(dropout=0.5, attention_dropout=0.5))
+    noisy.set_weights(teacher.get_weights())
+    noisy.trainable = True
+    still = keras.optimizers.SGD(0.0)
+    expected = logs(tinybert(stage).test_step, FEATURES, LABELS)
+    distiller = tinybert(stage, teacher=noisy, optimizer=still)
+    for _ in range(2):
+        assert logs(distiller.train_step, FEATURES, LABELS) == expected
+    assert logs(distiller.test_step, FEATURES, LABELS) == expected
+
+
+def test_a_bfloat16_teacher_gives_the_same_losses_to_its_precision(tinybert, logs, teacher):
+    for stage in ("intermediate", "prediction"):
+        expected = logs(tinybert(stage).test_step, FEATURES, LABELS)
+        half = tinybert(stage, teacher=models.with_policy(teacher, "bfloat16"))
+        received = logs(half.train_step, FEATURES, LABELS)
+        for term, value in expected.items():
+            # bfloat16 keeps 8 bits: 2^-8 a value, less in a mean over hundreds of them.
+            assert received[term] == pytest.approx(value, rel=0.02)
+            assert received[term] != value
+
+
+def test_cached_logits_take_the_place_of_the_teacher(tinybert, logs, teacher):
+    expected = logs(tinybert("prediction").test_step, FEATURES, LABELS)
+    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
+    calls = counted(teacher)
+    distiller = tinybert("prediction")
+    received = logs(distiller.train_step, cached, LABELS)
+    assert not calls
+    assert received == pytest.approx(expected, rel=1e-6)
+    other = {**FEATURES, "teacher_logits": -cached["teacher_logits"]}
+    assert logs(distiller.test_step, other, LABELS)["loss"] != pytest.approx(expected["loss"])
+
+
+def test_cached_logits_do_not_keep_the_teacher_from_its_inner_states(tinybert, logs, teacher):
+    distiller = tinybert("intermediate")
+    expected = logs(distiller.test_step, FEATURES, LABELS)
+    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
+    assert logs(distiller.test_step, cached, LABELS) == expected
+
+
+# The student.
+
+
+@pytest.mark.parametrize("stage", ["intermediate", "prediction"])
+def test_teacher_and_student_run_forward_once_a_step(tinybert, teacher, student, stage):
+    distiller = tinybert(stage)
+    distiller.compile("sgd", metrics=[keras.metrics.SparseCategoricalAccuracy()], run_eagerly=True)
+    theirs, ours = counted(teacher), counted(student)
+    distiller.train_step((FEATURES, LABELS))
+    assert (len(theirs), len(ours)) == (1, 1)
+    distiller.test_step((FEATURES, LABELS))
+    assert (len(theirs), len(ours)) == (2, 2)
+
+
+def test_evaluate_is_without_dropout_and_repeats_itself(built, student):
+    noisy = built(toys.SHALLOW_STUDENT.replace(dropout=0.5, attention_dropout=0.5))
+    noisy.set_weights(student.get_weights())
+    data = tf.data.Dataset.from_tensors((FEATURES, LABELS))
+
+    def evaluated(model):
+        trainer = distillers.LabelTrainer(model)
+        trainer.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+        first = trainer.evaluate(data, verbose=0)
+        trainer.train_step((FEATURES, LABELS))
+        assert trainer.evaluate(data, verbose=0) == first
+        return first[0] if isinstance(first, list) else first
+
+    assert evaluated(noisy) == evaluated(student)
+
+
+def test_dropout_is_on_in_training_and_follows_the_step(built, logs, student):
+    noisy = built(toys.SHALLOW_STUDENT.replace(dropout=0.5, attention_dropout=0.5))
+    noisy.set_weights(student.get_weights())
+
+    def losses():
+        trainer = distillers.LabelTrainer(noisy)
+        trainer.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+        return [logs(trainer.train_step, FEATURES, LABELS)["loss"] for _ in range(3)]
+
+    first = losses()
+    assert len(set(first)) == 3  # every step has masks of its own
+    assert losses() == first  # and the same step the same ones
+
+
+def test_a_distiller_predicts_with_its_student(tinybert, student):
+    answer = tinybert("prediction").predict(FEATURES, verbose=0)
+    np.testing.assert_allclose(answer, student(FEATURES, training=False), rtol=1e-5)
+
+
+def test_the_projection_learns_with_the_student_and_is_no_part_of_it(tinybert, student):
+    distiller = tinybert("intermediate", loss_weights={"attention": 0, "embedding": 0})
+    (projection,) = distiller.projections
+    before = projection.get_weights()
+    distiller.train_step((FEATURES, LABELS))
+    for old, new in zip(before, projection.get_weights(), strict=True):
+        assert np.abs(new - old).max() > 1e-4
+    ours = {variable.ref() for variable in student.variables}
+    assert not ours & {variable.ref() for variable in projection.variables}
+
+
+# Losses and their weights.
+
+
+def test_fit_and_evaluate_log_every_term_by_name(tinybert):
+    data = tf.data.Dataset.from_tensors((FEATURES, LABELS)).repeat(2)
+    terms = {"intermediate": ["attention", "embedding", "hidden"], "prediction": ["prediction"]}
+    for stage, names in terms.items():
+        distiller = tinybert(stage)
+        distiller.compile(
+            keras.optimizers.SGD(0.0), metrics=[keras.metrics.SparseCategoricalAccuracy("acc")]
+        )
+        distiller.run_eagerly = True
+        history = distiller.fit(data, verbose=0).history
+        assert list(history) == ["loss", *names, "acc"]
+        evaluated = distiller.evaluate(data, verbose=0, return_dict=True)
+        assert list(evaluated) == ["loss", *names, "acc"]
+        # The optimizer stands still, the student has no dropout.
+        assert {name: values[0] for name, values in history.items()} == pytest.approx(evaluated)
+
+
+def test_the_loss_is_the_weighted_sum_of_the_logged_terms(tinybert, logs):
+    weights = {"attention": 0.5, "embedding": 3.0, "hidden": 0.25}
+    plain = logs(tinybert().test_step, FEATURES, LABELS)
+    weighted = logs(tinybert(loss_weights=weights).test_step, FEATURES, LABELS)
+    for term, weight in weights.items():
+        assert weight * plain[term] > 0.05  # each one tells
+        assert weighted[term] == plain[term]  # logged as it is
+    assert plain["loss"] == pytest.approx(sum(plain[term] for term in weights), rel=1e-6)
+    expected = sum(weight * plain[term] for term, weight in weights.items())
+    assert weighted["loss"] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [0.5, {"prediction": 0.5}])
+def test_one_loss_weight_is_honoured(tinybert, logs, student, weights):
+    """keras.distillation turned a single weight into 1 without a word."""
+    before = student.get_weights()
+    plain = logs(tinybert("prediction").train_step, FEATURES, LABELS)
+    moved = [new - old for new, old in zip(student.get_weights(), before, strict=True)]
+    student.set_weights(before)
+    halved = logs(tinybert("prediction", loss_weights=weights).train_step, FEATURES, LABELS)
+    assert halved["loss"] == pytest.approx(plain["loss"] / 2, rel=1e-6)
+    for old, new, whole in zip(before, student.get_weights(), moved, strict=True):
+        np.testing.assert_allclose(new - old, whole / 2, **ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("stage", "off", "objective"),
+    [
+        ("intermediate", "attention", "attention_score_mse"),
+        ("intermediate", "embedding", None),
+        ("intermediate", "hidden", None),
+        ("prediction", "prediction", "soft_cross_entropy"),
+    ],
+)
+def test_weight_zero_switches_a_term_off(tinybert, logs, monkeypatch, stage, off, objective):
+    on = {"label": 1.0} if stage == "prediction" else {}
+    plain = logs(tinybert(stage, loss_weights=on).test_step, FEATURES, LABELS)
+    distiller = tinybert(stage, loss_weights={**on, off: 0})
+    if objective:  # not even computed
+        monkeypatch.delattr(objectives, objective)
+    rest = logs(distiller.test_step, FEATURES, LABELS)
+    assert off not in rest
+    assert off not in distiller.active_terms
+    assert plain[off] > 0.05
+    assert rest["loss"] == pytest.approx(plain["loss"] - plain[off], rel=1e-5)
+
+
+def test_weights_are_those_of_the_last_compile(tinybert, logs):
+    distiller = tinybert(loss_weights={"attention": 0})
+    distiller.compile("sgd", loss_weights={"hidden": 0})
+    assert distiller.active_terms == ("attention", "embedding")
+
+
+# Sample weights.
+
+
+def trainers(tinybert, student):
+    yield "label", lambda: _compiled(distillers.LabelTrainer(student))
+    for stage in STAGES:
+        yield stage, lambda stage=stage: tinybert(stage)
+
+
+def _compiled(distiller):
+    distiller.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    return distiller
+
+
+def stepped(make, student, before, *data):
+    """The logs and the student's weights after one step from `before`."""
+    student.set_weights(before)
+    distiller = make()
+    results = {name: float(value) for name, value in distiller.train_step(data).items()}
+    return results, student.get_weights()
+
+
+def check_equal(first, second):
+    assert first[0] == pytest.approx(second[0], rel=2e-5)
+    for ours, theirs in zip(first[1], second[1], strict=True):
+        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+
+
+def test_an_example_of_weight_zero_does_not_matter(tinybert, student):
+    """keras.distillation ignored sample weights."""
+    before = student.get_weights()
+    weights = tf.constant([1.0, 2.0, 0.0, 1.0])
+    other = toys.features((5, 3, 6, 4), seed=9)
+    swapped = {
+        name: tf.concat([rows[:2], other[name][2:3], rows[3:]], axis=0)
+        for name, rows in FEATURES.items()
+    }
+    labels = tf.concat([LABELS[:2], (LABELS[2:3] + 1) % 3, LABELS[3:]], axis=0)
+    for name, make in trainers(tinybert, student):
+        weighted = stepped(make, student, before, FEATURES, LABELS, weights)
+        check_equal(weighted, stepped(make, student, before, swapped, labels, weights))
+        unweighted = stepped(make, student, before, FEATURES, LABELS)
+        assert weighted[0]["loss"] != pytest.approx(unweighted[0]["loss"], rel=1e-3), name
+
+
+def test_weight_two_is_the_example_twice(tinybert, student):
+    before = student.get_weights()
+    weights = tf.constant([1.0, 2.0, 1.0, 1.0])
+    twice = [0, 1, 1, 2, 3]
+    repeated = {name: tf.gather(rows, twice) for name, rows in FEATURES.items()}
+    for _, make in trainers(tinybert, student):
+        weighted = stepped(make, student, before, FEATURES, LABELS, weights)
+        copies = stepped(make, student, before, repeated, tf.gather(LABELS, twice))
+        check_equal(weighted, copies)
+
+
+def test_metrics_over_batches_of_different_size_are_means_over_examples(student, logs):
+    trainer = _compiled(distillers.LabelTrainer(student))
+    weights = tf.constant([1.0, 0.0, 3.0, 1.0])
+    whole = logs(trainer.test_step, FEATURES, LABELS, weights)
+    trainer.reset_metrics()
+    for part in halves(FEATURES, LABELS, weights):
+        result = trainer.test_step(part)
+    assert {k: float(v) for k, v in result.items()} == pytest.approx(whole, rel=1e-5)
+
+
+def test_weighted_metrics_see_the_sample_weights(student, logs):
+    trainer = distillers.LabelTrainer(student)
+    trainer.compile("sgd", weighted_metrics=[keras.metrics.SparseCategoricalAccuracy("acc")])
+    answers = np.argmax(student(FEATURES), axis=1).astype(np.int32)
+    labels = tf.constant(np.append(answers[:1], (answers[1:] + 1) % 3))  # the first is right
+    weights = tf.constant([6.0, 1.0, 1.0, 0.0])
+    assert logs(trainer.test_step, FEATURES, labels, weights)["acc"] == pytest.approx(0.75)
+
+
+# Logits.
+
+
+def test_outputs_are_consumed_as_logits(tinybert, student, logs):
+    """keras.distillation trained on logits with losses that expect probabilities."""
+    for name, make in (
+        ("label", lambda: _compiled(distillers.LabelTrainer(student))),
+        ("prediction", lambda: tinybert("prediction")),
+        ("prediction", lambda: tinybert("prediction", prediction="kl_divergence")),
+    ):
+        distiller = make()
+        before = logs(distiller.test_step, FEATURES, LABELS)[name]
+        kernel, bias = student.get_layer("classifier").get_weights()
+        # A softmax does not see a constant; probabilities would leave [0, 1].
+        student.get_layer("classifier").set_weights([kernel, bias + 50.0])
+        # 50 + z loses 5 bits of z.
+        after = logs(distiller.test_step, FEATURES, LABELS)[name]
+        assert after == pytest.approx(before, rel=1e-4)
+        student.get_layer("classifier").set_weights([kernel * 30, bias * 30])
+        assert logs(distiller.test_step, FEATURES, LABELS)[name] > 3 * before
+        student.get_layer("classifier").set_weights([kernel, bias])
+
+
+# Gradients and optimizers.
+
+
+def updates(distiller, variables, *data):
+    before = [variable.numpy() for variable in variables]
+    distiller.train_step(data)
+    return [old - new.numpy() for old, new in zip(before, variables, strict=True)]
+
+
+def test_clipping_sees_the_whole_gradient_of_an_embedding(student):
+    """A token that occurs often: the norm of its summed rows, not of its rows one by one."""
+    often = {**FEATURES, "input_ids": tf.ones_like(FEATURES["input_ids"])}
+    trainer = distillers.LabelTrainer(student)
+    variables = student.trainable_variables
+    before = student.get_weights()
+    trainer.compile(keras.optimizers.SGD(1.0))
+    gradients = updates(trainer, variables, often, LABELS)
+    norms = [np.linalg.norm(gradient) for gradient in gradients]
+    clip = 0.3 * norms[0]  # the word embeddings
+    assert min(norms) < clip < max(norms)
+    student.set_weights(before)
+    trainer.compile(keras.optimizers.SGD(1.0, clipnorm=clip))
+    clipped = updates(trainer, variables, often, LABELS)
+    for gradient, norm, update in zip(gradients, norms, clipped, strict=True):
+        np.testing.assert_allclose(update, gradient * min(1, clip / max(norm, 1e-9)), **ROUNDING)
+
+
+def test_a_scaled_loss_gives_the_unscaled_update(student):
+    trainer = distillers.LabelTrainer(student)
+    before = student.get_weights()
+    trainer.compile(keras.optimizers.SGD(1.0))
+    plain = updates(trainer, student.trainable_variables, FEATURES, LABELS)
+    student.set_weights(before)
+    trainer.compile(
+        keras.mixed_precision.LossScaleOptimizer(
+            keras.optimizers.SGD(1.0), dynamic=False, initial_scale=512
+        )
+    )
+    scaled = updates(trainer, student.trainable_variables, FEATURES, LABELS)
+    for ours, theirs in zip(scaled, plain, strict=True):
+        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+    assert max(np.abs(update).max() for update in plain) > 0.01
+
+
+def test_mixed_precision_trains_with_the_gradient_of_float32(student):
+    half = models.with_policy(student, "mixed_float16")
+    moved = []
+    for model in (student, half):
+        trainer = distillers.LabelTrainer(model)
+        optimizer = keras.optimizers.SGD(1.0)
+        if model is half:
+            optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
+        trainer.compile(optimizer)
+        moved.append(
+            np.concatenate([u.ravel() for u in updates(trainer, model.weights, FEATURES, LABELS)])
+        )
+    cosine = moved[0] @ moved[1] / np.linalg.norm(moved[0]) / np.linalg.norm(moved[1])
+    # float16 keeps 11 bits; a first scale of 2^15 that were left in would blow up the length.
+    assert cosine > 0.999
+    assert np.linalg.norm(moved[1]) == pytest.approx(np.linalg.norm(moved[0]), rel=0.01)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"loss": "mse"}, "compile(loss=...): expected no loss, received mse"),
+        ({"loss_weights": {"atention": 1}}, "Did you mean 'attention'?"),
+        ({"loss_weights": {"prediction": 1}}, "'prediction'"),
+        ({"loss_weights": {"hidden": -1}}, "loss_weights['hidden']: expected a finite number >= 0"),
+        ({"loss_weights": {"hidden": float("nan")}}, "a finite number >= 0, received nan"),
+        ({"loss_weights": float("inf")}, "a finite number >= 0, received inf"),
+        ({"loss_weights": 0}, "at least one term above 0"),
+        ({"loss_weights": {"attention": 0, "embedding": 0, "hidden": 0}}, "at least one term"),
+    ],
+)
+def test_compile_refuses(teacher, student, options, says):
+    distiller = distillers.TinyBertDistiller(teacher, student)
+    with pytest.raises(errors.ConfigError) as caught:
+        distiller.compile("sgd", **options)
+    assert says in str(caught.value)
+
+
+def test_a_missing_input_is_named(student, logs):
+    trainer = _compiled(distillers.LabelTrainer(student))
+    some = {name: rows for name, rows in FEATURES.items() if name != "token_type_ids"}
+    with pytest.raises(errors.ShapeError, match="token_type_ids"):
+        logs(trainer.test_step, some, LABELS)
+
+
+def test_training_on_labels_needs_labels(student, logs):
+    trainer = _compiled(distillers.LabelTrainer(student))
+    with pytest.raises(errors.ShapeError, match=r"expected \(features, labels\)"):
+        logs(trainer.test_step, FEATURES)
+
+
+def test_runs_with_other_seeds_draw_other_dropout_masks():
+    student = toys.classifier(toys.SHALLOW_STUDENT)
+    drawn = []
+    for seed in (0, 1, 1, 2):
+        trainer = distillers.LabelTrainer(student, seed=seed)
+        trainer.compile("sgd")
+        drawn.append(int(trainer._step_seed()))
+    assert drawn[1] == drawn[2]
+    assert len(set(drawn)) == 3

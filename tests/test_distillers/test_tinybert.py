@@ -1,0 +1,267 @@
+"""TinyBERT's losses against plain NumPy over the tensors that they are about."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import distillers, errors, models
+
+LENGTHS = (5, 3, 6)
+FEATURES = toys.features(LENGTHS)
+LABELS = toys.labels(3)
+# float32 sums of some hundred squares against float64.
+RELATIVE = 1e-5
+
+
+@pytest.fixture
+def teacher(built):
+    return toys.randomise(built(toys.TEACHER), seed=1)
+
+
+@pytest.fixture
+def student(built):
+    return toys.randomise(built(toys.STUDENT), seed=2)
+
+
+def tapped(model):
+    outputs = models.taps(model)(FEATURES, training=False)
+    return tf.nest.map_structure(lambda tensor: tensor.numpy().astype(np.float64), outputs)
+
+
+def over_tokens(difference):
+    """Mean square over real tokens and the width."""
+    rows = [difference[b, :length] ** 2 for b, length in enumerate(LENGTHS)]
+    return np.concatenate(rows).mean()
+
+
+def over_pairs(difference):
+    """Mean square over pairs of real tokens and the heads."""
+    squares = [difference[b, :, :n, :n].ravel() ** 2 for b, n in enumerate(LENGTHS)]
+    return np.concatenate(squares).mean()
+
+
+def projected(distiller, state, values):
+    if not distiller.projections:
+        return values
+    layer = distiller.projections[0 if len(distiller.projections) == 1 else state]
+    kernel, bias = layer.get_weights()
+    return values @ kernel.astype(np.float64) + bias
+
+
+CASES = {
+    "default": ({}, (1, 3), 1),
+    "general": ({"stage": "general"}, (1, 3), 1),
+    "top": ({"layer_map": "top"}, (2, 3), 1),
+    "bottom": ({"layer_map": "bottom"}, (0, 1), 1),
+    "list": ({"layer_map": [3, 0]}, (3, 0), 1),
+    "per_layer": ({"projection": "per_layer"}, (1, 3), 3),
+    "none": ({"projection": "none", "student": 12}, (1, 3), 0),
+    "weights": (
+        {"layer_weights": {"attention": (0.5, 2.0), "hidden": (0.0, 3.0)}},
+        (1, 3),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_layer_terms_are_the_formulas(tinybert, logs, built, teacher, case):
+    options, layers, projections = CASES[case]
+    options = dict(options)
+    if width := options.pop("student", None):
+        options["student"] = toys.randomise(built(toys.STUDENT.replace(hidden_size=width)), seed=2)
+    distiller = tinybert(**options)
+    assert distiller.layer_map == layers
+    assert len(distiller.projections) == projections
+    theirs, ours = tapped(teacher), tapped(distiller.student)
+    weights = options.get("layer_weights", {"attention": (1, 1), "hidden": (1, 1)})
+    expected = {
+        "attention": sum(
+            weights["attention"][m]
+            * over_pairs(theirs["attention_scores"][g] - ours["attention_scores"][m])
+            for m, g in enumerate(layers)
+        ),
+        "embedding": over_tokens(
+            theirs["embeddings"] - projected(distiller, 0, ours["embeddings"])
+        ),
+        "hidden": sum(
+            weights["hidden"][m]
+            * over_tokens(
+                theirs["hidden_states"][g] - projected(distiller, m + 1, ours["hidden_states"][m])
+            )
+            for m, g in enumerate(layers)
+        ),
+    }
+    received = logs(distiller.test_step, FEATURES)
+    assert received.pop("loss") == pytest.approx(sum(expected.values()), rel=RELATIVE)
+    assert received == pytest.approx(expected, rel=RELATIVE)
+    assert min(expected.values()) > 0.05
+
+
+def test_the_published_reduction_counts_padding(tinybert, logs, teacher, student):
+    distiller = tinybert(reduction="reference")
+    theirs, ours = tapped(teacher), tapped(student)
+    mask = FEATURES["attention_mask"].numpy()
+    hidden = sum(
+        np.mean(
+            (theirs["hidden_states"][g] - projected(distiller, m, ours["hidden_states"][m])) ** 2
+        )
+        for m, g in enumerate((1, 3))
+    )
+    attention = sum(
+        np.mean(
+            mask[:, None, None, :]
+            * (theirs["attention_scores"][g] - ours["attention_scores"][m]) ** 2
+        )
+        for m, g in enumerate((1, 3))
+    )
+    received = logs(distiller.test_step, FEATURES)
+    assert received["hidden"] == pytest.approx(hidden, rel=RELATIVE)
+    assert received["attention"] == pytest.approx(attention, rel=RELATIVE)
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def soft(teacher, student, t):
+    return -(np.exp(log_softmax(teacher / t)) * log_softmax(student / t)).sum(axis=-1)
+
+
+def kl(teacher, student, t):
+    return soft(teacher, student, t) - soft(teacher, teacher, t)
+
+
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({}, lambda t, s: soft(t, s, 1).mean()),
+        ({"temperature": 2.0}, lambda t, s: soft(t, s, 2).mean()),
+        ({"reduction": "reference"}, lambda t, s: soft(t, s, 1).mean() / 3),
+        ({"prediction": "kl_divergence", "temperature": 3.0}, lambda t, s: kl(t, s, 3).mean()),
+        ({"prediction": "logit_mse"}, lambda t, s: ((t - s) ** 2).mean()),
+    ],
+)
+def test_prediction_is_the_formula(tinybert, logs, teacher, student, options, loss):
+    distiller = tinybert("prediction", **options)
+    theirs = teacher(FEATURES).numpy().astype(np.float64)
+    ours = student(FEATURES).numpy().astype(np.float64)
+    received = logs(distiller.test_step, FEATURES, LABELS)
+    expected = loss(theirs, ours)
+    assert expected > 0.02
+    assert received == pytest.approx({"loss": expected, "prediction": expected}, rel=RELATIVE)
+
+
+def test_the_gold_label_is_a_term_when_it_has_a_weight(tinybert, logs, student):
+    gold = -np.mean(
+        np.take_along_axis(log_softmax(student(FEATURES).numpy()), LABELS.numpy()[:, None], axis=1)
+    )
+    received = logs(tinybert("prediction", loss_weights={"label": 0.5}).test_step, FEATURES, LABELS)
+    assert received["label"] == pytest.approx(gold, rel=RELATIVE)
+    assert received["loss"] == pytest.approx(received["prediction"] + gold / 2, rel=RELATIVE)
+
+
+def test_a_regression_learns_the_gold_number(tinybert, logs, built):
+    teacher = toys.randomise(built(toys.SHALLOW_TEACHER, 1), seed=1)
+    student = toys.randomise(built(toys.SHALLOW_STUDENT, 1), seed=2)
+    gold = np.array([0.5, 4.0, 2.5], np.float32)
+    expected = np.mean((student(FEATURES).numpy()[:, 0] - gold) ** 2)
+    distiller = tinybert("prediction", teacher=teacher, student=student)
+    received = logs(distiller.test_step, FEATURES, tf.constant(gold))
+    assert received["prediction"] == pytest.approx(expected, rel=RELATIVE)
+
+
+def test_encoders_without_a_head_can_learn_inner_states(tinybert, logs, built):
+    """The general stage: neither side has a classifier."""
+    teacher = toys.randomise(built(toys.SHALLOW_TEACHER), seed=1)
+    student = toys.randomise(built(toys.SHALLOW_STUDENT), seed=2)
+    both = {"teacher": teacher, "student": student}
+    expected = logs(tinybert("general", **both).test_step, FEATURES)
+    theirs = models.build_encoder(toys.SHALLOW_TEACHER)
+    ours = models.build_encoder(toys.SHALLOW_STUDENT)
+    for encoder, model in ((theirs, teacher), (ours, student)):
+        for layer in encoder.layers:
+            layer.set_weights(model.get_layer(layer.name).get_weights())
+    assert logs(tinybert("general", teacher=theirs, student=ours).test_step, FEATURES) == expected
+
+
+def test_a_student_without_token_types_learns_from_a_teacher_with_them(tinybert, logs, built):
+    shape = {"family": "distilbert", "type_vocab_size": 0, "pooler": False}
+    config = toys.SHALLOW_STUDENT.replace(**shape)
+    distiller = tinybert("prediction", student=toys.randomise(built(config), seed=2))
+    assert logs(distiller.train_step, FEATURES, LABELS)["loss"] > 0.1
+
+
+# What is refused, before any data is touched.
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"stage": "task"}, "stage: expected one of general, intermediate, prediction"),
+        ({"projection": "shard"}, "projection: expected one of shared, per_layer, none"),
+        ({"prediction": "mse"}, "prediction: expected one of soft_cross_entropy"),
+        ({"reduction": "mean"}, "reduction: expected one of tokens, reference"),
+        ({"layer_map": "upper"}, "layer map"),
+        ({"layer_map": [0, 4]}, "a teacher layer from 0 to 3, received 4"),
+        ({"layer_map": [0]}, "2 student layers"),
+        ({"layer_weights": {"embedding": (1.0, 1.0)}}, "expected one of attention, hidden"),
+        ({"layer_weights": {"hidden": (1.0,)}}, "2 numbers, one per student layer"),
+        ({"layer_weights": {"hidden": (0.0, 0.0)}}, "not all 0"),
+        ({"layer_weights": {"hidden": (1.0, -1.0)}}, "layer_weights['hidden']"),
+        ({"layer_weights": {"hidden": (1.0, float("nan"))}}, "layer_weights['hidden']"),
+        (
+            {"stage": "prediction", "temperature": 0.0},
+            "temperature: expected a finite number above 0",
+        ),
+        ({"stage": "prediction", "temperature": float("nan")}, "temperature"),
+    ],
+)
+def test_options_out_of_range_are_refused(teacher, student, options, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        distillers.TinyBertDistiller(teacher, student, **options)
+    assert says in str(caught.value)
+
+
+def test_unequal_widths_need_a_projection(teacher, student):
+    with pytest.raises(errors.ShapeError, match="equal widths, received 12 and 8"):
+        distillers.TinyBertDistiller(teacher, student, projection="none")
+
+
+def test_attention_needs_as_many_heads(teacher, built):
+    four = built(toys.STUDENT.replace(num_heads=4))
+    distiller = distillers.TinyBertDistiller(teacher, four)
+    with pytest.raises(errors.ShapeError, match="2 as in the teacher, received 4"):
+        distiller.compile("sgd")
+
+
+def test_unequal_heads_can_learn_without_attention(tinybert, logs, built):
+    four = toys.randomise(built(toys.STUDENT.replace(num_heads=4)), seed=2)
+    distiller = tinybert(student=four, loss_weights={"attention": 0})
+    assert list(logs(distiller.train_step, FEATURES)) == ["loss", "embedding", "hidden"]
+
+
+def test_both_must_read_the_same_ids(teacher):
+    more = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
+    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
+        distillers.TinyBertDistiller(teacher, more)
+
+
+def test_labels_must_agree_in_number(teacher, built):
+    for student in (built(toys.STUDENT, 2), models.build_encoder(toys.SHALLOW_STUDENT)):
+        with pytest.raises(errors.ShapeError, match="same number of labels, received 3 and"):
+            distillers.TinyBertDistiller(teacher, student, stage="prediction")
+
+
+def test_a_deeper_student_is_refused_where_layers_are_mapped(teacher, student):
+    with pytest.raises(errors.ShapeError, match="student layers: expected at most"):
+        distillers.TinyBertDistiller(student, teacher)
+    # Logits have no layers.
+    distillers.TinyBertDistiller(student, teacher, stage="prediction")
+
+
+def test_an_encoder_cannot_be_trained_on_labels():
+    with pytest.raises(errors.ShapeError, match="model: expected a classifier"):
+        distillers.LabelTrainer(models.build_encoder(toys.SHALLOW_STUDENT))

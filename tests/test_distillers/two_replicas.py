@@ -1,0 +1,86 @@
+"""Trains on one CPU and on two logical ones; prints both results as JSON.
+
+A program of its own, because logical devices must be made before TensorFlow starts. Both replicas
+get as many real tokens (and pairs of them): a replica takes the mean over its own tokens, so with
+unequal counts the mean of the means is not the mean over the global batch, on two CPUs as on two
+accelerators.
+"""
+
+import contextlib
+import json
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import distillers, training
+
+LENGTHS = (5, 3, 3, 5)
+STEPS = 3
+
+
+def batch():
+    return toys.features(LENGTHS), toys.labels(4)
+
+
+def trained(method, optimizer, strategy):
+    """Weights, optimizer state and logs after some steps on the same global batch."""
+    data = tf.data.Dataset.from_tensors(batch()).repeat(STEPS)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        student = toys.classifier(toys.SHALLOW_STUDENT, seed=2)
+        if method == "label":
+            distiller = distillers.LabelTrainer(student)
+        else:
+            teacher = toys.classifier(toys.SHALLOW_TEACHER, seed=1)
+            distiller = distillers.TinyBertDistiller(teacher, student, stage=method)
+            for layer in distiller.projections:
+                layer.set_weights([np.full(array.shape, 0.1) for array in layer.get_weights()])
+        distiller.compile(optimizer())
+    logs = distiller.fit(data.with_options(options), verbose=0).history
+    state = distiller.optimizer.variables
+    state = state() if callable(state) else state
+    values = [variable.numpy() for variable in [*distiller.trainable_variables, *state]]
+    return {"logs": logs, "values": [value.ravel().tolist() for value in values]}
+
+
+def noisy(strategy):
+    """The classifier's bias after a step with dropout: the same example for each replica."""
+    count = strategy.num_replicas_in_sync if strategy else 1
+    example = tf.nest.map_structure(lambda rows: tf.repeat(rows[:1], count, axis=0), batch())
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        config = toys.SHALLOW_STUDENT.replace(dropout=0.5, attention_dropout=0.5)
+        trainer = distillers.LabelTrainer(toys.classifier(config, seed=2))
+        trainer.compile(keras.optimizers.SGD(0.5))
+    trainer.fit(tf.data.Dataset.from_tensors(example), verbose=0)
+    return trainer.student.get_layer("classifier").get_weights()[1].tolist()
+
+
+def main():
+    cpus = tf.config.list_physical_devices("CPU")
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpus[0], two)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    assert strategy.num_replicas_in_sync == 2
+    optimizers = {
+        "sgd": lambda: keras.optimizers.SGD(0.5),
+        "global": lambda: training.adamw(0.01, clip="global", clip_norm=0.05),
+        "per_tensor": lambda: training.adamw(0.01, clip="per_tensor", clip_norm=0.05),
+    }
+    results = {}
+    for method, name in (
+        ("label", "sgd"),
+        ("intermediate", "sgd"),
+        ("label", "global"),
+        ("label", "per_tensor"),
+    ):
+        one = trained(method, optimizers[name], None)
+        two = trained(method, optimizers[name], strategy)
+        results[f"{method} {name}"] = {"one": one, "two": two}
+    print(json.dumps({"steps": results, "noisy": [noisy(None), noisy(strategy)]}))
+
+
+if __name__ == "__main__":
+    main()

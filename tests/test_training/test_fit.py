@@ -1,0 +1,412 @@
+"""Fits that are killed, resumed, stopped, poisoned and short of room."""
+
+import errno
+import hashlib
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toy_run
+import toys
+
+from tfdistill import distillers, errors, training
+from tfdistill.data import batches
+from tfdistill.training import checkpoints
+
+STEPS, EPOCHS = toy_run.STEPS, toy_run.EPOCHS
+SCORES = (0.5, 0.8, 0.7, 0.9)  # of each epoch: the third is worse than the second
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class KillAt(keras.callbacks.Callback):
+    """Ends the process after the last callback of a step."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations.numpy()) == self.step:
+            raise Killed
+
+
+class CountSteps(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+
+
+@pytest.fixture(scope="module")
+def run():
+    return toy_run.Run()
+
+
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    """The fit that nothing interrupts: (result, state, history)."""
+    folder = tmp_path_factory.mktemp("whole")
+    result = run.fit(folder)
+    return result, run.state(), toy_run.history(folder)
+
+
+def check_equals(whole, run, result, folder):
+    expected, state, rows = whole
+    assert result.steps == expected.steps
+    received = run.state()
+    assert sorted(received) == sorted(state)
+    for name, value in received.items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
+    assert toy_run.history(folder) == rows
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(pathlib.Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+# A run that nothing disturbs.
+
+
+def test_a_fit_writes_its_history(run, whole):
+    result, _, rows = whole
+    assert (result.steps, result.best_metric, result.best_epoch) == (STEPS * EPOCHS, None, None)
+    assert [(row["epoch"], row["step"]) for row in rows] == [("1", "5"), ("2", "10"), ("3", "15")]
+    assert list(rows[0]) == ["epoch", "step", "loss", "label", "learning_rate"]
+    # 30 steps in all, 6 of them warm-up; the rate is that of the next step.
+    rates = [float(row["learning_rate"]) for row in rows]
+    assert rates == pytest.approx([0.02 * 5 / 6, 0.02 * 20 / 30, 0.02 * 15 / 30], rel=1e-5)
+
+
+def test_checkpoints_do_not_change_the_result(run, whole, tmp_path):
+    check_equals(whole, run, run.fit(tmp_path, checkpoint_every=2), tmp_path)
+    kept = [path.name for path in (tmp_path / "checkpoints" / "last").glob("*.index")]
+    assert kept == [f"ckpt-{STEPS * EPOCHS}.index"]
+
+
+# Kill and resume.
+
+
+@pytest.mark.parametrize(
+    ("every", "kills", "redone"),
+    [
+        (1, (2,), 0),  # in the middle of an epoch
+        (1, (5,), 1),  # after the last step of an epoch, before its end is saved
+        (1, (1, 3, 4), 0),  # three times in one epoch
+        (3, (14,), 2),  # just before the end
+        (3, (2, 8, 10), 2 + 2 + 1),  # once before the first checkpoint
+        (None, (7, 13), 2 + 3),
+    ],
+)
+def test_a_resumed_fit_equals_an_uninterrupted_one(run, whole, tmp_path, every, kills, redone):
+    counter = CountSteps()
+    for step in kills:
+        with pytest.raises(Killed):
+            run.fit(tmp_path, counter, KillAt(step), checkpoint_every=every)
+    result = run.fit(tmp_path, counter, checkpoint_every=every)
+    check_equals(whole, run, result, tmp_path)
+    assert counter.steps == STEPS * EPOCHS + redone
+
+
+def test_a_fit_killed_between_epochs_resumes(run, whole, tmp_path):
+    def kill(epoch, logs):
+        if epoch == 1:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run.fit(tmp_path, keras.callbacks.LambdaCallback(on_epoch_end=kill))
+    assert len(toy_run.history(tmp_path)) == 2
+    counter = CountSteps()
+    check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
+    assert counter.steps == STEPS
+
+
+def test_a_new_model_and_optimizer_resume_too(run, whole, tmp_path):
+    """Not the old objects put back: the moments do not exist yet when they are restored."""
+    with pytest.raises(Killed):
+        run.fit(tmp_path, KillAt(8), checkpoint_every=1)
+    new = toy_run.Run()
+    toys.randomise(new.student, seed=99)  # whatever it starts from
+    assert not any("/m:0" in name for name in new.state())
+    result = training.fit(new.distiller, new.train, epochs=EPOCHS, folder=tmp_path)
+    check_equals(whole, new, result, tmp_path)
+
+
+def test_a_moved_folder_resumes(run, whole, tmp_path):
+    with pytest.raises(Killed):
+        run.fit(tmp_path / "here", KillAt(7), checkpoint_every=1)
+    os.rename(tmp_path / "here", tmp_path / "there")
+    counter = CountSteps()
+    check_equals(whole, run, run.fit(tmp_path / "there", counter), tmp_path / "there")
+    assert counter.steps == STEPS * EPOCHS - 7
+
+
+def test_a_finished_fit_is_left_as_it_is(run, whole, tmp_path):
+    first = run.fit(tmp_path)
+    before = files_of(tmp_path)
+    counter = CountSteps()
+    assert run.fit(tmp_path, counter) == first
+    assert counter.steps == 0
+    assert files_of(tmp_path) == before
+    check_equals(whole, run, first, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_process_killed_by_the_system_resumes(run, whole, tmp_path):
+    """SIGKILL at no particular moment, three times."""
+    tests = pathlib.Path(toy_run.__file__).parent
+    command = [sys.executable, toy_run.__file__, str(tmp_path / "run")]
+    environment = {**os.environ, "PYTHONPATH": f"{tests}:{tests.parent}"}
+    for step in (1, 4, 9):
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 300
+        while process.poll() is None and time.monotonic() < deadline:
+            found = (tmp_path / "run" / "checkpoints" / "last").glob("ckpt-*.index")
+            if any(int(path.stem.split("-")[1]) >= step for path in found):
+                process.send_signal(signal.SIGKILL)
+                break
+            time.sleep(0.002)
+        assert process.wait() == -signal.SIGKILL
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == toy_run.digest(whole[1])
+    assert toy_run.history(tmp_path / "run") == whole[2]
+
+
+# The best epoch, and stopping early.
+
+
+class Scored:
+    """Scores of the epochs by script, and the weights that each score was of."""
+
+    def __init__(self, run, scores, kill_at):
+        self.run, self.scores, self.kill_at, self.weights = run, scores, kill_at, {}
+
+    def __call__(self):
+        epoch = int(self.run.distiller.optimizer.iterations.numpy()) // STEPS
+        if epoch == self.kill_at:
+            raise Killed
+        self.weights[epoch] = self.run.student.get_weights()
+        return {"score": self.scores[epoch - 1], "other": -1.0}
+
+
+def watched(run, folder, *extra, kill_at=None, scores=SCORES, **options):
+    scored = Scored(run, scores, kill_at)
+    options = {"epochs": len(scores), "monitor": "score", "patience": None, **options}
+    return run.fit(folder, *extra, evaluate=scored, checkpoint_every=4, **options), scored.weights
+
+
+def test_the_best_epoch_is_kept_and_training_stops_after_patience(run, tmp_path):
+    result, weights = watched(run, tmp_path, patience=1)
+    assert (result.steps, result.best_metric, result.best_epoch) == (3 * STEPS, 0.8, 2)
+    for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
+        np.testing.assert_array_equal(ours, best)
+    assert any((a != b).any() for a, b in zip(weights[2], weights[3], strict=True))
+    rows = toy_run.history(tmp_path)
+    assert [row["val_score"] for row in rows] == ["0.5", "0.8", "0.7"]
+    assert list(rows[0])[-2:] == ["val_score", "val_other"]
+
+
+def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
+    scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # an equal one is not better
+    result, _ = watched(run, tmp_path, scores=scores, patience=2)
+    assert (result.steps, result.best_metric, result.best_epoch) == (5 * STEPS, 0.8, 3)
+
+
+def test_without_patience_a_later_epoch_can_still_win(run, tmp_path):
+    result, weights = watched(run, tmp_path)
+    assert (result.steps, result.best_metric, result.best_epoch) == (4 * STEPS, 0.9, 4)
+    for ours, best in zip(run.student.get_weights(), weights[4], strict=True):
+        np.testing.assert_array_equal(ours, best)
+
+
+def test_best_and_patience_survive_a_resume(run, tmp_path, monkeypatch):
+    _, weights = watched(run, tmp_path / "whole", patience=1)
+    rows = toy_run.history(tmp_path / "whole")
+    save_last = checkpoints.Checkpoints.save_last
+
+    def killed_while_saving(step):
+        """Killed after the best weights were saved, before the rest was."""
+
+        def save(self, at):
+            if at == step:
+                raise Killed
+            save_last(self, at)
+
+        return save
+
+    for name, kill in {
+        "middle": {"extra": KillAt(13)},
+        "evaluation": {"kill_at": 3},
+        "saving_best": {"save": 2 * STEPS},
+        "saving_last": {"save": 3 * STEPS},
+    }.items():
+        folder = tmp_path / name
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            if "save" in kill:
+                patch.setattr(
+                    checkpoints.Checkpoints, "save_last", killed_while_saving(kill["save"])
+                )
+            extra = [kill["extra"]] if "extra" in kill else []
+            watched(run, folder, *extra, patience=1, kill_at=kill.get("kill_at"))
+        result, _ = watched(run, folder, patience=1)
+        assert (result.steps, result.best_metric, result.best_epoch) == (3 * STEPS, 0.8, 2), name
+        for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
+            np.testing.assert_array_equal(ours, best)
+        assert toy_run.history(folder) == rows, name
+        # A fit that stopped early is finished: called again, it stays so.
+        counter = CountSteps()
+        again, _ = watched(run, folder, counter, patience=1)
+        assert (again, counter.steps) == (result, 0)
+
+
+def test_a_metric_that_nobody_computes_is_refused(run, tmp_path):
+    with pytest.raises(errors.ConfigError, match="monitor"):
+        run.fit(tmp_path, monitor="score")
+    assert not files_of(tmp_path)
+    with pytest.raises(errors.ConfigError, match="Did you mean 'score'"):
+        watched(run, tmp_path, monitor="scor")
+
+
+# What must not be lost.
+
+
+def poisoned(run, step):
+    """The same batches, but the example weights of one step of the first epoch are NaN."""
+    encoded = toys.encoded(18, weights=True)
+    encoded.weights[run.train.plan(0)[step - 1][0]] = np.nan
+    return batches.Batches(encoded, batch_size=4, seed=3)
+
+
+def test_a_nan_loss_stops_the_fit_and_keeps_the_last_good_checkpoint(run, whole, tmp_path):
+    with pytest.raises(errors.NonFiniteLossError) as caught:
+        run.fit(tmp_path, train=poisoned(run, 4), checkpoint_every=1)
+    assert str(caught.value).startswith("step 4: expected finite losses, received NaN")
+    assert "loss, label" in str(caught.value)
+    counter = CountSteps()
+    check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
+    assert counter.steps == STEPS * EPOCHS - 3
+
+
+def test_weights_that_are_not_finite_are_never_saved(run, whole, tmp_path):
+    """A gradient can be NaN although its loss is not; the loss shows it a step too late."""
+
+    def overflow():
+        bias = run.student.get_layer("classifier").bias
+        if int(run.distiller.optimizer.iterations.numpy()) == 2 * STEPS:
+            bias.assign([np.inf] * toys.NUM_LABELS)
+        return {}
+
+    with pytest.raises(errors.NonFiniteLossError, match=r"weights at step 10: .*classifier/bias"):
+        run.fit(tmp_path, evaluate=overflow)
+    counter = CountSteps()
+    check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
+    assert counter.steps == STEPS * (EPOCHS - 1)
+
+
+def no_room(save):
+    """The real save on a file system that takes no file above a kilobyte."""
+
+    def limited(*arguments, **options):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+        try:
+            return save(*arguments, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
+
+
+def out_of_quota(save):
+    def refused(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return refused
+
+
+@pytest.mark.parametrize("fault", [no_room, out_of_quota])
+@pytest.mark.parametrize("step", [3, 6])
+def test_a_full_disk_keeps_the_last_checkpoint(run, whole, tmp_path, monkeypatch, fault, step):
+    save = tf.train.CheckpointManager.save
+
+    def fails_at(manager, checkpoint_number):
+        chosen = fault(save) if checkpoint_number == step else save
+        return chosen(manager, checkpoint_number=checkpoint_number)
+
+    with monkeypatch.context() as patch, pytest.raises(errors.WeightsError) as caught:
+        patch.setattr(tf.train.CheckpointManager, "save", fails_at)
+        run.fit(tmp_path, checkpoint_every=3)
+    kept = {3: "none yet", 6: "ckpt-5"}[step]
+    assert f"checkpoint at step {step}: expected room to write in" in str(caught.value)
+    assert kept in str(caught.value)
+    counter = CountSteps()
+    check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
+    assert counter.steps == STEPS * EPOCHS - {3: 0, 6: 5}[step]
+
+
+def test_a_full_disk_keeps_the_best_weights(run, tmp_path, monkeypatch):
+    _, weights = watched(run, tmp_path / "whole", patience=1)
+    save_best = checkpoints.Checkpoints.save_best
+
+    def full(self, step):
+        with monkeypatch.context() as patch:
+            if step == 2 * STEPS:
+                patch.setattr(
+                    tf.train.CheckpointManager, "save", no_room(tf.train.CheckpointManager.save)
+                )
+            save_best(self, step)
+
+    with monkeypatch.context() as patch, pytest.raises(errors.WeightsError, match="step 10"):
+        patch.setattr(checkpoints.Checkpoints, "save_best", full)
+        watched(run, tmp_path / "run", patience=1)
+    result, _ = watched(run, tmp_path / "run", patience=1)
+    assert (result.best_metric, result.best_epoch) == (0.8, 2)
+    for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
+        np.testing.assert_array_equal(ours, best)
+
+
+def test_a_damaged_or_foreign_checkpoint_is_refused(run, tmp_path):
+    run.fit(tmp_path, epochs=1)
+    other = distillers.LabelTrainer(toys.classifier(toys.SHALLOW_STUDENT.replace(hidden_size=4)))
+    other.compile(training.adamw(0.1))
+    with pytest.raises(errors.WeightsError, match="one of this model and this recipe"):
+        training.fit(other, run.train, epochs=1, folder=tmp_path)
+    (data,) = (tmp_path / "checkpoints" / "last").glob("*.data-*")
+    (index,) = (tmp_path / "checkpoints" / "last").glob("*.index")
+    for path, content in (
+        (data, data.read_bytes()[:1000]),
+        (data, b""),
+        (index, index.read_bytes()[:1000]),
+        (index, b"\0" * 6000),
+    ):
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        with pytest.raises(errors.WeightsError, match="ckpt-5"):
+            run.fit(tmp_path)
+        path.write_bytes(whole)
+    data.unlink()
+    with pytest.raises(errors.WeightsError, match="ckpt-5"):
+        run.fit(tmp_path)
+
+
+def test_a_distiller_that_was_trained_before_is_refused(run, tmp_path):
+    """Its optimizer is past the first step: the fit would leave steps out without a word."""
+    run.fit(tmp_path / "first", epochs=1)
+    with pytest.raises(errors.ConfigError, match="step 5"):
+        training.fit(run.distiller, run.train, epochs=1, folder=tmp_path / "second")

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import distillers, errors, models, training
+
+
+@pytest.fixture(scope="module")
+def table():
+    """An embedding table with a spectrum, as real ones have, and a mean."""
+    random = np.random.default_rng(0)
+    mixing = random.normal(size=(12, 12)) * np.geomspace(3, 0.1, 12)[:, None]
+    return (random.normal(size=(30, 12)) @ mixing + 0.5).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def teacher(table):
+    model = toys.classifier(toys.SHALLOW_TEACHER, seed=1)
+    model.get_layer("word_embeddings").set_weights([table])
+    return model
+
+
+@pytest.fixture
+def student():
+    return toys.classifier(toys.SHALLOW_STUDENT, seed=2)
+
+
+def table_of(model, name="word_embeddings"):
+    return model.get_layer(name).get_weights()[0]
+
+
+def lost(table, basis):
+    """What the projection onto a basis leaves out, squared."""
+    return np.sum((table - table @ basis @ basis.T) ** 2)
+
+
+def test_leading_directions_are_the_right_singular_vectors(table):
+    basis = training.leading_directions(table, 5)
+    assert (basis.shape, basis.dtype) == ((12, 5), np.float32)
+    _, values, right = np.linalg.svd(table.astype(np.float64), full_matrices=False)
+    # Each up to its sign, in the order of the singular values, which are well apart here.
+    assert (values[:5] / values[1:6]).min() > 1.05
+    np.testing.assert_allclose(np.abs(np.sum(basis * right[:5].T, axis=0)), 1.0, atol=1e-6)
+    assert lost(table, basis) == pytest.approx(np.sum(values[5:] ** 2), rel=1e-4)
+
+
+def test_leading_directions_are_orthonormal_with_a_fixed_sign(table):
+    basis = training.leading_directions(table, 12)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(12), atol=1e-6)
+    assert (basis[np.abs(basis).argmax(axis=0), np.arange(12)] > 0).all()
+    np.testing.assert_allclose(training.leading_directions(-table, 12), basis, atol=1e-6)
+
+
+def test_no_other_basis_keeps_more(table):
+    best = lost(table, training.leading_directions(table, 5))
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        other, _ = np.linalg.qr(random.normal(size=(12, 5)))
+        assert best < 0.9 * lost(table, other)
+    # Nor one that is only a little away from it.
+    near, _ = np.linalg.qr(
+        training.leading_directions(table, 5) + 0.05 * random.normal(size=(12, 5))
+    )
+    assert best < lost(table, near)
+
+
+def test_the_student_starts_with_the_projected_tables(teacher, student):
+    before = {layer.name: layer.get_weights() for layer in student.layers}
+    training.initialise_from_teacher(student, teacher)
+    basis = training.leading_directions(table_of(teacher), 8)
+    tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+    for name in tables:
+        np.testing.assert_allclose(
+            table_of(student, name), table_of(teacher, name) @ basis, rtol=1e-4, atol=1e-5
+        )
+    for layer in student.layers:  # all else stays
+        if layer.name not in tables:
+            for old, new in zip(before[layer.name], layer.get_weights(), strict=True):
+                np.testing.assert_array_equal(new, old)
+
+
+def test_equal_widths_keep_the_geometry(teacher):
+    """The basis is a rotation then: dot products of words stay what they are in the teacher."""
+    student = toys.classifier(toys.SHALLOW_STUDENT.replace(hidden_size=12), seed=2)
+    training.initialise_from_teacher(student, teacher)
+    ours, theirs = table_of(student), table_of(teacher)
+    np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, rtol=1e-3, atol=1e-3)
+
+
+def test_projections_lead_back_to_the_teacher(teacher, student):
+    for kind, count in (("shared", 1), ("per_layer", 2)):
+        distiller = distillers.TinyBertDistiller(teacher, student, projection=kind)
+        assert len(distiller.projections) == count
+        training.initialise_from_teacher(student, teacher)
+        training.initialise_projections(distiller.projections, student, teacher)
+        basis = training.leading_directions(table_of(teacher), 8)
+        for projection in distiller.projections:
+            back = projection(tf.constant(table_of(student))).numpy()
+            expected = table_of(teacher) @ basis @ basis.T
+            np.testing.assert_allclose(back, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_shorter_table_of_positions_takes_the_first_rows(teacher):
+    config = toys.SHALLOW_STUDENT.replace(max_positions=7, type_vocab_size=0)
+    student = toys.classifier(config, seed=2)
+    training.initialise_from_teacher(student, teacher)
+    basis = training.leading_directions(table_of(teacher), 8)
+    np.testing.assert_allclose(
+        table_of(student, "position_embeddings"),
+        table_of(teacher, "position_embeddings")[:7] @ basis,
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_a_teacher_that_does_not_fit_is_refused(teacher):
+    student = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
+    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher, received 31"):
+        training.initialise_from_teacher(student, teacher)
+    wide = models.build_encoder(toys.SHALLOW_STUDENT.replace(hidden_size=14))
+    with pytest.raises(errors.ShapeError, match="at most the teacher's 12, received 14"):
+        training.initialise_from_teacher(wide, teacher)

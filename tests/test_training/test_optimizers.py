@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import distillers, errors, models, training
+
+
+def rates(optimizer, *steps):
+    schedule = optimizer.learning_rate
+    if not callable(schedule):
+        return [float(schedule)] * len(steps)
+    return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
+
+
+def exactly(*values):
+    return pytest.approx(values, rel=1e-5, abs=1e-12)  # float32
+
+
+# The learning rate.
+
+
+def test_a_constant_rate_needs_no_number_of_steps():
+    assert rates(training.adamw(3e-5), 0, 10**6) == exactly(3e-5, 3e-5)
+
+
+def test_a_linear_rate_falls_to_zero_at_the_last_step():
+    optimizer = training.adamw(1e-3, total_steps=200, schedule="linear")
+    assert rates(optimizer, 0, 1, 50, 199, 200, 201) == exactly(1e-3, 0.995e-3, 0.75e-3, 5e-6, 0, 0)
+
+
+def test_warm_up_rises_to_where_the_linear_rate_is():
+    optimizer = training.adamw(1e-3, total_steps=200, schedule="linear", warmup=0.1)
+    expected = exactly(0, 0.05e-3, 0.95e-3, 0.9e-3, 0.5e-3, 0)
+    assert rates(optimizer, 0, 1, 19, 20, 100, 200) == expected
+
+
+def test_warm_up_to_a_constant_rate():
+    optimizer = training.adamw(1e-3, total_steps=200, warmup=0.05)
+    assert rates(optimizer, 0, 5, 9, 10, 199, 500) == exactly(0, 5e-4, 9e-4, 1e-3, 1e-3, 1e-3)
+
+
+def test_a_warm_up_shorter_than_a_step_is_none():
+    optimizer = training.adamw(1e-3, total_steps=9, schedule="linear", warmup=0.1)
+    assert rates(optimizer, 0, 3) == exactly(1e-3, 1e-3 * 6 / 9)
+
+
+# The update.
+
+
+def apply(optimizer, gradients):
+    """Updates variables of ones and returns how far they went."""
+    variables = [tf.Variable(tf.ones_like(gradient)) for gradient in gradients]
+    optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    return [1.0 - variable.numpy() for variable in variables]
+
+
+def test_a_step_is_adam_and_decoupled_decay():
+    gradients = [np.array([0.5, -2.0, 1e-6]), np.array([0.25, 0.0, -3.0])]
+    optimizer = training.adamw(0.1, weight_decay=0.05, clip="none", beta_2=0.98, epsilon=1e-6)
+    weights = tf.Variable([1.0, -2.0, 3.0])
+    expected = weights.numpy().astype(np.float64)
+    m = v = 0.0
+    for step, gradient in enumerate(gradients, start=1):
+        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weights)])
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.98 * v + 0.02 * gradient**2
+        rate = 0.1 * np.sqrt(1 - 0.98**step) / (1 - 0.9**step)
+        expected -= 0.1 * 0.05 * expected  # the decay does not go through the moments
+        expected -= rate * m / (np.sqrt(v) + 1e-6)
+        np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight_decay", [0.01, 0.0])
+def test_biases_and_layer_norms_do_not_decay(weight_decay):
+    """On the real names, the projection of a distiller among them."""
+    teacher = models.build_classifier(toys.SHALLOW_TEACHER, 2)
+    student = models.build_classifier(toys.SHALLOW_STUDENT, 2)
+    distiller = distillers.TinyBertDistiller(teacher, student)
+    variables = distiller.trainable_variables
+    for variable in variables:
+        variable.assign(tf.ones_like(variable))
+    optimizer = training.adamw(0.1, weight_decay=weight_decay)
+    optimizer.apply_gradients((tf.zeros_like(variable), variable) for variable in variables)
+    kept = [v.name for v in variables if (v.numpy() == 1).all()]
+    decayed = [v for v in variables if v.name not in kept]
+    if not weight_decay:
+        assert not decayed
+        return
+    for variable in decayed:
+        np.testing.assert_allclose(variable, 1 - 0.1 * weight_decay, rtol=1e-6)
+    # Per layer 6 Dense and 2 LayerNorms; 3 tables with a LayerNorm; pooler, classifier, projection.
+    assert len(kept) == (6 + 2 * 2) + 2 + 3
+    assert len(decayed) == 6 + 3 + 3
+    assert all(variable.shape.rank == 2 for variable in decayed)
+
+
+GRADIENTS = [tf.constant([3.0, 4.0]), tf.constant([[0.3], [0.4]]), tf.constant([0.0, 12.0])]
+
+
+@pytest.mark.parametrize(
+    ("clip", "scales"),
+    [
+        ("per_tensor", [2 / 5, 1.0, 2 / 12]),
+        ("global", [2 / np.sqrt(25 + 0.25 + 144)] * 3),
+        ("none", [1.0, 1.0, 1.0]),
+    ],
+)
+def test_gradients_are_clipped_before_the_moments(clip, scales):
+    optimizer = training.adamw(0.1, clip=clip, clip_norm=2.0)
+    variables = [tf.Variable(tf.zeros_like(gradient)) for gradient in GRADIENTS]
+    optimizer.apply_gradients(zip(GRADIENTS, variables, strict=True))
+    for variable, gradient, scale in zip(variables, GRADIENTS, scales, strict=True):
+        moment = optimizer.get_slot(variable, "m").numpy()
+        np.testing.assert_allclose(moment, 0.1 * scale * gradient.numpy(), rtol=1e-6)
+
+
+def test_by_default_each_tensor_is_clipped_to_one():
+    optimizer = training.adamw(0.1)
+    (moved,) = apply(optimizer, [tf.constant([30.0, 40.0])])
+    assert np.isfinite(moved).all()
+    (moment,) = [v for v in optimizer.variables() if "/m" in v.name]
+    np.testing.assert_allclose(moment, [0.06, 0.08], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"schedule": "cosine"}, "schedule linear or constant"),
+        ({"clip": "value"}, "clip per_tensor, global or none"),
+        ({"schedule": "linear"}, "total_steps"),
+        ({"warmup": 0.1}, "total_steps"),
+        ({"warmup": 1.0, "total_steps": 10}, "warmup: expected"),
+        ({"warmup": -0.1, "total_steps": 10}, "warmup: expected"),
+    ],
+)
+def test_options_that_make_no_schedule_are_refused(options, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        training.adamw(1e-3, **options)
+    assert says in str(caught.value)

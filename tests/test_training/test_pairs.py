@@ -1,0 +1,130 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import toys
+
+import tfdistill
+from tfdistill import errors, models, training, weights
+from tfdistill.data import tasks
+
+FEATURES = toys.features((5, 3, 6, 4))
+HUAWEI = ("contradiction", "entailment", "neutral")
+HUGGING_FACE = ("entailment", "neutral", "contradiction")
+
+
+@pytest.fixture(scope="module")
+def mnli():
+    spec = tasks.task("mnli")
+    assert spec.labels == HUGGING_FACE
+    return spec
+
+
+@pytest.fixture
+def model():
+    return toys.classifier(toys.SHALLOW_STUDENT, seed=3)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A three-class BERT on disk, its labels in Huawei's order."""
+    model = toys.classifier(toys.SHALLOW_STUDENT, seed=3)
+    folder = tmp_path_factory.mktemp("saved") / "bert"
+    weights.save_hf(model, folder, labels=HUAWEI)
+    return folder, model(FEATURES).numpy()
+
+
+# The order of the labels.
+
+
+def test_outputs_are_put_into_the_order_of_the_label_names(model, mnli):
+    before = model(FEATURES).numpy()
+    training.align_labels(model, HUAWEI, mnli)
+    after = model(FEATURES).numpy()
+    for index, name in enumerate(HUGGING_FACE):
+        np.testing.assert_allclose(after[:, index], before[:, HUAWEI.index(name)], rtol=1e-6)
+    assert np.abs(after - before).max() > 0.1
+
+
+def test_case_does_not_make_another_label(model, mnli):
+    before = model(FEATURES).numpy()
+    training.align_labels(model, ("Neutral", "CONTRADICTION", "entailment"), mnli)
+    np.testing.assert_allclose(model(FEATURES).numpy(), before[:, [2, 0, 1]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [HUGGING_FACE, ("LABEL_0", "LABEL_1", "LABEL_2"), (), None])
+def test_names_in_order_or_without_meaning_change_nothing(model, mnli, labels):
+    before = model.get_weights()
+    training.align_labels(model, labels, mnli)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_other_names_are_refused(model, mnli):
+    before = model.get_weights()
+    with pytest.raises(errors.TeacherError, match=r"'entailment'.*received .*'joy'"):
+        training.align_labels(model, ("joy", "neutral", "contradiction"), mnli)
+    with pytest.raises(errors.TeacherError, match="labels"):
+        training.align_labels(model, ("neutral", "neutral", "contradiction"), mnli)
+    with pytest.raises(errors.TeacherError, match="2 outputs for sst2, received 3"):
+        training.align_labels(model, HUAWEI, tasks.task("sst2"))
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+# Teachers by name.
+
+
+def test_a_teacher_answers_in_the_order_of_its_task(saved, mnli):
+    folder, logits = saved
+    order = [HUAWEI.index(name) for name in HUGGING_FACE]
+    for task in ("mnli", mnli):
+        teacher = tfdistill.load_teacher(folder, task)
+        np.testing.assert_allclose(teacher(FEATURES), logits[:, order], rtol=1e-5, atol=1e-6)
+    backwards = dataclasses.replace(mnli, labels=HUGGING_FACE[::-1], label_values=())
+    teacher = tfdistill.load_teacher(str(folder), backwards)
+    np.testing.assert_allclose(teacher(FEATURES), logits[:, order[::-1]], rtol=1e-5, atol=1e-6)
+
+
+def test_a_teacher_without_a_task_keeps_its_own_order_or_has_no_head(saved):
+    folder, logits = saved
+    teacher = tfdistill.load_teacher(folder, num_labels=3)
+    np.testing.assert_allclose(teacher(FEATURES), logits, rtol=1e-5, atol=1e-6)
+    encoder = tfdistill.load_teacher(folder)
+    assert models.num_labels_of(encoder) is None
+    assert models.config_of(encoder).num_layers == 1
+
+
+def test_a_teacher_of_another_task_is_refused(saved):
+    folder, _ = saved
+    with pytest.raises(errors.TfdistillError, match="2 labels, received 3"):
+        tfdistill.load_teacher(folder, "sst2")
+    with pytest.raises(errors.ConfigError, match="Did you mean 'mnli'"):
+        tfdistill.load_teacher(folder, "mnly")
+    with pytest.raises(errors.WeightsError):
+        tfdistill.load_teacher(folder / "nowhere")
+
+
+# Students by name.
+
+
+def test_a_student_is_a_preset_with_the_tasks_outputs(mnli):
+    student = tfdistill.build_student("bert_tiny", "mnli", vocab_size=30)
+    assert models.num_labels_of(student) == 3
+    assert models.config_of(student) == models.preset("bert_tiny").replace(vocab_size=30)
+    own = toys.SHALLOW_STUDENT
+    assert models.num_labels_of(tfdistill.build_student(own, "stsb")) == 1
+    assert models.num_labels_of(tfdistill.build_student(own, num_labels=5)) == 5
+    encoder = tfdistill.build_student(own, vocab_size=17)
+    assert models.num_labels_of(encoder) is None
+    assert models.config_of(encoder) == own.replace(vocab_size=17)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(errors.ConfigError, match="Did you mean 'bert_tiny'"):
+        tfdistill.build_student("bert_tyni")
+    with pytest.raises(errors.ConfigError, match="Did you mean 'sst2'"):
+        tfdistill.build_student(toys.SHALLOW_STUDENT, "sst")
+    unfinished = tasks.TaskSpec(name="mine", text_column="text", label_column="label")
+    with pytest.raises(errors.ConfigError, match="num_labels"):  # its labels are in its files
+        tfdistill.build_student(toys.SHALLOW_STUDENT, unfinished)

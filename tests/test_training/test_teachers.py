@@ -1,0 +1,204 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import errors, models, training
+from tfdistill.data import batches, tasks
+
+SPEC = tasks.TaskSpec(
+    name="moods", text_column="text", label_column="mood", labels=("sad", "glad", "calm")
+)
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    return toys.classifier(toys.SHALLOW_TEACHER, seed=1)
+
+
+@pytest.fixture
+def calls(teacher):
+    """Counts the traces of the teacher's forward pass."""
+    layer, counted = teacher.get_layer("layer_0_query"), []
+    call = layer.call
+    layer.call = lambda *args, **kwargs: (counted.append(1), call(*args, **kwargs))[1]
+    yield counted
+    layer.call = call
+
+
+def one_by_one(model, encoded):
+    """The answer to each example alone, without padding."""
+    rows = []
+    for index in range(len(encoded)):
+        ids = encoded.row(index)[None]
+        features = {
+            "input_ids": tf.constant(ids),
+            "attention_mask": tf.ones_like(ids),
+            "token_type_ids": tf.constant(encoded.row_types(index)[None].astype(np.int32)),
+        }
+        rows.append(model(features, training=False).numpy()[0])
+    return np.array(rows)
+
+
+# Answers.
+
+
+@pytest.fixture(scope="module")
+def answers(teacher):
+    return one_by_one(teacher, toys.encoded(9))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"shuffle": False}, {"shuffle": True}, {"bucketing": False}, {"token_budget": 20}],
+)
+def test_answers_are_in_the_order_of_the_examples(teacher, answers, options):
+    ordered = batches.Batches(toys.encoded(9), batch_size=4, **options)
+    assert (np.concatenate(ordered.plan(0)) != np.arange(9)).any()
+    received = training.predict_logits(teacher, ordered)
+    assert received.dtype == np.float32
+    np.testing.assert_allclose(received, answers, rtol=1e-4, atol=1e-5)
+
+
+def test_answers_to_a_part_are_refused(teacher):
+    """With drop_remainder some examples have none; there must not be a made-up one."""
+    part = batches.Batches(toys.encoded(9), batch_size=4, drop_remainder=True)
+    with pytest.raises(errors.DataError, match="all 9 examples, received 8"):
+        training.predict_logits(teacher, part)
+
+
+def test_answers_come_without_dropout(teacher, answers):
+    noisy = models.build_classifier(toys.SHALLOW_TEACHER.replace(dropout=0.5), toys.NUM_LABELS)
+    noisy.set_weights(teacher.get_weights())
+    received = training.predict_logits(noisy, batches.Batches(toys.encoded(9), batch_size=4))
+    np.testing.assert_allclose(received, answers, rtol=1e-4, atol=1e-5)
+
+
+def test_evaluation_is_the_metric_of_the_answers(teacher, answers):
+    encoded = toys.encoded(9)
+    right = answers.argmax(axis=1)
+    labels = np.where(np.arange(9) < 6, right, (right + 1) % 3).astype(np.int32)
+    labelled = dataclasses.replace(encoded, labels=labels)
+    metrics = training.evaluate(teacher, batches.Batches(labelled, batch_size=4), SPEC)
+    assert metrics == {"accuracy": pytest.approx(6 / 9)}
+    unlabelled = batches.Batches(dataclasses.replace(encoded, labels=None))
+    with pytest.raises(errors.DataError, match="labelled examples"):
+        training.evaluate(teacher, unlabelled, SPEC)
+
+
+# The cache.
+
+
+def test_cached_logits_are_computed_once(teacher, answers, calls, tmp_path):
+    same = [batches.Batches(toys.encoded(9), batch_size=size) for size in (4, 2)]
+    first = training.cached_logits(teacher, same[0], tmp_path)
+    np.testing.assert_allclose(first, answers, rtol=1e-4, atol=1e-5)
+    assert len(calls) == 1
+    again = training.cached_logits(teacher, same[1], tmp_path)  # batches do not matter
+    np.testing.assert_array_equal(again, first)
+    assert len(calls) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_cache_knows_its_teacher_and_its_examples(teacher, monkeypatch, tmp_path):
+    encoded = toys.encoded(9)
+
+    def changed(**values):
+        return dataclasses.replace(encoded, **values)
+
+    def copy(**changes):
+        config = models.config_of(teacher).replace(**changes)
+        model = models.build_classifier(config, toys.NUM_LABELS)
+        model.set_weights(teacher.get_weights())
+        return model
+
+    other = copy()
+    bias = other.get_layer("layer_0_output").bias
+    bias.assign_add([0.0] * 11 + [1e-6])
+    ids, types = encoded.ids.copy(), encoded.types.copy()
+    ids[-1], types[-1] = ids[-1] % 29 + 1, 1 - types[-1]
+    offsets = encoded.offsets.copy()
+    offsets[1] += 1
+    cases = {
+        "as it is": (teacher, encoded),
+        "weights": (other, encoded),
+        "head": (copy(family="tinybert"), encoded),
+        "activation": (copy(hidden_act="relu"), encoded),
+        "precision": (models.with_policy(teacher, "bfloat16"), encoded),
+        "ids": (teacher, changed(ids=ids)),
+        "types": (teacher, changed(types=types)),
+        "cuts": (teacher, changed(offsets=offsets)),
+        "order": (teacher, encoded.select(np.arange(9)[::-1])),
+    }
+    asked = []
+    monkeypatch.setattr(
+        training.evaluation,
+        "predict_logits",
+        lambda model, data: np.full((9, 3), asked.append(1) or len(asked), np.float32),
+    )
+    for count, (name, (model, examples)) in enumerate(cases.items(), start=1):
+        logits = training.cached_logits(model, batches.Batches(examples), tmp_path)
+        assert (logits == count).all(), name
+    # Labels are nothing that a teacher sees.
+    relabelled = batches.Batches(changed(labels=1 - encoded.labels))
+    assert (training.cached_logits(copy(), relabelled, tmp_path) == 1).all()
+    assert len(list(tmp_path.iterdir())) == len(asked) == len(cases)
+
+
+def test_a_cache_that_cannot_be_written_leaves_nothing(teacher, monkeypatch, tmp_path):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(np, "save", full)
+        training.cached_logits(teacher, batches.Batches(toys.encoded(9)), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# Fit to teach.
+
+
+def test_chance_is_what_an_answer_without_looking_scores():
+    labels = np.array([0] * 6 + [1] * 3 + [2])
+    assert training.chance_level(SPEC, labels) == 0.6
+    two = dataclasses.replace(SPEC, labels=("no", "yes"), metrics=("f1",), primary_metric="f1")
+    labels = np.array([0] * 6 + [1] * 3)
+    assert training.chance_level(two, labels) == pytest.approx(2 * (3 / 9) / (3 / 9 + 1))
+    flipped = dataclasses.replace(two, positive_label="no")
+    assert training.chance_level(flipped, labels) == pytest.approx(2 * (6 / 9) / (6 / 9 + 1))
+    for metric in ("matthews", "pearson", "spearman"):
+        spec = dataclasses.replace(SPEC, metrics=(metric,), primary_metric=metric)
+        assert training.chance_level(spec, labels) == 0.0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+@pytest.mark.parametrize("positive", [None, "sad"])
+def test_chance_is_reached_by_a_constant_answer(metric, positive):
+    """The best of them, by the metric itself."""
+    from tfdistill.data import metrics
+
+    spec = dataclasses.replace(
+        SPEC, metrics=(metric,), primary_metric=metric, positive_label=positive
+    )
+    labels = np.array([0, 0, 1, 1, 1, 1, 2, 1])
+    constant = [
+        metrics.compute_metrics(spec, np.tile(np.eye(3)[answer], (8, 1)), labels)[metric]
+        for answer in range(3)
+    ]
+    assert training.chance_level(spec, labels) == pytest.approx(max(constant))
+
+
+def test_a_teacher_near_chance_is_refused_unless_told():
+    labels = np.array([0] * 60 + [1] * 40)
+    with pytest.raises(errors.TeacherError) as caught:
+        training.check_teacher({"accuracy": 0.64}, SPEC, labels)
+    assert "at least 0.650 (chance is 0.600), received 0.640" in str(caught.value)
+    assert "teacher.finetune" in str(caught.value)
+    training.check_teacher({"accuracy": 0.64}, SPEC, labels, allow_weak=True)
+    training.check_teacher({"accuracy": 0.66}, SPEC, labels)
+    with pytest.raises(errors.TeacherError):  # worse than chance: the labels are swapped
+        training.check_teacher({"accuracy": 0.1}, SPEC, labels)
+    with pytest.raises(errors.TeacherError):
+        training.check_teacher({"accuracy": float("nan")}, SPEC, labels)

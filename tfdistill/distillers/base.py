@@ -1,0 +1,305 @@
+"""The step that every method shares: one teacher pass, one student pass, weighted named terms.
+
+A distiller is a `keras.Model` used by plain `compile`, `fit` and `evaluate`. A method says in
+`compute_terms` which tensors feed which objective; everything else is here, once.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, models
+
+TEACHER_LOGITS = "teacher_logits"
+
+
+@dataclasses.dataclass(frozen=True)
+class StepInputs:
+    """What a method sees of one batch.
+
+    Attributes:
+      teacher: Outputs of `models.taps(teacher)`, or only ``logits`` when they came with the data;
+        empty without a teacher.
+      student: Outputs of `models.taps(student)`.
+      labels: Gold labels, (batch,), or None.
+      mask: Weights of the tokens, float32 (batch, tokens): the attention mask times the
+        example's sample weight.
+      sample_weight: Weights of the examples, float32 (batch,).
+    """
+
+    teacher: Mapping[str, Any]
+    student: Mapping[str, Any]
+    labels: tf.Tensor | None
+    mask: tf.Tensor
+    sample_weight: tf.Tensor
+
+
+class Distiller(keras.Model, abc.ABC):
+    """Trains a student on named loss terms, usually against a teacher.
+
+    The loss is ``sum over terms of weight[term] * term``. The teacher runs with
+    ``training=False``, outside the gradient tape, and is neither tracked, saved nor changed. The
+    student runs forward once a step; `taps` gives every tensor that the terms need from that one
+    pass. Dropout draws its masks from the seed and the optimizer's step count, so that a resumed
+    run repeats what an uninterrupted one would have done.
+
+    A batch is ``features``, ``(features, labels)`` or ``(features, labels, sample_weight)``;
+    ``features`` is a dictionary with ``input_ids``, ``attention_mask`` and, where the models take
+    them, ``token_type_ids``, each int32 (batch, tokens). A feature ``teacher_logits``, float32
+    (batch, classes), takes the place of the teacher's pass where only its logits are needed.
+
+    Args:
+      teacher: The teacher, or None for a method without one.
+      student: The student: an encoder or a classifier of `tfdistill.models`.
+      terms: The terms that `compute_terms` may return, with their weights unless `compile` says
+        otherwise (0: off).
+      seed: Seed of the dropout masks.
+      name: The Keras name.
+    """
+
+    def __init__(
+        self,
+        teacher: keras.Model | None,
+        student: keras.Model,
+        *,
+        terms: Mapping[str, float],
+        seed: int = 0,
+        name: str | None = None,
+    ):
+        """Builds the tapped views; see the class for the arguments."""
+        super().__init__(name=name)
+        self.student = student
+        self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
+        # Keras tracks the models that are attributes: in a closure the teacher stays out of the
+        # variables, the checkpoints and the summary, and the views do not count twice.
+        teacher_taps = None if teacher is None else models.taps(teacher)
+        student_taps = models.taps(student)
+        self._teacher = lambda: teacher
+        self._teacher_taps = lambda: teacher_taps
+        self._student_taps = lambda: student_taps
+        self._default_weights = dict(terms)
+        self._term_weights = dict(terms)
+        self._loss_tracker = keras.metrics.Mean(name="loss")
+        self._term_trackers = {term: keras.metrics.Mean(name=term) for term in terms}
+
+    @property
+    def teacher(self) -> keras.Model | None:
+        """The teacher, or None."""
+        return self._teacher()
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the terms, in the order of the log."""
+        return tuple(self._default_weights)
+
+    @property
+    def active_terms(self) -> tuple[str, ...]:
+        """The terms whose weight is not zero; only these are computed."""
+        return tuple(term for term in self.terms if self._term_weights[term] != 0)
+
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer | str = "adam",
+        *,
+        loss_weights: Mapping[str, float] | float | None = None,
+        metrics: Sequence[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """Sets the optimizer, the weights of the terms, and metrics of the student's logits.
+
+        Args:
+          optimizer: Any tf_keras optimizer.
+          loss_weights: Term -> weight; a term that is left out keeps its own, which is 1 unless the
+            method says otherwise, and 0 switches a term off. A single number scales every term.
+          metrics: Keras metrics of (labels, logits).
+          **options: `run_eagerly`, `jit_compile`, `steps_per_execution` as in Keras.
+
+        Raises:
+          ConfigError: If a term is unknown, a weight is negative, no term is left, or a `loss` is
+            passed (the terms are the loss).
+          ShapeError: If an active term cannot be computed for this teacher and student.
+        """
+        if options.get("loss") is not None:
+            raise errors.ConfigError(
+                errors.explain(
+                    "compile(loss=...)", "no loss", options["loss"], "The terms are the loss."
+                )
+            )
+        self._term_weights = self._checked_weights(loss_weights)
+        self.check_terms()
+        super().compile(optimizer=optimizer, metrics=metrics, **options)
+        # The step reads it; a variable that is made inside a traced step would trace it twice, and
+        # cannot be made there under a distribution strategy.
+        _ = self.optimizer.iterations
+
+    def _checked_weights(self, weights: Mapping[str, float] | float | None) -> dict[str, float]:
+        if weights is None:
+            weights = {}
+        if not isinstance(weights, Mapping):
+            weights = {term: weights * own for term, own in self._default_weights.items()}
+        for term, weight in weights.items():
+            if term not in self.terms:
+                raise errors.ConfigError(
+                    errors.explain(
+                        "loss_weights",
+                        f"terms among {', '.join(self.terms)}",
+                        repr(term),
+                        errors.nearest(term, self.terms),
+                    )
+                )
+            if not 0 <= weight < float("inf"):
+                raise errors.ConfigError(
+                    errors.explain(f"loss_weights[{term!r}]", "a finite number >= 0", weight)
+                )
+        checked = {**self._default_weights, **{t: float(w) for t, w in weights.items()}}
+        if not any(checked.values()):
+            raise errors.ConfigError(
+                errors.explain("loss_weights", "at least one term above 0", checked)
+            )
+        return checked
+
+    @abc.abstractmethod
+    def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
+        """Computes the unweighted terms of one batch, each a float32 scalar.
+
+        A method computes the terms in `active_terms` and may leave out the others.
+        """
+
+    @abc.abstractmethod
+    def check_terms(self) -> None:
+        """Refuses, before any batch is seen, an active term that does not fit the models.
+
+        Raises:
+          ShapeError: If there is one.
+        """
+
+    @abc.abstractmethod
+    def needs_only_logits(self) -> bool:
+        """Whether the teacher's logits are all that the active terms take from it."""
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The loss, every term, and the compiled metrics."""
+        trackers = [self._loss_tracker, *(self._term_trackers[term] for term in self.terms)]
+        return trackers + list(super().metrics)
+
+    def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> tf.Tensor:
+        """Returns the student's answer, so that `predict` works on a distiller."""
+        return self.student(_inputs_of(self.student, inputs), training=training)
+
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """One optimizer step; returns the running means of the loss and of every term."""
+        features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        teacher = self._run_teacher(features)
+        with tf.GradientTape() as tape, models.dropout_seed(self._step_seed()):
+            batch = self._step_inputs(features, labels, sample_weight, teacher, training=True)
+            loss, terms = self._loss(batch)
+            # Optimizers sum gradients over replicas; the loss is a mean.
+            replica_loss = loss / tf.distribute.get_strategy().num_replicas_in_sync
+            scaled = self._scale(replica_loss)
+        variables = self.trainable_variables
+        gradients = self._unscale(tape.gradient(scaled, variables))
+        # Rows of one token that occurs often must be added up before a norm is taken of them.
+        dense = [
+            tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
+            for gradient in gradients
+        ]
+        self.optimizer.apply_gradients(
+            (gradient, variable)
+            for gradient, variable in zip(dense, variables, strict=True)
+            if gradient is not None
+        )
+        return self._update(loss, terms, batch)
+
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """The same terms with the student in inference mode, without an update."""
+        features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        teacher = self._run_teacher(features)
+        batch = self._step_inputs(features, labels, sample_weight, teacher, training=False)
+        loss, terms = self._loss(batch)
+        return self._update(loss, terms, batch)
+
+    def _step_seed(self) -> tf.Tensor:
+        """A number that no other step and no other replica has, and a resumed step has again."""
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        context = tf.distribute.get_replica_context()
+        replica = 0 if context is None else context.replica_id_in_sync_group
+        step = tf.cast(self.optimizer.iterations, tf.int32)
+        return self._seed_offset + step * replicas + replica
+
+    def _run_teacher(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, Any]:
+        taps = self._teacher_taps()
+        if TEACHER_LOGITS in features and self.needs_only_logits():
+            return {"logits": features[TEACHER_LOGITS]}
+        if taps is None:
+            return {}
+        outputs = taps(_inputs_of(taps, features), training=False)
+        return tf.nest.map_structure(tf.stop_gradient, outputs)
+
+    def _step_inputs(
+        self,
+        features: Mapping[str, tf.Tensor],
+        labels: tf.Tensor | None,
+        sample_weight: tf.Tensor | None,
+        teacher: Mapping[str, Any],
+        *,
+        training: bool,
+    ) -> StepInputs:
+        taps = self._student_taps()
+        student = taps(_inputs_of(taps, features), training=training)
+        mask = tf.cast(features["attention_mask"], tf.float32)  # (batch, tokens)
+        if sample_weight is None:
+            weight = tf.ones_like(mask[:, 0])
+        else:
+            weight = tf.cast(sample_weight, tf.float32)
+        return StepInputs(teacher, student, labels, mask * weight[:, None], weight)
+
+    def _loss(self, batch: StepInputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        terms = self.compute_terms(batch)
+        active = [self._term_weights[term] * terms[term] for term in self.active_terms]
+        return tf.add_n(active), terms
+
+    def _update(
+        self, loss: tf.Tensor, terms: Mapping[str, tf.Tensor], batch: StepInputs
+    ) -> dict[str, tf.Tensor]:
+        # Weighted by examples, so that a short last batch does not count as a full one.
+        examples = tf.reduce_sum(batch.sample_weight)
+        self._loss_tracker.update_state(loss, sample_weight=examples)
+        for term in self.active_terms:
+            self._term_trackers[term].update_state(terms[term], sample_weight=examples)
+        results = {
+            metric.name: metric.result()
+            for metric in [self._loss_tracker, *(self._term_trackers[t] for t in self.active_terms)]
+        }
+        if batch.labels is not None and self.compiled_metrics is not None:
+            self.compiled_metrics.update_state(
+                batch.labels, batch.student["logits"], batch.sample_weight
+            )
+            results.update({m.name: m.result() for m in self.compiled_metrics.metrics})
+        return results
+
+    def _scale(self, loss: tf.Tensor) -> tf.Tensor:
+        if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
+            return self.optimizer.get_scaled_loss(loss)
+        return loss
+
+    def _unscale(self, gradients: list[Any]) -> list[Any]:
+        if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
+            return self.optimizer.get_unscaled_gradients(gradients)
+        return gradients
+
+
+def _inputs_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Picks the features that a model takes, by name."""
+    missing = [name for name in model.input_names if name not in features]
+    if missing:
+        raise errors.ShapeError(
+            errors.explain("features", f"the inputs {model.input_names}", sorted(features))
+        )
+    return {name: features[name] for name in model.input_names}

@@ -1,0 +1,301 @@
+"""Callbacks of every fit: guard, evaluation, best weights, checkpoints, history, progress."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+import tensorflow as tf
+import tf_keras as keras
+import tqdm
+
+from tfdistill import errors, files
+from tfdistill.training import checkpoints
+
+
+class StopOnNonFinite(keras.callbacks.Callback):
+    """Ends training with an error when the loss is NaN or infinite, before anything is saved."""
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Looks at the running means; a NaN stays in them."""
+        bad = [name for name, value in (logs or {}).items() if not math.isfinite(float(value))]
+        if bad:
+            step = int(self.model.optimizer.iterations.numpy())
+            raise errors.NonFiniteLossError(
+                errors.explain(
+                    f"step {step}",
+                    "finite losses",
+                    f"NaN or infinity in {', '.join(bad)}",
+                    "The last good checkpoint is kept. Lower the learning rate or the loss weight, "
+                    "or look for NaN in the teacher's weights; then resume.",
+                )
+            )
+
+
+class EvaluateTask(keras.callbacks.Callback):
+    """Adds the task's development metrics to the logs of an epoch, as ``val_<metric>``.
+
+    Args:
+      evaluate: Returns the metrics of the model as it is now.
+    """
+
+    def __init__(self, evaluate: Callable[[], Mapping[str, float]]):
+        """Keeps the function."""
+        super().__init__()
+        self._evaluate = evaluate
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Evaluates and extends `logs` in place, as Keras' own validation does."""
+        if logs is not None:
+            logs.update({f"val_{name}": value for name, value in self._evaluate().items()})
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Keeps the weights of the best epoch, and stops after `patience` epochs without a better one.
+
+    Args:
+      monitor: The log that is compared; higher is better.
+      progress: Holds the best value, so that it survives a resume.
+      store: Where the weights go.
+      patience: Epochs to wait, or None to train to the end.
+    """
+
+    def __init__(
+        self,
+        monitor: str,
+        progress: checkpoints.Progress,
+        store: checkpoints.Checkpoints,
+        patience: int | None = None,
+    ):
+        """Keeps the arguments."""
+        super().__init__()
+        self._monitor = monitor
+        self._progress = progress
+        self._store = store
+        self._patience = patience
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Compares, keeps, counts."""
+        logs = logs or {}
+        if self._monitor not in logs:
+            computed = [name.removeprefix("val_") for name in logs if name.startswith("val_")]
+            wanted = self._monitor.removeprefix("val_")
+            raise errors.ConfigError(
+                errors.explain(
+                    "monitor",
+                    "a development metric",
+                    repr(wanted),
+                    errors.nearest(wanted, computed),
+                )
+            )
+        value = float(logs[self._monitor])
+        progress = self._progress
+        if value > float(progress.best.numpy()):
+            self._store.save_best(int(self.model.optimizer.iterations.numpy()))
+            progress.best.assign(value)
+            progress.best_epoch.assign(epoch)
+            progress.waited.assign(0)
+            return
+        progress.waited.assign_add(1)
+        if self._patience is not None and int(progress.waited.numpy()) >= self._patience:
+            progress.stopped.assign(True)
+            self.model.stop_training = True
+
+
+class SaveProgress(keras.callbacks.Callback):
+    """Saves a checkpoint every `every` steps and at the end of every epoch.
+
+    In the middle of an epoch the running means are saved too, and put back when the epoch goes on
+    after a resume: the history of a resumed run equals that of an uninterrupted one.
+    Weights that are not finite end the fit and are not saved: the loss that they give would only
+    show when the last good checkpoint was gone.
+
+    Args:
+      store: Where the checkpoints go.
+      progress: Counts the seconds.
+      every: Steps between two checkpoints; None saves at epochs only.
+      steps_per_epoch: Steps of a whole epoch.
+    """
+
+    def __init__(
+        self,
+        store: checkpoints.Checkpoints,
+        progress: checkpoints.Progress,
+        *,
+        every: int | None,
+        steps_per_epoch: int,
+    ):
+        """Keeps the arguments."""
+        super().__init__()
+        self._store = store
+        self._progress = progress
+        self._every = every
+        self._steps_per_epoch = steps_per_epoch
+        self._means: list[tuple[tf.Variable, Any]] = []
+        self._clock = time.monotonic()
+
+    def restore_running_means(self) -> None:
+        """Remembers the metric variables as restored; Keras resets them before an epoch."""
+        variables = [v for metric in self.model.metrics for v in metric.variables]
+        self._means = [(variable, variable.numpy()) for variable in variables]
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Starts the clock."""
+        self._clock = time.monotonic()
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Puts the restored running means back, once."""
+        for variable, value in self._means:
+            variable.assign(value)
+        self._means = []
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves in the middle of an epoch; its end is saved after its evaluation."""
+        if self._every is None:
+            return
+        step = int(self.model.optimizer.iterations.numpy())
+        if step % self._every == 0 and step % self._steps_per_epoch:
+            self._save(step)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves the whole epoch."""
+        self._save(int(self.model.optimizer.iterations.numpy()))
+
+    def _save(self, step: int) -> None:
+        variables = self.model.trainable_variables
+        bad = [v.name for v in variables if not bool(tf.reduce_all(tf.math.is_finite(v)))]
+        if bad:
+            raise errors.NonFiniteLossError(
+                errors.explain(
+                    f"weights at step {step}",
+                    "finite numbers",
+                    f"NaN or infinity in {', '.join(bad)}",
+                    "The last good checkpoint is kept. Lower the learning rate, or clip the "
+                    "gradient; then resume.",
+                )
+            )
+        now = time.monotonic()
+        self._progress.seconds.assign_add(now - self._clock)
+        self._clock = now
+        self._store.save_last(step)
+
+
+class History(keras.callbacks.Callback):
+    """Writes history.csv: one row an epoch, whole after every epoch, without repeats on resume.
+
+    Columns: epoch (1-based), step, the losses, learning_rate, seconds, examples_per_second, and
+    the development metrics as ``val_<metric>``.
+
+    Args:
+      path: The CSV file.
+      num_examples: Examples of an epoch.
+      steps_per_epoch: Steps of a whole epoch.
+    """
+
+    def __init__(self, path: files.Path, num_examples: int, steps_per_epoch: int):
+        """Keeps the arguments."""
+        super().__init__()
+        self._path = pathlib.Path(path)
+        self._examples_per_step = num_examples / steps_per_epoch
+        self._clock = time.monotonic()
+        self._steps = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Starts the clock."""
+        self._clock = time.monotonic()
+        self._steps = 0
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Counts the steps of this session: an epoch that was cut off has only a part of them."""
+        self._steps += 1
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Rewrites the file with this epoch's row at the end."""
+        seconds = time.monotonic() - self._clock
+        losses = {name: value for name, value in (logs or {}).items() if name[:4] != "val_"}
+        row = {
+            "epoch": epoch + 1,
+            "step": int(self.model.optimizer.iterations.numpy()),
+            **{name: repr(float(value)) for name, value in losses.items()},
+            "learning_rate": repr(learning_rate_of(self.model.optimizer)),
+            "seconds": f"{seconds:.3f}",
+            "examples_per_second": f"{self._steps * self._examples_per_step / seconds:.2f}",
+            **{n: repr(float(v)) for n, v in (logs or {}).items() if n.startswith("val_")},
+        }
+        rows = [old for old in read_history(self._path) if int(old["epoch"]) <= epoch]
+        rows.append({name: str(value) for name, value in row.items()})
+        columns = list(dict.fromkeys(name for old in rows for name in old))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        files.atomic_write_text(self._path, text.getvalue())
+
+
+def read_history(path: files.Path) -> list[dict[str, str]]:
+    """Reads a history.csv; an absent file is an empty history."""
+    path = pathlib.Path(path)
+    if not path.is_file():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> float:
+    """The learning rate of the optimizer's current step."""
+    rate = optimizer.learning_rate
+    if callable(rate):
+        rate = rate(optimizer.iterations)
+    return float(tf.convert_to_tensor(rate).numpy())
+
+
+class ProgressBar(keras.callbacks.Callback):
+    """One line on stderr: step of all steps, rate, time left, losses.
+
+    Without a terminal a line is written every half minute instead of many times a second.
+
+    Args:
+      description: What is trained, shown in front.
+      total_steps: Steps of the whole fit.
+      stream: Where the line goes.
+    """
+
+    def __init__(self, description: str, total_steps: int, stream: TextIO | None = None):
+        """Keeps the arguments; the bar appears when training begins."""
+        super().__init__()
+        self._description = description
+        self._total_steps = total_steps
+        self._stream = stream
+        self._bar: Any = None
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Opens the bar at the step that training goes on from."""
+        if self._bar is not None:
+            return
+        stream = self._stream or sys.stderr
+        self._bar = tqdm.tqdm(
+            desc=self._description,
+            total=self._total_steps,
+            initial=int(self.model.optimizer.iterations.numpy()),
+            unit="step",
+            file=stream,
+            mininterval=0.2 if stream.isatty() else 30,
+            dynamic_ncols=True,
+        )
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Advances by a step."""
+        values = {name: f"{float(value):.4f}" for name, value in (logs or {}).items()}
+        self._bar.set_postfix(values, refresh=False)
+        self._bar.update(1)
+
+    def close(self) -> None:
+        """Finishes the line, also after an error."""
+        if self._bar is not None:
+            self._bar.close()

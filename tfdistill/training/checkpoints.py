@@ -1,0 +1,106 @@
+"""Checkpoints that are whole or absent, and the state that a resumed run needs."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, files
+
+
+class Progress(tf.Module):
+    """What a fit knows besides weights, optimizer and metrics.
+
+    Attributes:
+      best: The best development metric so far, float64; -inf before the first.
+      best_epoch: Its epoch, 0-based; -1 before the first.
+      waited: Epochs since then.
+      seconds: Time spent training, over all sessions.
+      stopped: Whether training stopped early.
+    """
+
+    def __init__(self):
+        """Starts from nothing."""
+        super().__init__(name="progress")
+        self.best = tf.Variable(float("-inf"), dtype=tf.float64, trainable=False)
+        self.best_epoch = tf.Variable(-1, dtype=tf.int64, trainable=False)
+        self.waited = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.seconds = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+        self.stopped = tf.Variable(False, trainable=False)
+
+
+class Checkpoints:
+    """The last checkpoint and the best weights of one fit, in a folder.
+
+    TensorFlow writes a checkpoint under a temporary name and renames it; the file ``checkpoint``
+    names the newest whole one and is replaced last. The previous one is deleted only then, so a
+    kill or a full disk at any moment leaves one that can be restored.
+
+    Args:
+      folder: Where the checkpoints lie.
+      model: The model that is trained, with its compiled optimizer.
+      progress: The rest of the state.
+    """
+
+    def __init__(self, folder: files.Path, model: keras.Model, progress: Progress):
+        """Opens the folder; nothing is read or written yet."""
+        folder = pathlib.Path(folder)
+        self._whole = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=progress)
+        self._last = tf.train.CheckpointManager(self._whole, str(folder / "last"), max_to_keep=1)
+        weights = tf.train.Checkpoint(**{str(i): v for i, v in enumerate(model.weights)})
+        self._best = tf.train.CheckpointManager(weights, str(folder / "best"), max_to_keep=1)
+
+    def restore_last(self) -> bool:
+        """Restores the newest whole checkpoint; returns whether there was one.
+
+        Raises:
+          WeightsError: If there is one and it does not fit the model or is damaged.
+        """
+        path = self._last.latest_checkpoint
+        if path is None:
+            return False
+        try:
+            self._whole.restore(path).assert_existing_objects_matched()
+        except (tf.errors.OpError, AssertionError, LookupError, RuntimeError, ValueError) as error:
+            raise errors.WeightsError(
+                errors.explain(
+                    f"checkpoint {path}",
+                    "one of this model and this recipe",
+                    str(error).splitlines()[0],
+                    "Start again with --overwrite, or with the recipe that wrote it.",
+                )
+            ) from error
+        return True
+
+    def save_last(self, step: int) -> None:
+        """Saves everything as of `step`."""
+        self._save(self._last, step)
+
+    def save_best(self, step: int) -> None:
+        """Saves the weights alone, as the best so far."""
+        self._save(self._best, step)
+
+    def restore_best(self) -> bool:
+        """Restores the best weights; returns whether any were kept."""
+        path = self._best.latest_checkpoint
+        if path is None:
+            return False
+        self._best.checkpoint.restore(path).assert_existing_objects_matched()
+        return True
+
+    def _save(self, manager: tf.train.CheckpointManager, step: int) -> None:
+        try:
+            manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as error:
+            kept: Any = manager.latest_checkpoint or "none yet"
+            raise errors.WeightsError(
+                errors.explain(
+                    f"checkpoint at step {step}",
+                    f"room to write in {manager.directory}",
+                    str(error).splitlines()[0],
+                    f"The last good checkpoint is kept ({kept}); make room and resume.",
+                )
+            ) from error

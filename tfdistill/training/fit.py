@@ -1,0 +1,133 @@
+"""One fit: a compiled distiller over planned batches, resumable at any step."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping
+
+import tf_keras as keras
+
+from tfdistill import distillers, errors, files
+from tfdistill.data import batches as data_batches
+from tfdistill.training import callbacks, checkpoints
+
+
+@dataclasses.dataclass(frozen=True)
+class FitResult:
+    """What a fit did.
+
+    Attributes:
+      steps: Optimizer steps, over all sessions.
+      seconds: Time spent, over all sessions.
+      best_metric: The best development metric, or None where none was watched.
+      best_epoch: Its epoch, 1-based, or None.
+    """
+
+    steps: int
+    seconds: float
+    best_metric: float | None
+    best_epoch: int | None
+
+
+def fit(
+    distiller: distillers.Distiller,
+    train: data_batches.Batches,
+    *,
+    epochs: int,
+    folder: files.Path,
+    evaluate: Callable[[], Mapping[str, float]] | None = None,
+    monitor: str | None = None,
+    patience: int | None = None,
+    checkpoint_every: int | None = 500,
+    description: str = "",
+    extra_callbacks: tuple[keras.callbacks.Callback, ...] = (),
+) -> FitResult:
+    """Runs `distiller.fit` so that it can be killed at any moment and called again.
+
+    A second call with the same arguments goes on from the last checkpoint in `folder`: the data
+    order follows from seed and step, dropout from the optimizer's step, and the running means are
+    part of the checkpoint. A call after the end changes nothing and returns the same result.
+
+    Args:
+      distiller: Compiled; trained in place.
+      train: The batches; one epoch is every example once.
+      epochs: Epochs in all.
+      folder: Gets checkpoints/, history.csv and tensorboard/.
+      evaluate: Returns development metrics, called after every epoch.
+      monitor: The metric (a key of `evaluate`) whose best epoch is kept and restored at the end.
+      patience: Epochs without a better `monitor` before training stops.
+      checkpoint_every: Steps between checkpoints inside an epoch.
+      description: Shown in front of the progress bar.
+      extra_callbacks: Keras callbacks of your own, called last.
+
+    Returns:
+      The result; the distiller holds the final, or with `monitor` the best, weights.
+
+    Raises:
+      ConfigError: If `monitor` is not among the metrics, or the distiller was trained before and
+        `folder` does not know about it.
+      NonFiniteLossError: If a loss or a weight is NaN or infinite.
+      WeightsError: If a checkpoint cannot be written, or the one found belongs to another model.
+    """
+    if monitor is not None and evaluate is None:
+        raise errors.ConfigError(
+            errors.explain("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
+        )
+    folder = pathlib.Path(folder)
+    progress = checkpoints.Progress()
+    store = checkpoints.Checkpoints(folder / "checkpoints", distiller, progress)
+    resumed = store.restore_last()
+    per_epoch = train.steps_per_epoch
+    step = int(distiller.optimizer.iterations.numpy())
+    if step and not resumed:
+        raise errors.ConfigError(
+            errors.explain(
+                "distiller",
+                f"one at step 0, since {folder} holds no checkpoint",
+                f"one at step {step}",
+                "Compile it again with a new optimizer.",
+            )
+        )
+    saver = callbacks.SaveProgress(
+        store, progress, every=checkpoint_every, steps_per_epoch=per_epoch
+    )
+    saver.set_model(distiller)
+    bar = callbacks.ProgressBar(description or distiller.name, per_epoch * epochs)
+    chain: list[keras.callbacks.Callback] = [callbacks.StopOnNonFinite()]
+    if evaluate is not None:
+        chain.append(callbacks.EvaluateTask(evaluate))
+    if monitor is not None:
+        chain.append(callbacks.KeepBest(f"val_{monitor}", progress, store, patience))
+    chain += [
+        callbacks.History(folder / "history.csv", train.num_examples, per_epoch),
+        keras.callbacks.TensorBoard(str(folder / "tensorboard"), write_graph=False),
+        saver,
+        bar,
+        *extra_callbacks,
+    ]
+    if resumed and step % per_epoch:
+        saver.restore_running_means()
+    try:
+        while step < per_epoch * epochs and not bool(progress.stopped.numpy()):
+            # An epoch that was cut off is finished first; the others follow in one call.
+            epoch, done = divmod(step, per_epoch)
+            last = epoch + 1 if done else epochs
+            distiller.fit(
+                train.dataset(epochs=epochs, start_step=step),
+                initial_epoch=epoch,
+                epochs=last,
+                steps_per_epoch=per_epoch - done,
+                callbacks=chain,
+                verbose=0,
+            )
+            step = int(distiller.optimizer.iterations.numpy())
+    finally:
+        bar.close()
+    kept = monitor is not None and store.restore_best()
+    return FitResult(
+        steps=step,
+        seconds=float(progress.seconds.numpy()),
+        best_metric=float(progress.best.numpy()) if kept else None,
+        best_epoch=int(progress.best_epoch.numpy()) + 1 if kept else None,
+    )

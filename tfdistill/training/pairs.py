@@ -1,0 +1,110 @@
+"""The two models of a distillation, by name: the teacher as it is, the student fresh."""
+
+from __future__ import annotations
+
+import tf_keras as keras
+
+from tfdistill import errors, models, weights
+from tfdistill.data import tasks
+
+
+def load_teacher(
+    source: str, task: str | tasks.TaskSpec | None = None, num_labels: int | None = None
+) -> keras.Model:
+    """Loads a teacher from a Hugging Face folder or hub id.
+
+    Args:
+      source: The folder or hub id.
+      task: The task whose labels it must answer, in the task's order; its outputs are permuted
+        by label name where the checkpoint has another order.
+      num_labels: The number of outputs, where there is no named task.
+
+    Returns:
+      A classifier, or an encoder when neither `task` nor `num_labels` is given. A head that the
+      checkpoint does not have starts at random: fine-tune it before it teaches.
+
+    Raises:
+      WeightsError: If the checkpoint cannot be read or does not fit.
+      TeacherError: If its labels are not the task's.
+    """
+    if task is None and num_labels is None:
+        return weights.load_encoder(source)
+    if task is None:
+        return weights.load_classifier(source, num_labels=num_labels).model
+    spec = tasks.task(task) if isinstance(task, str) else task
+    loaded = weights.load_classifier(source, num_labels=spec.num_labels)
+    align_labels(loaded.model, loaded.labels, spec)
+    return loaded.model
+
+
+def build_student(
+    preset: str | models.EncoderConfig,
+    task: str | tasks.TaskSpec | None = None,
+    num_labels: int | None = None,
+    vocab_size: int | None = None,
+) -> keras.Model:
+    """Builds a student with fresh weights.
+
+    Args:
+      preset: The name of a preset or a shape of your own.
+      task: Gives the number of outputs.
+      num_labels: The number of outputs, where there is no named task.
+      vocab_size: Rows of the word table; the preset's when left out.
+
+    Returns:
+      A classifier, or an encoder when neither `task` nor `num_labels` is given.
+
+    Raises:
+      ConfigError: If the preset or the task is unknown.
+    """
+    shape = models.preset(preset) if isinstance(preset, str) else preset
+    if vocab_size is not None:
+        shape = shape.replace(vocab_size=vocab_size)
+    if task is not None:
+        num_labels = (tasks.task(task) if isinstance(task, str) else task).num_labels
+    if num_labels is None:
+        return models.build_encoder(shape)
+    return models.build_classifier(shape, num_labels)
+
+
+def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks.TaskSpec) -> None:
+    """Puts a classifier's outputs into the order of the task's label names.
+
+    Checkpoints of one task differ in the order of their labels, so the names decide. Names such
+    as LABEL_0 say nothing: then the order is taken as it is.
+
+    Args:
+      model: The classifier, changed in place.
+      labels: Its label names, in the order of its outputs.
+      task: Names the labels in the wanted order.
+
+    Raises:
+      TeacherError: If the names, or their number, differ from the task's.
+    """
+    expected = task.num_labels
+    if models.num_labels_of(model) != expected:
+        raise errors.TeacherError(
+            errors.explain(
+                "teacher",
+                f"{expected} outputs for {task.name}",
+                models.num_labels_of(model),
+                "Fine-tune it on the task (teacher.finetune).",
+            )
+        )
+    if task.regression or not labels or all(name.startswith("LABEL_") for name in labels):
+        return
+    theirs = [name.casefold() for name in labels]
+    ours = [name.casefold() for name in task.labels]
+    if sorted(theirs) != sorted(ours):
+        raise errors.TeacherError(
+            errors.explain(
+                "teacher's labels",
+                f"the names {list(task.labels)}",
+                list(labels),
+                "Map them with data.labels, or fine-tune the teacher.",
+            )
+        )
+    order = [theirs.index(name) for name in ours]
+    classifier = model.get_layer("classifier")
+    kernel, bias = classifier.get_weights()
+    classifier.set_weights([kernel[:, order], bias[order]])
