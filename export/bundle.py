@@ -1,0 +1,128 @@
+"""The files of an export: the model, its manifest, vocabulary, labels and golden vectors.
+
+They are written to a temporary folder beside their place first and renamed when all are complete,
+the manifest last. A full disk leaves the old files as they were; a kill between two renames leaves
+whole files whose checksums tell that they do not belong together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+from tfdistill import errors, files, manifest
+
+SUFFIX = ".tflite"
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Where the files of an export go, all in one folder."""
+
+    model: pathlib.Path
+    manifest: pathlib.Path
+    vocab: pathlib.Path
+    labels: pathlib.Path
+    golden: pathlib.Path
+
+
+def places(path: files.Path) -> Places:
+    """Says where the files of an export go.
+
+    vocab.txt, labels.txt and golden.json lie beside model.json; where the folder's model.json is
+    about another file, all of them are called after this one: student.json, student.vocab.txt.
+
+    Args:
+      path: The .tflite file to write.
+
+    Returns:
+      The places.
+
+    Raises:
+      ConfigError: If `path` is no file name that a manifest can hold.
+    """
+    model = pathlib.Path(path)
+    if model.suffix != SUFFIX or not _FILE_NAME.fullmatch(model.name) or model.is_dir():
+        raise errors.ConfigError(
+            errors.explain(
+                "path", "a file of letters, digits, '.', '_' and '-' that ends in .tflite", path
+            )
+        )
+    card = manifest.manifest_path(model)
+    prefix = "" if card.name == manifest.FILE_NAME else f"{model.stem}."
+    return Places(
+        model,
+        card,
+        *(model.with_name(prefix + name) for name in ("vocab.txt", "labels.txt", "golden.json")),
+    )
+
+
+def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -> None:
+    """Refuses to replace a file unless told to.
+
+    Args:
+      contents: File -> what will be in it, None if that is not known yet. A file that holds this
+        already is no obstacle.
+      overwrite: Whether files may be replaced.
+
+    Raises:
+      OutputExistsError: If a file is there.
+      ConfigError: If a folder is in the way.
+    """
+    for file, content in contents.items():
+        if file.is_dir():
+            raise errors.ConfigError(errors.explain(f"{file}", "a file or nothing", "a folder"))
+        if overwrite or not file.exists():
+            continue
+        if content is None or file.read_bytes() != content:
+            raise errors.OutputExistsError(
+                errors.explain(
+                    f"{file}", "no such file", "one", "Choose another place, or pass overwrite."
+                )
+            )
+
+
+def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
+    """Writes files into one folder: all of them or none.
+
+    Args:
+      contents: File -> its bytes, or a file to copy. They are put in place in this order.
+
+    Raises:
+      ExportError: If they cannot be written; the old ones are as they were.
+    """
+    folder = next(iter(contents)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as temporary:
+            staged = {}
+            for file, content in contents.items():
+                staged[file] = pathlib.Path(temporary) / file.name
+                _write_one(staged[file], content)
+            for file, complete in staged.items():
+                os.replace(complete, file)
+    except OSError as error:
+        raise errors.ExportError(
+            errors.explain(
+                f"export to {folder}",
+                "room and permission to write it",
+                f"{error.strerror or error}",
+                "Nothing was replaced.",
+            )
+        ) from error
+
+
+def _write_one(file: pathlib.Path, content: bytes | pathlib.Path) -> None:
+    with open(file, "wb") as target:
+        if isinstance(content, bytes):
+            target.write(content)
+        else:
+            with open(content, "rb") as source:
+                shutil.copyfileobj(source, target, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())

@@ -1,0 +1,106 @@
+"""Golden vectors: a few examples with the answers that any runtime has to reproduce."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.tasks import Examples
+from tfdistill.data.tokenize import Tokenizer
+
+from . import signature
+
+FORMAT_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The texts of a few examples; None for one that is not known.
+
+    Attributes:
+      texts: First texts.
+      pairs: Second texts.
+    """
+
+    texts: tuple[str | None, ...]
+    pairs: tuple[str | None, ...]
+
+
+def texts_of(
+    encoded: EncodedExamples, examples: Examples | None, tokenizer: Tokenizer | None, longest: int
+) -> Texts:
+    """Finds the texts that encode to exactly these ids.
+
+    Args:
+      encoded: The examples as ids.
+      examples: The same as texts, or None.
+      tokenizer: The tokenizer of the model, or None.
+      longest: The longest signature: what a program truncates to.
+
+    Returns:
+      The texts, None where a text encodes to other ids (one that was truncated to less).
+
+    Raises:
+      DataError: If no text encodes to its ids.
+    """
+    unknown = (None,) * len(encoded)
+    if examples is None or tokenizer is None:
+        return Texts(unknown, unknown)
+    again = tokenizer.encode_batch(examples.texts, examples.pairs, longest)
+    same = [np.array_equal(again.row(i), encoded.row(i)) for i in range(len(encoded))]
+    if not any(same):
+        raise errors.DataError(
+            errors.explain(
+                "texts",
+                "the texts of check_on, in its order",
+                "none that gives its ids",
+                "Check that vocab_file and lower_case are those that check_on was encoded with.",
+            )
+        )
+    pairs = examples.pairs or unknown
+    return Texts(
+        tuple(text if ok else None for text, ok in zip(examples.texts, same, strict=True)),
+        tuple(pair or None if ok else None for pair, ok in zip(pairs, same, strict=True)),
+    )
+
+
+def golden(
+    encoded: EncodedExamples,
+    texts: Texts,
+    lengths: tuple[int, ...],
+    logits: np.ndarray,
+    outputs: np.ndarray,
+) -> dict[str, Any]:
+    """Makes the content of golden.json.
+
+    Args:
+      encoded: The examples.
+      texts: Their texts.
+      lengths: Sequence lengths of the file, ascending.
+      logits: The model's logits, (n, num_labels).
+      outputs: The file's outputs on this host, (n, num_labels).
+
+    Returns:
+      Plain values: format_version and, for each example, text, pair, the shortest signature that
+      holds it, its ids and types without padding, the logits and the outputs.
+    """
+    rows = []
+    for i in range(len(encoded)):
+        ids = encoded.row(i)
+        length = lengths[int(np.searchsorted(lengths, len(ids)))]
+        rows.append(
+            {
+                "text": texts.texts[i],
+                "pair": texts.pairs[i],
+                "signature": signature.signature_name(length),
+                "input_ids": ids.tolist(),
+                "token_type_ids": encoded.row_types(i).tolist(),
+                "logits": logits[i].tolist(),
+                "outputs": outputs[i].tolist(),
+            }
+        )
+    return {"format_version": FORMAT_VERSION, "examples": rows}

@@ -1,0 +1,153 @@
+"""How far two sets of outputs agree: pure functions of arrays.
+
+With m the model's outputs and f the file's, both (n, outputs), and e = m - f:
+max_abs_error = max |e|, mean_abs_error = mean |e|, output_rms = sqrt(mean m^2),
+sqnr_db = 10 log10(sum m^2 / sum e^2); means run over examples and outputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tfdistill import errors
+
+from .quantize import Bounds
+
+_ROUNDING = 1e-9  # of decimal bounds such as 1 - 0.97
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How far a file agrees with its model.
+
+    Attributes:
+      num_examples: Examples compared.
+      output_rms: Root mean square of the model's outputs.
+      max_abs_error: Largest absolute difference.
+      mean_abs_error: Mean absolute difference.
+      sqnr_db: Signal to quantization noise, in dB; None where the two are equal bit for bit.
+      argmax_agreement: Share of examples with the same class; None with a single output.
+    """
+
+    num_examples: int
+    output_rms: float
+    max_abs_error: float
+    mean_abs_error: float
+    sqnr_db: float | None
+    argmax_agreement: float | None
+
+
+def compare(model: np.ndarray, file: np.ndarray) -> Agreement:
+    """Compares the outputs of a model and of a file on the same examples.
+
+    Args:
+      model: (n, outputs), n at least 1.
+      file: (n, outputs). A NaN or infinity in it makes every error infinite.
+
+    Returns:
+      The agreement.
+
+    Raises:
+      ShapeError: If the shapes differ or there is no example.
+      ExportError: If the model itself gives NaN or infinity.
+    """
+    model = np.asarray(model, np.float64)
+    file = np.asarray(file, np.float64)
+    if model.ndim != 2 or model.shape != file.shape or not model.size:
+        raise errors.ShapeError(
+            errors.explain("outputs to compare", f"two of shape {model.shape}", file.shape)
+        )
+    if not np.isfinite(model).all():
+        raise errors.ExportError(
+            errors.explain(
+                "model to export",
+                "finite outputs",
+                f"NaN or infinity on {int((~np.isfinite(model)).any(axis=1).sum())} examples",
+                "Train it again, or load an earlier checkpoint.",
+            )
+        )
+    rms = float(np.sqrt(np.mean(model**2)))
+    same_class = None
+    if model.shape[1] > 1:
+        same_class = float(np.mean(model.argmax(axis=1) == file.argmax(axis=1)))
+    if not np.isfinite(file).all():
+        return Agreement(len(model), rms, math.inf, math.inf, -math.inf, same_class)
+    error = model - file
+    noise = float(np.sum(error**2))
+    signal = float(np.sum(model**2))
+    sqnr = None
+    if noise:
+        sqnr = 10 * math.log10(signal / noise) if signal else -math.inf
+    return Agreement(
+        len(model), rms, float(np.abs(error).max()), float(np.abs(error).mean()), sqnr, same_class
+    )
+
+
+def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list[str]:
+    """Lists the bounds that an agreement breaks.
+
+    Of n examples, ceil(n * (1 - argmax_agreement)) may change their class: among few examples one
+    that lies on the border between two classes must not decide.
+
+    Args:
+      agreement: What was measured.
+      bounds: What is allowed.
+      where: Put before each line, for example "len32: ".
+
+    Returns:
+      One line for each broken bound; empty if none is.
+    """
+    faults = []
+
+    def fault(name: str, expected: str, received: float, unit: str = "") -> None:
+        faults.append(f"{where}{name}: expected {expected}{unit}, received {received:.4g}{unit}")
+
+    scale = agreement.output_rms or 1.0
+    largest = agreement.max_abs_error / scale
+    mean = agreement.mean_abs_error / scale
+    if not largest <= bounds.max_error:
+        fault("max error / rms", f"at most {bounds.max_error:g}", largest)
+    if not mean <= bounds.mean_error:
+        fault("mean error / rms", f"at most {bounds.mean_error:g}", mean)
+    if agreement.sqnr_db is not None and not agreement.sqnr_db >= bounds.sqnr_db:
+        fault("SQNR", f"at least {bounds.sqnr_db:g}", agreement.sqnr_db, " dB")
+    if agreement.argmax_agreement is not None:
+        changed = round(agreement.num_examples * (1 - agreement.argmax_agreement))
+        allowed = agreement.num_examples * (1 - bounds.argmax_agreement)
+        if changed > math.ceil(allowed - _ROUNDING):
+            fault(
+                "argmax agreement",
+                f"at least {bounds.argmax_agreement:g}",
+                agreement.argmax_agreement,
+            )
+    return faults
+
+
+def metric_violations(
+    model: dict[str, float], file: dict[str, float], primary: str, bounds: Bounds, num_examples: int
+) -> list[str]:
+    """Says whether the task's primary metric falls too far from the model to the file.
+
+    The allowance is at least 2 / n: with few examples a metric moves in steps of about 1 / n.
+
+    Args:
+      model: The model's metrics by name; higher is better.
+      file: The file's metrics by name.
+      primary: Name of the metric that counts.
+      bounds: What is allowed.
+      num_examples: Examples n behind the metrics.
+
+    Returns:
+      One line, or none.
+    """
+    drop = model[primary] - file[primary]
+    allowed = max(bounds.metric_drop, 2 / num_examples)
+    if drop <= allowed + _ROUNDING:
+        return []
+    return [
+        f"{primary}: expected a drop of at most {allowed:.4g}, "
+        f"received {model[primary]:.4g} -> {file[primary]:.4g}"
+    ]

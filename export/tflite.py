@@ -1,0 +1,188 @@
+"""`to_tflite`: a trained classifier becomes one checked file for phones, or none at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import errors, files
+from tfdistill.data import metrics
+from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.manifest import Manifest, Parity
+
+from . import bundle, card, convert, golden, inspection, parity, signature, structure, verify
+from .plan import Plan, make_plan
+from .runtime import TfliteModel
+
+
+def to_tflite(
+    model: keras.Model,
+    path: files.Path,
+    *,
+    quantize: str = "dynamic_wi8_afp32",
+    lengths: Sequence[int] = (32, 64, 128),
+    softmax: bool = False,
+    check_on: Any = None,
+    texts: Examples | None = None,
+    task: TaskSpec | None = None,
+    vocab_file: files.Path | None = None,
+    lower_case: bool = True,
+    labels: Sequence[str] | None = None,
+    bounds: Mapping[str, float] | None = None,
+    overwrite: bool = False,
+    name: str | None = None,
+    timeout_s: float = 1800,
+) -> Manifest:
+    """Exports a classifier as one TFLite file with a signature for each sequence length.
+
+    The file is checked before it is written: its structure, its agreement with the model on
+    `check_on` (max and mean error, SQNR, same class) through every signature, and the task's
+    metric of the file itself. Beyond a bound nothing is written and nothing is replaced.
+
+    Signature len32 takes int32 (1, 32) `input_ids`, `attention_mask` (1 token, 0 padding) and,
+    where the model has it, `token_type_ids`, and gives float32 (1, num_labels) `logits`, or
+    `scores` with softmax. Bind them by name.
+
+    Args:
+      model: A classifier or regressor of `tfdistill.models`.
+      path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
+        labels.txt are written beside it (see `bundle.places`).
+      quantize: "float32", "float16" or "dynamic_wi8_afp32"; see `export.quantizations`.
+      lengths: Sequence lengths; they share the weights.
+      softmax: Whether the file gives probabilities instead of logits.
+      check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
+        with labels for the task's metric. None draws random ids, and the manifest says so.
+      texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.
+      task: The task, for metrics and labels.
+      vocab_file: The vocabulary that text is tokenized with.
+      lower_case: Whether text is lower-cased.
+      labels: Label names in the order of the logits; default the task's.
+      bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
+      overwrite: Whether existing files may be replaced.
+      name: Name in the manifest; default the file's stem.
+      timeout_s: Seconds that the converter may take.
+
+    Returns:
+      The manifest, as written to model.json.
+
+    Raises:
+      ConfigError: If an argument is not valid.
+      DataError: If `check_on` does not fit the model or the lengths.
+      OutputExistsError: If a file is there and `overwrite` is not given.
+      ExportError: If the conversion fails, the file is not built as it should be, or it cannot be
+        written.
+      ParityError: If the file does not answer like the model.
+    """
+    places = bundle.places(path)
+    plan = make_plan(
+        model,
+        name=name or places.model.stem,
+        quantize=quantize,
+        lengths=lengths,
+        softmax=softmax,
+        check_on=check_on,
+        texts=texts,
+        task=task,
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+        labels=labels,
+        bounds=bounds,
+    )
+    beside: dict[pathlib.Path, bytes] = {}
+    if plan.vocab_file is not None:
+        beside[places.vocab] = plan.vocab_file.read_bytes()
+    if plan.labels:
+        beside[places.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
+    unknown = dict.fromkeys((places.model, places.manifest, places.golden))
+    bundle.check_free({**unknown, **beside}, overwrite=overwrite)
+
+    with tempfile.TemporaryDirectory(prefix="tfdistill-export-") as temporary:
+        candidate = pathlib.Path(temporary) / places.model.name
+        saved = pathlib.Path(temporary) / "saved_model"
+        signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.softmax)
+        convert.convert(
+            saved,
+            candidate,
+            quantize=plan.quantization.name,
+            signatures=[signature.signature_name(length) for length in plan.lengths],
+            timeout_s=timeout_s,
+        )
+        report = inspection.inspect(candidate)
+        structure.check(report, _expectation(plan))
+        agreement, vectors = _verify(plan, candidate)
+        beside[places.golden] = (json.dumps(vectors, ensure_ascii=False) + "\n").encode()
+        manifest = card.describe(plan, report, agreement, places, beside)
+        contents: dict[pathlib.Path, bytes | pathlib.Path] = {places.model: candidate, **beside}
+        contents[places.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
+        bundle.write(contents)
+    return manifest
+
+
+def _expectation(plan: Plan) -> structure.Expectation:
+    table = plan.model.get_layer("position_embeddings").weights
+    tables = {id(weight) for weight in table}
+    return structure.Expectation(
+        quantization=plan.quantization,
+        lengths=plan.lengths,
+        inputs=tuple(plan.model.input_names),
+        output=signature.output_name(softmax=plan.softmax),
+        num_labels=plan.num_labels,
+        weight_shapes=tuple(
+            tuple(weight.shape) for weight in plan.model.weights if id(weight) not in tables
+        ),
+        position_width=plan.config.hidden_size,
+    )
+
+
+def _verify(plan: Plan, candidate: pathlib.Path) -> tuple[Parity, dict[str, Any]]:
+    """Compares file and model; returns the record and the golden vectors, or raises."""
+    file = TfliteModel(candidate, threads=min(4, os.cpu_count() or 1))
+    said = verify.answers(plan.model, file, plan.examples, softmax=plan.softmax)
+    bounds = plan.bounds if plan.real else dataclasses.replace(plan.bounds, argmax_agreement=0.0)
+    agreement = parity.compare(said.model, said.file)
+    faults = parity.violations(agreement, bounds)
+    model_metrics: dict[str, float] = {}
+    file_metrics: dict[str, float] = {}
+    gold = plan.examples.labels
+    finite = bool(np.isfinite(said.file).all())
+    if plan.task is not None and gold is not None and finite:
+        model_metrics = metrics.compute_metrics(plan.task, said.logits, gold)
+        file_metrics = metrics.compute_metrics(plan.task, said.file, gold)
+        primary = plan.task.primary_metric
+        faults += parity.metric_violations(
+            model_metrics, file_metrics, primary, bounds, len(plan.examples)
+        )
+    chosen = verify.probes(plan.examples, plan.lengths)
+    probes = plan.examples.select(chosen)
+    if finite:
+        faults += verify.signature_faults(file, probes, said.file[chosen])
+    if faults:
+        raise errors.ParityError(
+            f"{candidate.name} ({plan.quantization.name}) does not answer like the model on "
+            f"{len(plan.examples)} examples and was not written:\n  - " + "\n  - ".join(faults)
+        )
+    record = Parity(
+        num_examples=agreement.num_examples,
+        inputs="real" if plan.real else "random",
+        output_rms=agreement.output_rms,
+        max_abs_error=agreement.max_abs_error,
+        mean_abs_error=agreement.mean_abs_error,
+        sqnr_db=agreement.sqnr_db,
+        argmax_agreement=agreement.argmax_agreement,
+        model_metrics=model_metrics,
+        file_metrics=file_metrics,
+        bounds=bounds.as_dict(),
+    )
+    known = None if plan.texts is None else plan.texts.select(chosen)
+    texts = golden.texts_of(probes, known, plan.tokenizer, max(plan.lengths))
+    return record, golden.golden(
+        probes, texts, plan.lengths, said.logits[chosen], said.file[chosen]
+    )

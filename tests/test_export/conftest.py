@@ -1,0 +1,173 @@
+"""Toy classifiers and their exports, each converted once a session."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import export
+from tfdistill import manifest
+
+LENGTHS = (8, 16)
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCAB_SIZE = 200
+
+
+def _lively(model, seed=0):
+    """Gives every layer weights of ordinary size, so that each one matters for the answer."""
+    random = np.random.default_rng(seed)
+    for layer in model.layers:
+        new = []
+        for weight in layer.get_weights():
+            noise = random.standard_normal(weight.shape)
+            if weight.ndim == 1:  # biases around 0, LayerNorm's scales around 1
+                new.append(weight + 0.1 * noise)
+            elif "embeddings" in layer.name:
+                new.append(noise)
+            else:
+                size = 4.0 if layer.name == "classifier" else 1.0
+                new.append(size * noise / np.sqrt(weight.shape[0]))
+        layer.set_weights(new)
+    return model
+
+
+def _convert_here(saved_model, file, *, quantize, signatures, timeout_s):
+    """Runs in this process what the converter's process runs, without the wait for a new one."""
+    from export import convert
+
+    del timeout_s
+    keys = ",".join(signatures)
+    convert.main([str(saved_model), str(file), "--quantize", quantize, "--signatures", keys])
+
+
+@dataclasses.dataclass(frozen=True)
+class Toy:
+    """A three-class classifier of pairs, with everything that an export may want to know."""
+
+    model: Any
+    config: Any
+    task: Any
+    vocab_file: pathlib.Path
+    texts: Any
+    encoded: Any
+    lengths: tuple[int, ...] = LENGTHS
+
+    def arguments(self, **changes):
+        """Arguments of a complete export."""
+        return {
+            "lengths": self.lengths,
+            "check_on": self.encoded,
+            "texts": self.texts,
+            "task": self.task,
+            "vocab_file": self.vocab_file,
+            **changes,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """An exported toy."""
+
+    path: pathlib.Path
+    card: manifest.Manifest
+
+
+@pytest.fixture(scope="session")
+def lively():
+    return _lively
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The toy; its labels are its own answers, a tenth of them wrong."""
+    from export import verify
+    from tfdistill import models
+    from tfdistill.data.encoded import encode_examples
+    from tfdistill.data.tasks import Examples, TaskSpec
+    from tfdistill.data.tokenize import Tokenizer
+
+    config = models.EncoderConfig(
+        family="tinybert",
+        num_layers=2,
+        hidden_size=32,
+        num_heads=4,
+        intermediate_size=64,
+        vocab_size=VOCAB_SIZE,
+        max_positions=40,
+    )
+    task = TaskSpec("toy", "text", "label", "pair", labels=("no", "yes", "maybe"))
+    words = [f"w{i}" for i in range(VOCAB_SIZE - len(SPECIAL))]
+    vocab_file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    vocab_file.write_text("\n".join([*SPECIAL, *words]) + "\n")
+    random = np.random.default_rng(1)
+
+    def text(most: int) -> str:
+        return " ".join(random.choice(words, random.integers(1, most + 1)))
+
+    texts = [text(7) for _ in range(120)]
+    pairs = [text(6) if i % 2 else "" for i in range(120)]
+    examples = Examples(task, texts, pairs, None)
+    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    model = _lively(models.build_classifier(config, 3))
+    labels = verify.model_logits(model, encoded).argmax(axis=1).astype(np.int32)
+    labels[::10] = (labels[::10] + 1) % 3
+    return Toy(
+        model,
+        config,
+        task,
+        vocab_file,
+        dataclasses.replace(examples, labels=labels),
+        dataclasses.replace(encoded, labels=labels),
+    )
+
+
+@pytest.fixture
+def convert_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Converts in this process."""
+    monkeypatch.setattr("export.convert.convert", _convert_here)
+
+
+@pytest.fixture(scope="session")
+def exported(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Exported]:
+    """Exports the toy in a quantization, once; float32 through the real converter process."""
+    done: dict[str, Exported] = {}
+
+    def get(quantize: str) -> Exported:
+        if quantize not in done:
+            path = tmp_path_factory.mktemp(quantize) / "model.tflite"
+            with pytest.MonkeyPatch.context() as patch:
+                if quantize != "float32":
+                    patch.setattr("export.convert.convert", _convert_here)
+                card = export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
+            done[quantize] = Exported(path, card)
+        return done[quantize]
+
+    get.convert_here = _convert_here
+    return get
+
+
+@pytest.fixture(scope="session")
+def zeroed() -> Callable[..., None]:
+    """Copies a file with the first constant of some shape set to a value (zero)."""
+
+    def copy(source, target, shape, *, value=0):
+        from ai_edge_litert.tools import flatbuffer_utils
+
+        model = flatbuffer_utils.read_model(str(source))
+        for graph in model.subgraphs:
+            for tensor in graph.tensors:
+                buffer = model.buffers[tensor.buffer]
+                if tuple(tensor.shape) == shape and buffer.data is not None:
+                    kind = flatbuffer_utils.type_to_name(tensor.type).lower()
+                    count = int(np.prod(shape))
+                    buffer.data = np.full(count, value, kind).view(np.uint8)
+                    flatbuffer_utils.write_model(model, str(target))
+                    return
+        raise AssertionError(f"no constant of shape {shape}")
+
+    return copy

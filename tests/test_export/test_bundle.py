@@ -1,0 +1,105 @@
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from export import bundle
+from tfdistill import errors
+
+ROOT = pathlib.Path(bundle.__file__).parents[1]
+
+
+def test_files_lie_beside_the_model(tmp_path):
+    places = bundle.places(tmp_path / "student.tflite")
+    names = [path.name for path in vars(places).values()]
+    assert names == ["student.tflite", "model.json", "vocab.txt", "labels.txt", "golden.json"]
+    assert {path.parent for path in vars(places).values()} == {tmp_path}
+
+
+def test_all_files_are_written_and_nothing_else(tmp_path):
+    source = tmp_path / "source"
+    source.write_bytes(b"m" * 3_000_000)
+    folder = tmp_path / "deep" / "folder"
+    bundle.write({folder / "m.tflite": source, folder / "model.json": b"{}"})
+    assert sorted(path.name for path in folder.iterdir()) == ["m.tflite", "model.json"]
+    assert (folder / "m.tflite").read_bytes() == source.read_bytes()
+    assert (folder / "model.json").read_bytes() == b"{}"
+
+
+def test_a_full_disk_leaves_every_old_file(tmp_path):
+    new = {tmp_path / "m.tflite": b"new" * 100_000, tmp_path / "model.json": b"new"}
+    for path in new:
+        path.write_bytes(b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(errors.ExportError, match=r"File too large. Nothing was replaced"):
+            bundle.write(new)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "m.tflite": b"old",
+        "model.json": b"old",
+    }
+
+
+def test_no_space_left_in_the_middle_leaves_every_old_file(tmp_path, monkeypatch):
+    new = {tmp_path / name: b"new" for name in ("m.tflite", "golden.json", "model.json")}
+    for path in new:
+        path.write_bytes(b"old")
+    written = []
+
+    def fsync(handle):
+        written.append(handle)
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(errors.ExportError, match="No space left on device"):
+        bundle.write(new)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"] * 3
+
+
+@pytest.mark.parametrize(("renames", "expected"), [(0, "old old"), (1, "new old")])
+def test_a_killed_process_leaves_whole_files(renames, expected, tmp_path):
+    for name in ("m.tflite", "model.json"):
+        (tmp_path / name).write_bytes(b"old" * 50_000)
+    program = f"""
+import os, pathlib, signal
+from export import bundle
+rename, left = os.replace, [{renames}]
+def replace(*arguments):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    rename(*arguments)
+os.replace = replace
+folder = pathlib.Path({str(tmp_path)!r})
+bundle.write({{folder / "m.tflite": b"new" * 50_000, folder / "model.json": b"new" * 50_000}})
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    contents = [(tmp_path / name).read_bytes() for name in ("m.tflite", "model.json")]
+    assert contents == [word.encode() * 50_000 for word in expected.split()]
+
+
+def test_an_existing_file_is_refused(tmp_path):
+    file = tmp_path / "m.tflite"
+    file.write_bytes(b"old")
+    with pytest.raises(errors.OutputExistsError, match=r"m.tflite: expected no such file"):
+        bundle.check_free({file: None}, overwrite=False)
+    with pytest.raises(errors.OutputExistsError):
+        bundle.check_free({file: b"new"}, overwrite=False)
+    bundle.check_free({file: b"old"}, overwrite=False)  # nothing would change
+    bundle.check_free({file: None}, overwrite=True)
+    bundle.check_free({tmp_path / "other": None}, overwrite=False)
+
+
+def test_a_folder_in_the_way_is_refused_even_with_overwrite(tmp_path):
+    (tmp_path / "vocab.txt").mkdir()
+    with pytest.raises(errors.ConfigError, match="received a folder"):
+        bundle.check_free({tmp_path / "vocab.txt": b"x"}, overwrite=True)

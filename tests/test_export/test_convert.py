@@ -1,0 +1,84 @@
+import sys
+
+import pytest
+
+from export import convert
+from tfdistill import errors
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Puts a shell script in the place of the converter's Python."""
+
+    def use(text):
+        script = tmp_path / "python"
+        script.write_text(f"#!/bin/sh\n{text}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(script))
+
+    return use
+
+
+def run(tmp_path, **options):
+    convert.convert(
+        tmp_path / "saved; rm -rf $HOME",
+        tmp_path / "out.tflite",
+        quantize="float32",
+        signatures=["len8", "len16"],
+        **options,
+    )
+
+
+def test_the_converter_gets_its_arguments_without_a_shell(program, tmp_path):
+    program('for last; do printf "%s\\n" "$last"; done > "$(dirname "$0")/out.tflite"')
+    run(tmp_path)
+    assert (tmp_path / "out.tflite").read_text().splitlines() == [
+        "-m",
+        "export.convert",
+        str(tmp_path / "saved; rm -rf $HOME"),
+        str(tmp_path / "out.tflite"),
+        "--quantize",
+        "float32",
+        "--signatures",
+        "len8,len16",
+    ]
+
+
+def test_a_failing_converter_is_quoted(program, tmp_path):
+    program("echo 'I0000 00:00 noise' >&2; echo 'tf.Erf is neither builtin nor flex' >&2; exit 3")
+    with pytest.raises(errors.ExportError, match=r"exit code 3.*tf.Erf is neither") as caught:
+        run(tmp_path)
+    assert "noise" not in str(caught.value)
+
+
+def test_a_crash_of_the_converter_is_told(program, tmp_path):
+    program("kill -SEGV $$")
+    with pytest.raises(errors.ExportError, match="an end by signal SIGSEGV"):
+        run(tmp_path)
+    program("kill -KILL $$")
+    with pytest.raises(errors.ExportError, match="SIGKILL: the memory may not suffice"):
+        run(tmp_path)
+
+
+def test_a_converter_that_hangs_is_stopped(program, tmp_path):
+    program("exec sleep 60")
+    with pytest.raises(errors.ExportError, match=r"within 0.3 s.*Raise timeout_s"):
+        run(tmp_path, timeout_s=0.3)
+
+
+def test_success_without_a_file_is_no_success(program, tmp_path):
+    program("exit 0")
+    with pytest.raises(errors.ExportError, match="no file, though it said that all is well"):
+        run(tmp_path)
+
+
+def test_a_folder_called_export_does_not_shadow_the_package(tmp_path, monkeypatch):
+    """The converter starts where the packages are, wherever the user is."""
+    shadow = tmp_path / "export"
+    shadow.mkdir()
+    (shadow / "__init__.py").write_text("raise SystemExit('the shadow ran')")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.ExportError) as caught:
+        convert.convert("none", "out.tflite", quantize="no_such_name", signatures=["len8"])
+    assert "shadow" not in str(caught.value)
+    assert "invalid choice: 'no_such_name'" in str(caught.value)

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from export import golden
+from tfdistill import errors
+from tfdistill.data.encoded import encode_examples
+from tfdistill.data.tasks import Examples
+from tfdistill.data.tokenize import Tokenizer
+
+
+@pytest.fixture
+def examples(toy):
+    texts = ["w1 w2", "W3", " ".join(["w4"] * 20), "w5 unknown"]
+    return Examples(toy.task, texts, ["", "w6", "", ""], None)
+
+
+def test_a_text_is_given_where_it_encodes_to_the_ids(toy, examples):
+    tokenizer = Tokenizer(toy.vocab_file)
+    found = golden.texts_of(encode_examples(examples, tokenizer, 16), examples, tokenizer, 16)
+    assert found.texts == tuple(examples.texts)
+    assert found.pairs == (None, "w6", None, None)
+
+
+def test_a_text_that_was_truncated_to_less_is_left_out(toy, examples):
+    """A device truncates to the longest signature, and would get other ids."""
+    tokenizer = Tokenizer(toy.vocab_file)
+    found = golden.texts_of(encode_examples(examples, tokenizer, 8), examples, tokenizer, 16)
+    assert found.texts == ("w1 w2", "W3", None, "w5 unknown")
+    assert found.pairs == (None, "w6", None, None)
+
+
+def test_without_texts_or_tokenizer_there_are_none(toy, examples):
+    tokenizer = Tokenizer(toy.vocab_file)
+    encoded = encode_examples(examples, tokenizer, 16)
+    for arguments in ((None, tokenizer), (examples, None)):
+        assert golden.texts_of(encoded, *arguments, 16).texts == (None,) * 4
+
+
+def test_texts_of_another_vocabulary_are_refused(toy, examples, toy_vocab_file):
+    encoded = encode_examples(examples, Tokenizer(toy.vocab_file), 16)
+    with pytest.raises(errors.DataError, match="vocab_file and lower_case"):
+        golden.texts_of(encoded, examples, Tokenizer(toy_vocab_file), 16)
+
+
+def test_an_example_names_the_shortest_signature_that_holds_it(toy, examples):
+    tokenizer = Tokenizer(toy.vocab_file)
+    encoded = encode_examples(examples, tokenizer, 16)
+    texts = golden.texts_of(encoded, examples, tokenizer, 16)
+    logits = np.arange(8.0).reshape(4, 2)
+    content = golden.golden(encoded, texts, (4, 8, 16), logits, logits + 0.5)
+    rows = content["examples"]
+    assert [(len(row["input_ids"]), row["signature"]) for row in rows] == [
+        (4, "len4"),
+        (5, "len8"),
+        (16, "len16"),
+        (4, "len4"),
+    ]
+    assert rows[1]["token_type_ids"] == [0, 0, 0, 1, 1]
+    assert rows[1]["logits"] == [2.0, 3.0]
+    assert rows[1]["outputs"] == [2.5, 3.5]

@@ -1,0 +1,88 @@
+import subprocess
+import sys
+
+import pytest
+
+import export
+from export import inspection
+from tfdistill import errors
+
+
+def test_a_report_shows_signatures_inputs_and_operators(exported):
+    report = export.inspect(exported("dynamic_wi8_afp32").path)
+    assert list(report.signatures) == ["len8", "len16"]
+    graph = report.signatures["len8"]
+    assert {name: (t.dtype, t.shape) for name, t in graph.inputs.items()} == {
+        name: ("int32", (1, 8)) for name in ("attention_mask", "input_ids", "token_type_ids")
+    }
+    assert graph.outputs["logits"].shape == (1, 3)
+    # Six dense layers in each of two blocks, pooler and classifier; erf GELU became one operator.
+    assert graph.operators["FULLY_CONNECTED"] == 14
+    assert graph.operators["GELU"] == 2
+    assert graph.operators["SOFTMAX"] == 2
+    assert graph.num_operators < 50 * 2 + 15
+    assert graph.dynamic_tensors == ()
+    assert report.sha256 == exported("dynamic_wi8_afp32").card.model.sha256
+
+
+def test_the_text_shows_what_the_report_holds(exported):
+    report = export.inspect(exported("float16").path)
+    lines = inspection.format_text(report).splitlines()
+    assert lines[0].startswith("model.tflite  0.10 MB  sha256 " + report.sha256[:16])
+    assert lines[1].startswith("constants: float16 0.0")
+    assert "  in  input_ids  int32[1, 8]" in lines
+    assert "  out logits  float32[1, 3]" in lines
+    assert lines[-1] == "  ops as in len8"
+
+
+def test_a_file_without_signatures_shows_its_graph(shared_data_file):
+    report = export.inspect(shared_data_file)
+    assert report.signatures == {}
+    (graph,) = report.graphs
+    assert {t.name: (t.dtype, t.shape) for t in graph.inputs.values()} == {
+        "input_1": ("int32", (1, 256))
+    }
+    assert graph.operators["SOFTMAX"] == 1
+    assert "TFLITE_METADATA" in report.metadata
+    assert "graph 0 (no signature): 5 operators" in inspection.format_text(report)
+
+
+@pytest.fixture(
+    params=[pytest.param("average_word_vec_sst2.tflite", marks=pytest.mark.shared_data)]
+)
+def shared_data_file(request, shared_data):
+    return shared_data / "tflite" / request.param
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(errors.ExportError, match=r"no such file.*tfdistill export"):
+        export.inspect(tmp_path / "m.tflite")
+    with pytest.raises(errors.ExportError, match="received a folder"):
+        export.inspect(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"\x00" * 100, b"PK\x03\x04" + b"x" * 100])
+def test_another_file_is_told(content, tmp_path):
+    (tmp_path / "m.tflite").write_bytes(content)
+    with pytest.raises(errors.ExportError, match="no TFLite file"):
+        export.inspect(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.9, 0.999])
+def test_a_file_that_was_cut_off_is_told(share, exported, tmp_path):
+    content = exported("float32").path.read_bytes()
+    (tmp_path / "m.tflite").write_bytes(content[: int(share * len(content))])
+    with pytest.raises(errors.ExportError, match="damaged"):
+        export.inspect(tmp_path / "m.tflite")
+
+
+def test_inspecting_needs_no_tensorflow(exported):
+    program = (
+        "import sys, export\n"
+        f"export.inspect({str(exported('float32').path)!r}); export.quantizations()\n"
+        "print(sorted({'tensorflow', 'tf_keras', 'keras'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

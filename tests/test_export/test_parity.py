@@ -1,0 +1,112 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from export import parity
+from export.quantize import Bounds
+from tfdistill import errors
+
+LOOSE = Bounds(math.inf, math.inf, -math.inf, 0.0, 1.0)
+
+
+def test_errors_are_those_of_the_formulas():
+    model = np.array([[3.0, 4.0], [0.0, -5.0]])
+    file = np.array([[3.0, 4.5], [1.0, -5.0]])
+    found = parity.compare(model, file)
+    assert found.num_examples == 2
+    assert found.output_rms == pytest.approx(math.sqrt((9 + 16 + 25) / 4))
+    assert found.max_abs_error == 1.0
+    assert found.mean_abs_error == pytest.approx(1.5 / 4)
+    assert found.sqnr_db == pytest.approx(10 * math.log10(50 / 1.25))
+    assert found.argmax_agreement == 1.0
+
+
+def test_equal_outputs_have_no_noise():
+    outputs = np.array([[1.0, 2.0]])
+    found = parity.compare(outputs, outputs)
+    assert (found.max_abs_error, found.mean_abs_error, found.sqnr_db) == (0.0, 0.0, None)
+    assert parity.violations(found, Bounds(0.0, 0.0, 300.0, 1.0, 0.0)) == []
+
+
+def test_the_class_is_compared_example_by_example():
+    model = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    found = parity.compare(model, model[[1, 0, 2, 3]])
+    assert found.argmax_agreement == 0.5
+    assert parity.compare(model[:, :1], model[:, :1]).argmax_agreement is None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_file_that_answers_nan_or_infinity_breaks_every_bound(value):
+    model = np.ones((3, 2))
+    file = model.copy()
+    file[1, 1] = value
+    lines = parity.violations(parity.compare(model, file), Bounds(1e9, 1e9, -1e9, 0.0, 1.0))
+    assert [line.split(":")[0] for line in lines] == ["max error / rms", "mean error / rms", "SQNR"]
+
+
+def test_a_model_that_answers_nan_is_no_reference():
+    with pytest.raises(errors.ExportError, match="1 examples"):
+        parity.compare(np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]]))
+
+
+@pytest.mark.parametrize(("model", "file"), [((2, 3), (2, 2)), ((3, 2), (2, 2)), ((0, 2), (0, 2))])
+def test_outputs_that_do_not_belong_together_are_refused(model, file):
+    with pytest.raises(errors.ShapeError, match="outputs to compare"):
+        parity.compare(np.ones(model), np.ones(file))
+
+
+def test_bounds_hold_at_any_scale_of_the_outputs():
+    random = np.random.default_rng(0)
+    model = random.standard_normal((50, 3))
+    file = model + 0.01 * random.standard_normal((50, 3))
+    for scale in (1e-4, 1.0, 1e4):
+        found = parity.compare(scale * model, scale * file)
+        # The largest of 150 normal errors of 0.01 is near 0.03.
+        assert parity.violations(found, Bounds(0.05, 0.01, 38.0, 0.9, 0.0)) == []
+        assert len(parity.violations(found, Bounds(0.01, 0.005, 45.0, 0.9, 0.0))) == 3
+
+
+@pytest.mark.parametrize("field", ["max_error", "mean_error", "sqnr_db", "argmax_agreement"])
+def test_each_bound_is_checked_on_its_own(field):
+    model = np.array([[1.0, 0.9]] * 10)
+    file = model + np.array([0.0, 0.2])
+    found = parity.compare(model, file)
+    strict = {"max_error": 0.1, "mean_error": 0.05, "sqnr_db": 40.0, "argmax_agreement": 0.5}
+    lines = parity.violations(found, LOOSE.replace({field: strict[field]}), where="len8: ")
+    assert len(lines) == 1
+    assert lines[0].startswith("len8: ")
+    assert field.split("_")[0] in lines[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("examples", "changed", "accepted"),
+    [(16, 1, True), (16, 2, False), (1000, 30, True), (1000, 31, False)],
+)
+def test_few_examples_may_change_one_class(examples, changed, accepted):
+    model = np.tile([1.0, 0.0], (examples, 1))
+    file = model.copy()
+    file[:changed] = file[:changed, ::-1]
+    found = parity.compare(model, file)
+    lines = parity.violations(found, dataclasses.replace(LOOSE, argmax_agreement=0.97))
+    assert (lines == []) is accepted
+
+
+@pytest.mark.parametrize(
+    ("file", "examples", "accepted"),
+    [
+        (0.895, 872, True),
+        (0.885, 872, False),
+        (0.86, 50, True),
+        (0.84, 50, False),
+        (0.95, 872, True),
+    ],
+)
+def test_the_metric_may_fall_by_its_bound_or_two_examples(file, examples, accepted):
+    bounds = dataclasses.replace(LOOSE, metric_drop=0.01)
+    model = {"accuracy": 0.9, "f1": 0.9}
+    lines = parity.metric_violations(
+        model, {"accuracy": file, "f1": 0.0}, "accuracy", bounds, examples
+    )
+    assert (lines == []) is accepted

@@ -1,0 +1,102 @@
+import dataclasses
+
+import pytest
+
+from export import quantize, structure
+from export.inspection import GraphReport, ModelReport, TensorReport
+from tfdistill import errors
+
+INPUTS = ("attention_mask", "input_ids")
+# 1,000 x 32 in int8, then 32 x 32 in int8, a bias and a small matrix in float32.
+SHAPES = ((1000, 32), (32, 32), (32,), (2, 32))
+EXPECTED = structure.Expectation(
+    quantization=quantize.quantization("dynamic_wi8_afp32"),
+    lengths=(8, 16),
+    inputs=INPUTS,
+    output="logits",
+    num_labels=2,
+    weight_shapes=SHAPES,
+    position_width=32,
+)
+INT8, FLOAT32 = 33_024, (32 + 64 + 24 * 32) * 4
+
+
+def graph(length, **changes):
+    report = GraphReport(
+        signature=f"len{length}",
+        inputs={name: TensorReport(name, "int32", (1, length)) for name in INPUTS},
+        outputs={"logits": TensorReport("logits", "float32", (1, 2))},
+        operators={"FULLY_CONNECTED": 4, "GELU": 1},
+        dynamic_tensors=(),
+    )
+    return dataclasses.replace(report, **changes)
+
+
+def report(*graphs, weight_bytes=None):
+    sizes = weight_bytes or {"int8": INT8, "float32": FLOAT32, "int32": 100}
+    return ModelReport("m.tflite", 40_000, "0" * 64, graphs or (graph(8), graph(16)), sizes, ())
+
+
+def test_a_file_as_expected_passes():
+    assert EXPECTED.weight_bytes == INT8 + FLOAT32
+    structure.check(report(), EXPECTED)
+
+
+FAULTS = {
+    "signatures": ([graph(8)], "signatures: expected .'len8', 'len16'."),
+    "other_signature": ([graph(8), graph(16), graph(32)], "signatures"),
+    "no_signature": ([graph(8), graph(16, signature=None)], "signatures"),
+    "int64_input": (
+        [
+            graph(8),
+            graph(16, inputs={name: TensorReport(name, "int64", (1, 16)) for name in INPUTS}),
+        ],
+        "inputs of len16.*int64",
+    ),
+    "missing_input": (
+        [graph(8, inputs={"input_ids": TensorReport("input_ids", "int32", (1, 8))}), graph(16)],
+        "inputs of len8",
+    ),
+    "wrong_length": ([graph(8, inputs=graph(16).inputs), graph(16)], "inputs of len8"),
+    "output_name": (
+        [graph(8, outputs={"Identity": TensorReport("Identity", "float32", (1, 2))}), graph(16)],
+        "outputs of len8.*Identity",
+    ),
+    "output_width": (
+        [graph(8, outputs={"logits": TensorReport("logits", "float32", (1, 3))}), graph(16)],
+        "outputs of len8",
+    ),
+    "flex": ([graph(8, operators={"CUSTOM:FlexErf": 1}), graph(16)], "built-in ones only.*FlexErf"),
+    "variable": (
+        [graph(8), graph(16, operators={"VAR_HANDLE": 1, "READ_VARIABLE": 2})],
+        "operators of len16.*no variables.*VAR_HANDLE",
+    ),
+    "dynamic": ([graph(8, dynamic_tensors=("x",)), graph(16)], "tensors of len8.*static shapes"),
+}
+
+
+@pytest.mark.parametrize(("graphs", "message"), FAULTS.values(), ids=FAULTS)
+def test_each_fault_of_the_graphs_is_found(graphs, message):
+    with pytest.raises(errors.ExportError, match=f"was not written(?s:.*){message}"):
+        structure.check(report(*graphs), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"int8": 2 * INT8, "float32": FLOAT32}, "stored twice or not quantized"),
+        ({"float32": 4 * INT8 + FLOAT32}, "stored twice or not quantized"),
+        ({"int8": INT8 - 32 * 32, "float32": FLOAT32 - 2000}, "weights are lost"),
+    ],
+)
+def test_constants_of_another_size_are_found(sizes, message):
+    with pytest.raises(errors.ExportError, match=message):
+        structure.check(report(weight_bytes=sizes), EXPECTED)
+
+
+def test_all_faults_are_told_at_once():
+    with pytest.raises(errors.ExportError) as caught:
+        structure.check(
+            report(graph(8, operators={"CUSTOM:X": 1}), weight_bytes={"float32": 1}), EXPECTED
+        )
+    assert len(str(caught.value).splitlines()) == 4  # the title, signatures, operators, bytes
