@@ -1,0 +1,224 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import host, result, session
+
+QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}
+
+
+@pytest.fixture(scope="module")
+def compared(tflite_files):
+    files = {"slow": tflite_files / "slow.tflite", "fast": tflite_files / "fast.tflite"}
+    return host.compare(files, **{**QUICK, "runs": 40, "repetitions": 3})
+
+
+def test_the_benchmark_imports_neither_tensorflow_nor_keras(tflite_files):
+    code = f"""
+import sys
+from tfdistill.benchmark import host, result, worker
+host.measure({str(tflite_files / "fast.tflite")!r}, lengths=[8], **{QUICK})
+loaded = {{name.partition(".")[0] for name in sys.modules}}
+assert not loaded & {{"tensorflow", "keras", "tf_keras"}}, loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_measurement_has_the_agreed_form(export_folder):
+    value = host.measure(export_folder, threads=(1, 2), **QUICK)
+    assert (value["format_version"], value["kind"]) == (1, "host")
+    (model,) = value["models"]
+    card = json.loads((export_folder / "model.json").read_text())
+    assert model["sha256"] == card["model"]["sha256"]
+    assert model["size_bytes"] == (export_folder / "model.tflite").stat().st_size
+    assert (model["name"], model["file"]) == ("student", "student/model.tflite")
+    assert (model["quantization"], model["inputs"]["source"]) == ("float32", "golden")
+    places = [(m["sequence_length"], m["threads"], m["repetition"]) for m in value["measurements"]]
+    assert places == [(n, t, r) for n in (8, 16) for t in (1, 2) for r in (0, 1)]
+    for row in value["measurements"]:
+        assert row["signature"] == f"len{row['sequence_length']}"
+        assert len(row["samples_ms"]) == 20
+        assert min(row["samples_ms"]) > 0
+        start = row["process_start_ms"] + row["init_ms"] + row["first_inference_ms"]
+        assert start <= row["cold_start_ms"]
+        assert row["peak_rss_bytes"] > row["baseline_rss_bytes"]
+    assert [(s["sequence_length"], s["threads"]) for s in value["summary"]] == [
+        (8, 1),
+        (8, 2),
+        (16, 1),
+        (16, 2),
+    ]
+    first = value["summary"][0]
+    samples = [s for m in value["measurements"][:2] for s in m["samples_ms"]]
+    assert first["n"] == 40
+    assert first["p95_ms"] == np.percentile(samples, 95)
+    assert first["p50_ci_ms"][0] <= first["p50_ms"] <= first["p50_ci_ms"][1]
+    assert value["comparisons"] == []
+    json.dumps(value, allow_nan=False)
+
+
+def test_tokenizer_and_end_to_end_are_measured_apart(export_folder):
+    value = host.measure(export_folder, threads=(1, 2), lengths=[8], **QUICK)
+    assert value["tokenizer"]["n"] == 2 * 2 * 20
+    assert [(row["model"], row["threads"]) for row in value["end_to_end"]] == [
+        ("student", 1),
+        ("student", 2),
+    ]
+    assert value["end_to_end"][0]["min_ms"] > value["tokenizer"]["min_ms"]
+    assert value["notes"] == [] or all("Load average" in note for note in value["notes"])
+
+
+def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder):
+    golden = json.loads((export_folder / "golden.json").read_text())
+    golden["examples"][1]["input_ids"][1] += 1
+    (export_folder / "golden.json").write_text(json.dumps(golden))
+    card = json.loads((export_folder / "model.json").read_text())
+    card["golden_file"]["sha256"] = host.files.sha256_of(export_folder / "golden.json")
+    (export_folder / "model.json").write_text(json.dumps(card))
+    notes = host.measure(export_folder, lengths=[8], **QUICK)["notes"]
+    assert "student: 1 texts tokenize to other ids than those recorded in its golden.json." in notes
+
+
+def test_the_faster_of_two_files_is_found(compared):
+    assert [(c["sequence_length"], c["candidate"]) for c in compared["comparisons"]] == [
+        (8, "fast"),
+        (16, "fast"),
+    ]
+    p50 = {(s["model"], s["sequence_length"]): s["p50_ms"] for s in compared["summary"]}
+    for row in compared["comparisons"]:
+        length = row["sequence_length"]
+        assert row["speedup"] == p50["slow", length] / p50["fast", length]
+        assert row["speedup_ci"][0] <= row["speedup"] <= row["speedup_ci"][1]
+        assert row["faster"] is True  # by a factor of about 50; no machine is that disturbed
+    assert {s["n"] for s in compared["summary"]} == {120}
+
+
+def test_the_baseline_can_be_chosen(tflite_files):
+    paths = [tflite_files / "slow.tflite", tflite_files / "fast.tflite"]
+    value = host.compare(paths, baseline="fast", lengths=[16], **QUICK)
+    (row,) = value["comparisons"]
+    assert (row["baseline"], row["candidate"], row["faster"]) == ("fast", "slow", False)
+
+
+def test_a_file_compared_with_itself_gets_another_name(tflite_files):
+    path = tflite_files / "fast.tflite"
+    value = host.compare([path, path, path], lengths=[8], **QUICK)
+    names = [model["name"] for model in value["models"]]
+    assert names == ["fast", f"{path.parent.name}/fast", "fast (2)"]
+
+
+def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
+    log = []
+
+    class Recorder:
+        """Stands in for a worker process: records who was asked, and takes no time."""
+
+        def __init__(self, job, *, what, timeout_seconds):
+            self.what = what
+            self.report = {**dict.fromkeys(result._START, 1), "warmup_ms": [1.0]}
+            log.append(("start", what))
+            log.append(("feeds", json.dumps(job["feeds"])))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            log.append(("end", self.what))
+
+        def run(self, number):
+            log.append((number, self.what))
+            return {"samples_ms": [1.0] * number}
+
+        def finish(self):
+            return {"peak_rss_bytes": 1}
+
+    monkeypatch.setattr(host.session, "Session", Recorder)
+    paths = {"slow": tflite_files / "slow.tflite", "fast": tflite_files / "fast.tflite"}
+
+    def order(seed):
+        log.clear()
+        host.compare(paths, seed=seed, **{**QUICK, "rounds": 10})
+        return list(log)
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+    asked = [what for number, what in order(1) if number == 2]
+    assert len(asked) == 2 * 2 * 2 * 10  # models x lengths x repetitions x rounds of 2 runs
+    # Interleaved: both are asked once in every round, and not always in the same order.
+    rounds = [tuple(asked[i : i + 2]) for i in range(0, len(asked), 2)]
+    assert all(len(set(pair)) == 2 for pair in rounds)
+    assert len(set(rounds)) == 2
+
+
+def test_enough_runs_and_enough_time_are_taken_but_not_too_many():
+    settings = host.Settings(runs=100, min_seconds=1.0, max_runs=2000, rounds=10)
+    assert settings.block_runs(100.0) == 10  # slow: 100 runs
+    assert settings.block_runs(2.0) == 50  # 500 runs make a second
+    assert settings.block_runs(0.001) == 200  # quick: 2000 runs at most
+
+
+def test_unknown_lengths_baselines_and_settings_are_explained(tflite_files, tmp_path):
+    path = tflite_files / "fast.tflite"
+    with pytest.raises(errors.BenchmarkError, match=r"lengths: expected some of \[8, 16\]"):
+        host.measure(path, lengths=[8, 32])
+    with pytest.raises(errors.BenchmarkError, match="Did you mean 'fast'"):
+        host.compare([path], baseline="fasst")
+    with pytest.raises(errors.BenchmarkError, match="models: expected at least one file"):
+        host.compare([])
+    with pytest.raises(errors.BenchmarkError, match="runs: expected") as caught:
+        host.measure(path, runs=0, threads=[0], repetitions=0)
+    assert "threads: expected" in str(caught.value)
+    assert "repetitions: expected" in str(caught.value)
+    with pytest.raises(errors.BenchmarkError, match="no such file"):
+        host.measure(tmp_path / "none.tflite")
+
+
+def test_a_result_survives_the_disk_with_its_samples_on_one_line(compared, tmp_path):
+    path = result.write_result(compared, tmp_path / "benchmark.json")
+    assert result.read_result(path) == json.loads(json.dumps(compared))
+    lines = [line for line in path.read_text().splitlines() if "samples_ms" in line]
+    assert len(lines) == len(compared["measurements"])
+    assert all(line.rstrip(",").endswith("]") for line in lines)
+
+
+def test_a_foreign_result_is_refused(tmp_path):
+    path = tmp_path / "benchmark.json"
+    for content, complaint in [
+        (None, "benchmark result"),
+        ("{", "benchmark result"),
+        ("[]", "format_version 1"),
+        ('{"format_version": 2}', "received 2"),
+    ]:
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(errors.BenchmarkError, match=complaint):
+            result.read_result(path)
+
+
+def test_the_text_says_what_the_comparison_may_say(compared):
+    text = result.format_text(compared)
+    assert "fast against slow at 16 tokens, 1 thread(s): " in text
+    assert "(faster)" in text
+    comparison = {**compared["comparisons"][0], "faster": None}
+    undecided = result.format_text({**compared, "comparisons": [comparison]})
+    assert "(no difference that this run can tell)" in undecided
+
+
+def test_no_process_and_no_progress_bar_is_left_behind(tflite_files, capfd):
+    files = [tflite_files / "fast.tflite", tflite_files / "slow.tflite"]
+    with pytest.raises(errors.BenchmarkError, match=r"an answer within 0\.01 s"):
+        host.compare(files, **QUICK, timeout_seconds=0.01, progress=True)
+    children = subprocess.run(
+        ["ps", "--ppid", str(os.getpid()), "-o", "args="],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    assert "ps --ppid" in children
+    assert session.MODULE not in children
+    assert capfd.readouterr().err == ""  # not a terminal

@@ -1,0 +1,94 @@
+import dataclasses
+import json
+import os
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import modelfile, session
+
+SLEEPER = (
+    "import json, os, time; print(json.dumps({'pid': os.getpid()}), flush=True);time.sleep(600)"
+)
+
+
+def job(file):
+    entry = dataclasses.asdict(modelfile.read_entry_points(file)[8])
+    feeds = [{"input_ids": [2, 5, 6, 3], "token_type_ids": [0] * 4}]
+    start = {"kind": "ids", "file": str(file), "threads": 1, "warmup": 2}
+    return {**start, "entry": entry, "feeds": feeds}
+
+
+def script(code):
+    return {"what": "toy", "timeout_seconds": 20, "arguments": ("-c", code)}
+
+
+def test_a_worker_reports_its_start_its_samples_and_its_peak(tflite_files):
+    begun = time.monotonic()
+    with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
+        waited_ms = (time.monotonic() - begun) * 1000
+        report = worker.report
+        assert len(worker.run(7)["samples_ms"]) == 7
+        peak = worker.finish()["peak_rss_bytes"]
+    assert len(report["warmup_ms"]) == 2
+    start, init = report["process_start_ms"], report["init_ms"]
+    assert min(start, init, report["first_inference_ms"]) > 0
+    assert start + init + report["first_inference_ms"] <= report["cold_start_ms"] <= waited_ms
+    assert peak >= report["baseline_rss_bytes"] > 1e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no VmHWM")
+def test_the_peak_is_the_worker_s_own_and_not_its_parent_s(tflite_files):
+    ballast = np.ones(400_000_000 // 8)
+    with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
+        assert worker.finish()["peak_rss_bytes"] < ballast.nbytes
+
+
+def test_a_worker_that_fails_says_what_the_runtime_said(tmp_path, tflite_files):
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes((tflite_files / "fast.tflite").read_bytes()[:-20000])
+    asked = {**job(tflite_files / "fast.tflite"), "file": str(broken)}
+    with pytest.raises(errors.BenchmarkError, match=r"toy: expected a file that runs in LiteRT"):
+        session.Session(asked, what="toy", timeout_seconds=60)
+
+
+def test_a_worker_that_crashes_is_named_with_its_signal_and_last_words():
+    code = "import os, sys; print('last words', file=sys.stderr, flush=True); os.abort()"
+    with pytest.raises(errors.BenchmarkError, match=r"SIGABRT.*last words"):
+        session.Session({}, **script(code))
+
+
+def test_a_worker_that_ends_too_early_is_an_error():
+    with pytest.raises(errors.BenchmarkError, match="exit code 3"):
+        session.Session({}, **script("raise SystemExit(3)"))
+
+
+def test_a_worker_that_hangs_is_killed():
+    worker = session.Session({}, **{**script(SLEEPER), "timeout_seconds": 5})
+    pid = worker.report["pid"]
+    worker._timeout = 0.2
+    with pytest.raises(errors.BenchmarkError, match=r"an answer within 0\.2 s"):
+        worker.run(1)
+    worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_leaving_the_context_ends_the_worker_whatever_happens():
+    with pytest.raises(KeyboardInterrupt), session.Session({}, **script(SLEEPER)) as worker:
+        pid = worker.report["pid"]
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
+    tmp_path, monkeypatch, tflite_files
+):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
+        assert json.dumps(worker.report)

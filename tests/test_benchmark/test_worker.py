@@ -1,0 +1,58 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from ai_edge_litert import interpreter
+from tokenizers import BertWordPieceTokenizer
+
+from tfdistill.benchmark import modelfile, worker
+
+NASTY = [
+    "Turn the LIGHT on, please",
+    "",
+    "naïve   café\tTÜRN",
+    "播放音乐 play 音乐",
+    "e\u0301 ﬁ \u200b\x00 turn",
+    "x" * 150 + " turn",
+    "😀 turn!!",
+]
+
+
+@pytest.mark.parametrize("length", [8, 16])
+@pytest.mark.parametrize("name", ["fast", "slow"])
+def test_the_worker_feeds_every_input_by_its_name(tflite_files, name, length):
+    reference = json.loads((tflite_files / f"{name}.json").read_text())
+    entry = modelfile.read_entry_points(tflite_files / f"{name}.tflite")[length]
+    runtime = interpreter.Interpreter(str(tflite_files / f"{name}.tflite"), num_threads=1)
+    runner = worker.EntryRunner(runtime, dataclasses.asdict(entry))
+    logits = runner(runner.feed(reference["input_ids"], reference["token_type_ids"]))
+    # float32 sums over at most 1024 terms in another order.
+    np.testing.assert_allclose(logits[0], reference["logits"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.shared_data
+def test_a_file_without_signatures_is_run(shared_data):
+    path = shared_data / "tflite" / "average_word_vec_sst2.tflite"
+    (entry,) = modelfile.read_entry_points(path).values()
+    runner = worker.EntryRunner(interpreter.Interpreter(str(path)), dataclasses.asdict(entry))
+    scores = [runner(runner.feed([1, i, i], [0] * 3))[0].copy() for i in (40, 50)]
+    assert np.allclose(np.sum(scores, axis=1), 1)  # the file ends in a softmax
+    assert not np.allclose(scores[0], scores[1])
+
+
+@pytest.mark.parametrize("text", NASTY)
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
+    file = str(export_folder / "vocab.txt")
+    theirs = BertWordPieceTokenizer.from_file(file, lowercase=lower_case)
+    ours = worker.tokenizer(file, lower_case, 16)
+    theirs.enable_truncation(16)
+    assert ours(text) == (theirs.encode(text).ids, [0] * len(theirs.encode(text).ids))
+    pair = theirs.encode(text, "music for seven")
+    assert ours(text, "music for seven") == (pair.ids, pair.type_ids)
+
+
+def test_a_special_token_in_the_text_is_ordinary_text(export_folder):
+    ids, _ = worker.tokenizer(str(export_folder / "vocab.txt"), True, 16)("turn [SEP] on")
+    assert ids.count(3) == 1

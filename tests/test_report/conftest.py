@@ -1,0 +1,39 @@
+import importlib.util
+import json
+import pathlib
+import sys
+
+import pytest
+
+
+def _load():
+    path = pathlib.Path(__file__).with_name("fake_run.py")
+    spec = importlib.util.spec_from_file_location("fake_run", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def fake_run():
+    """The module that writes run folders with made-up numbers."""
+    return _load()
+
+
+@pytest.fixture
+def run_dir(fake_run, tmp_path):
+    """A whole run: teacher, four variants of three seeds, two exports, a benchmark."""
+    return fake_run.build(tmp_path / "run")
+
+
+@pytest.fixture
+def edit():
+    """Changes a JSON file in place by a function on its value."""
+
+    def change(path, work):
+        value = json.loads(path.read_text())
+        work(value)
+        path.write_text(json.dumps(value))
+
+    return change

@@ -1,0 +1,276 @@
+"""Writes a run folder with made-up but plausible numbers: ``python fake_run.py FOLDER``."""
+
+import json
+import math
+import pathlib
+import sys
+
+ARCHITECTURE = {
+    "teacher": {
+        "family": "bert",
+        "num_layers": 6,
+        "hidden_size": 384,
+        "num_heads": 12,
+        "intermediate_size": 1536,
+    },
+    "student": {
+        "family": "tinybert",
+        "num_layers": 3,
+        "hidden_size": 192,
+        "num_heads": 12,
+        "intermediate_size": 768,
+    },
+}
+PARAMETERS = {"teacher": 22_861_826, "student": 7_330_370}
+FLOPS = {
+    "teacher": {"32": 690_000_000, "64": 1_400_000_000, "128": 2_870_000_000},
+    "student": {"32": 86_000_000, "64": 174_000_000, "128": 357_000_000},
+}
+ACCURACY = {
+    "teacher": [0.9],
+    "no_teacher": [0.812, 0.806, 0.818],
+    "prediction_only": [0.825, 0.829, 0.833],
+    "task_stages": [0.843, 0.852, 0.849],
+    "full": [0.88, 0.876, 0.884],
+}
+STAGES = {
+    "no_teacher": ["labels"],
+    "prediction_only": ["prediction"],
+    "task_stages": ["intermediate", "prediction"],
+    "full": ["general", "intermediate", "prediction"],
+}
+SHA = {"teacher": "a" * 64, "student": "b" * 64}
+P50 = {
+    "teacher": {32: 8.0, 64: 16.0, 128: 36.0},
+    "student": {32: 0.5, 64: 0.9, 128: 2.0},
+}
+RECIPE = """\
+name: tinybert_3l_192d_sst2
+stages:
+  labels: {kind: labels, epochs: 3}
+  general: {kind: general, epochs: 1}
+  intermediate: {kind: intermediate, epochs: 4}
+  prediction: {kind: prediction, epochs: 3}
+"""
+
+
+def build(folder, **changes):
+    """Writes the run; `changes` replace keys of metrics.json."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    metrics = {**_metrics(folder), **changes}
+    write_json(folder / "metrics.json", metrics)
+    write_json(folder / "benchmark.json", _benchmark())
+    write_json(
+        folder / "environment.json",
+        {
+            "format_version": 1,
+            "tfdistill_version": "0.1.0",
+            "commit": "0123456789ab",
+            "command": ["tfdistill", "run", "tinybert_3l_192d_sst2", "--set", "data.dir=SST-2"],
+            "python": "3.11.7",
+            "packages": {"tensorflow": "2.20.0", "tf-keras": "2.20.1", "numpy": "2.4.6"},
+        },
+    )
+    (folder / "recipe.yaml").write_text(RECIPE)
+    write_json(
+        folder / "export" / "model.json", _manifest("student", "dynamic_wi8_afp32", 7_611_000)
+    )
+    write_json(
+        folder / "teacher" / "export" / "model.json", _manifest("teacher", "float32", 91_332_000)
+    )
+    return folder
+
+
+def write_json(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def _metrics(folder):
+    models = [_model("teacher", "teacher", 1, ["labels"], 0.9, "teacher", folder)]
+    for name, stages in STAGES.items():
+        for seed, accuracy in enumerate(ACCURACY[name], start=1):
+            place = f"students/{name}/seed-{seed}"
+            models.append(_model(name, "student", seed, stages, accuracy, place, folder))
+    return {
+        "format_version": 1,
+        "recipe": "tinybert_3l_192d_sst2",
+        "created": "2026-01-02T03:04:05+00:00",
+        "seed": 1,
+        "task": {
+            "name": "sst2",
+            "kind": "classification",
+            "labels": ["negative", "positive"],
+            "primary_metric": "accuracy",
+        },
+        "synthetic_data": False,
+        "models": models,
+        "chosen": "students/full/seed-1",
+        "exports": [
+            {"name": "student", "of": "students/full/seed-1", "manifest": "export/model.json"},
+            {"name": "teacher", "of": "teacher", "manifest": "teacher/export/model.json"},
+        ],
+    }
+
+
+def _model(name, role, seed, stages, accuracy, place, folder):
+    history = []
+    for number, stage in enumerate(stages):
+        path = folder / place / stage / "history.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_history(stage, seed, accuracy, warm="general" in stages[:number]))
+        history.append({"stage": stage, "csv": str(path.relative_to(folder))})
+    return {
+        "name": name,
+        "role": role,
+        "seed": seed,
+        "stages": stages,
+        "metrics": {"accuracy": accuracy},
+        "num_examples": 872,
+        "parameters": PARAMETERS[role],
+        "flops": FLOPS[role],
+        "train_seconds": {"teacher": 912.0, "student": 240.0 * len(stages)}[role],
+        "architecture": ARCHITECTURE[role],
+        "folder": place,
+        "history": history,
+    }
+
+
+def _history(stage, seed, accuracy, warm):
+    epochs = {"general": 1, "intermediate": 4, "prediction": 3, "labels": 3}[stage]
+    layered = stage in ("general", "intermediate")
+    terms = ["attention", "hidden"] if layered else []
+    lines = [
+        ",".join(
+            ["epoch", "step", "loss", *terms, "learning_rate", "seconds", "examples_per_second"]
+            + ([] if layered else ["val_accuracy"])
+        )
+    ]
+    for epoch in range(1, epochs + 1):
+        base = math.exp(-0.6 * epoch) * (1 + 0.03 * seed) * (0.4 if warm else 1.0)
+        parts = [9.0 * base + 1.2, 2.1 * base + 0.4] if layered else []
+        loss = sum(parts) if layered else 0.6 * base + 0.11
+        shown = [] if layered else [accuracy - 0.02 * (epochs - epoch) ** 2 * (0.5 if warm else 1)]
+        row = [epoch, 1053 * epoch, loss, *parts, 5e-5, 61.5, 1095.1 + seed, *shown]
+        lines.append(",".join(f"{value:.6g}" for value in row))
+    return "\n".join(lines) + "\n"
+
+
+def _manifest(name, quantization, size):
+    signature = {
+        "inputs": {"input_ids": {"dtype": "int32", "shape": [1, 32]}},
+        "outputs": {"logits": {"dtype": "float32", "shape": [1, 2]}},
+    }
+    exact = quantization == "float32"
+    return {
+        "name": f"tinybert_3l_192d_sst2-{name}",
+        "created": "2026-01-02T03:04:05+00:00",
+        "tfdistill_version": "0.1.0",
+        "converter": "tensorflow 2.20.0",
+        "model": {"file": "model.tflite", "sha256": SHA[name], "size_bytes": size},
+        "quantization": quantization,
+        "signatures": {f"len{n}": {**signature, "sequence_length": n} for n in (32, 64, 128)},
+        "softmax": False,
+        "tokenizer": None,
+        "task": None,
+        "architecture": {
+            **ARCHITECTURE[name],
+            "vocab_size": 30522,
+            "num_parameters": PARAMETERS[name],
+        },
+        "parity": {
+            "num_examples": 872,
+            "inputs": "real",
+            "output_rms": 2.33,
+            "max_abs_error": 0.0000071 if exact else 0.0932,
+            "mean_abs_error": 0.0000012 if exact else 0.0118,
+            "sqnr_db": 118.2 if exact else 41.7,
+            "argmax_agreement": 1.0 if exact else 0.9977,
+            "model_metrics": {"accuracy": 0.9 if exact else 0.88},
+            "file_metrics": {"accuracy": 0.9 if exact else 0.8789},
+            "bounds": {"max_error": 0.3, "sqnr_db": 20.0, "argmax_agreement": 0.97},
+        },
+    }
+
+
+def _benchmark():
+    summary, comparisons = [], []
+    for threads in (1, 2):
+        for name in ("teacher", "student"):
+            for length, p50 in P50[name].items():
+                p50 = p50 / (1 if threads == 1 else 1.6)
+                summary.append(
+                    {
+                        "model": name,
+                        "sequence_length": length,
+                        "threads": threads,
+                        "n": 600,
+                        "p50_ms": p50,
+                        "p90_ms": p50 * 1.04,
+                        "p95_ms": p50 * 1.09,
+                        "p99_ms": p50 * 1.3,
+                        "p50_ci_ms": [p50 * 0.99, p50 * 1.02],
+                        "init_ms": 21.0 if name == "teacher" else 4.2,
+                        "first_inference_ms": p50 * 2.2,
+                        "cold_start_ms": 180 + p50 * 2,
+                        "peak_rss_bytes": 212_000_000 if name == "teacher" else 61_000_000,
+                    }
+                )
+        for length in (32, 64, 128):
+            speedup = P50["teacher"][length] / P50["student"][length]
+            comparisons.append(
+                {
+                    "baseline": "teacher",
+                    "candidate": "student",
+                    "sequence_length": length,
+                    "threads": threads,
+                    "speedup": speedup,
+                    "speedup_ci": [speedup * 0.97, speedup * 1.02],
+                    "faster": True,
+                }
+            )
+    timing = {"n": 600, "p50_ms": 0.041, "p90_ms": 0.066, "p95_ms": 0.08, "p99_ms": 0.12}
+    return {
+        "format_version": 1,
+        "kind": "host",
+        "created": "2026-01-02T03:04:05+00:00",
+        "environment": {
+            "cpu_model": "Example 9000 Processor",
+            "cores_logical": 2,
+            "memory_bytes": 25_276_502_016,
+            "cpu_flags_of_interest": ["avx2", "avx512_vnni"],
+            "governor": None,
+            "runtime": {"ai_edge_litert": "2.3.0"},
+            "load_average_before": 0.4,
+            "load_average_after": 1.1,
+        },
+        "command": ["tfdistill", "run", "tinybert_3l_192d_sst2"],
+        "settings": {"warmup": 10, "runs": 100, "repetitions": 3, "threads": [1, 2], "seed": 0},
+        "models": [
+            {
+                "name": name,
+                "file": "export/model.tflite",
+                "sha256": SHA[name],
+                "size_bytes": size,
+                "quantization": quantization,
+            }
+            for name, size, quantization in [
+                ("teacher", 91_332_000, "float32"),
+                ("student", 7_611_000, "dynamic_wi8_afp32"),
+            ]
+        ],
+        "measurements": [],
+        "summary": summary,
+        "tokenizer": timing,
+        "end_to_end": [
+            {"model": "teacher", "threads": 1, "n": 600, "p50_ms": 8.1, "p90_ms": 16.3},
+            {"model": "student", "threads": 1, "n": 600, "p50_ms": 0.56, "p90_ms": 0.99},
+        ],
+        "comparisons": comparisons,
+        "notes": [],
+    }
+
+
+if __name__ == "__main__":
+    build(sys.argv[1])

@@ -1,0 +1,230 @@
+import itertools
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tfdistill import report
+from tfdistill.report import curves, tables
+from tfdistill.report.facts import Facts
+
+HTML = "{http://www.w3.org/1999/xhtml}"
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
+
+
+def tree_of(run_dir):
+    """The page as XML: that it parses is a test of its own."""
+    page = report.render_html(report.collect(run_dir))
+    return ET.fromstring(page)
+
+
+def text_of(element):
+    return re.sub(r"\s+", " ", "".join(element.itertext())).strip()
+
+
+def table_of(tree, key):
+    for table in tree.iter(HTML + "table"):
+        if table.find(HTML + "caption").get("id") == f"{key}-caption":
+            return [
+                [text_of(cell) for cell in row if cell.tag in (HTML + "th", HTML + "td")]
+                for row in table.iter(HTML + "tr")
+            ]
+    raise AssertionError(f"no table {key}")
+
+
+def test_the_models_are_compared_with_their_numbers(run_dir):
+    head, *rows = table_of(tree_of(run_dir), "models")
+    assert head[:3] == ["Model", "Accuracy", "Of the teacher’s"]
+    by_name = {row[0].split("3 layers")[0].split("6 layers")[0]: row[1:] for row in rows}
+    assert by_name["Teacher"] == [
+        "90.0%", "100%", "22.9 M", "2.87 G", "91.3 MBfloat32", "36.0 ms", "1×", "15 min"
+    ]  # fmt: skip
+    assert by_name["Student: general + intermediate + prediction"] == [
+        "88.0 ± 0.4%3 seeds", "97.8%", "7.33 M", "357 M", "7.61 MBdynamic_wi8_afp32", "2.00 ms",
+        "18.0×", "12 min",
+    ]  # fmt: skip
+    untaught = by_name["Student without teacher"]
+    assert untaught[:2] == ["81.2 ± 0.6%3 seeds", "90.2%"]
+    assert untaught[5] == "2.00 ms †"  # borrowed from the exported student of the same shape
+    assert len(rows) == 5
+
+
+def test_a_student_of_another_shape_borrows_nothing(run_dir, edit):
+    def grow(metrics):
+        for model in metrics["models"]:
+            if model["name"] == "no_teacher":
+                model["architecture"]["num_layers"] = 4
+
+    edit(run_dir / "metrics.json", grow)
+    rows = table_of(tree_of(run_dir), "models")
+    (row,) = [row for row in rows if row[0].startswith("Student without")]
+    assert row[5:8] == ["–", "–", "–"]
+
+
+def test_latency_parity_and_training_are_tabled(run_dir):
+    tree = tree_of(run_dir)
+    latency = table_of(tree, "latency")
+    assert len(latency) == 1 + 12
+    assert latency[2] == [
+        "student", "32", "1", "0.500 ms[0.495, 0.510] ms", "0.520 ms", "0.545 ms", "0.650 ms",
+        "16.0×[15.5, 16.3]", "600",
+    ]  # fmt: skip
+    assert table_of(tree, "parity")[1] == [
+        "studentdynamic_wi8_afp32", "872real inputs", "0.0934.0% of rms", "0.0120.51% of rms",
+        "41.7 dB", "99.77%", "88.0%", "87.9%", "7.61 MBbbbbbbbbbbbb",
+    ]  # fmt: skip
+    assert table_of(tree, "text")[1][:2] == ["Tokenizer alone", "41.0 µs"]
+    assert table_of(tree, "start")[1] == [
+        "teacher", "32", "196 ms", "21.0 ms", "17.6 ms", "212 MB"
+    ]  # fmt: skip
+    assert len(table_of(tree, "seeds")) == 1 + 13
+    assert len(table_of(tree, "training")) == 1 + 22
+
+
+def test_every_stage_has_its_curves(run_dir):
+    stages = curves.stages(Facts(report.collect(run_dir)))
+    assert [(s.stage, len(s.panels)) for s in stages] == [
+        ("general", 3),  # loss, attention, hidden
+        ("intermediate", 3),
+        ("prediction", 2),  # loss, dev accuracy
+        ("labels", 2),
+        ("teacher", 2),
+    ]
+
+
+def test_circumstances_hold_versions_commit_and_command(run_dir):
+    page = text_of(tree_of(run_dir))
+    for fact in ("0123456789ab", "2.20.0", "Example 9000", "avx512_vnni", "25.3 GB"):
+        assert fact in page
+    assert "tfdistill run tinybert_3l_192d_sst2 --set data.dir=SST-2" in page
+    assert "kind: intermediate, epochs: 4" in page  # the recipe
+
+
+def test_the_page_asks_for_nothing_from_outside(run_dir):
+    page = report.render_html(report.collect(run_dir))
+    tree = ET.fromstring(page)
+    for element in tree.iter():
+        assert element.tag not in {HTML + name for name in ("script", "img", "iframe", "object")}
+        for name, value in element.attrib.items():
+            assert not name.startswith("on")
+            if name in ("href", "src"):
+                assert value.startswith(("#", "data:"))
+    style = text_of(next(tree.iter(HTML + "style")))
+    assert "url(" not in style and "@import" not in style
+    addresses = set(re.findall(r"\w+://[^\"'<> ]+", page))
+    assert addresses == {"http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"}
+
+
+def test_a_reader_with_keyboard_or_screen_reader_finds_the_way(run_dir):
+    tree = tree_of(run_dir)
+    ids = [e.get("id") for e in tree.iter() if e.get("id")]
+    assert len(ids) == len(set(ids))
+    assert tree.get("lang") == "en"
+    for landmark in ("header", "main", "nav", "footer", "h1"):
+        assert len(list(tree.iter(HTML + landmark))) == 1
+    for link in tree.iter(HTML + "a"):
+        assert link.get("href")[1:] in ids
+    for element in tree.iter():
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert element.get(name) is None or element.get(name) in ids
+    for section in tree.iter(HTML + "section"):
+        assert section.get("aria-labelledby")
+    for table in tree.iter(HTML + "table"):
+        assert text_of(table.find(HTML + "caption"))
+        assert all(cell.get("scope") in ("col", "row") for cell in table.iter(HTML + "th"))
+    for region in tree.iter(HTML + "div"):
+        if region.get("role") == "region":  # scrolls: must take the focus
+            assert region.get("tabindex") == "0"
+    pictures = [e for e in tree.iter(SVG + "svg") if e.get("aria-hidden") is None]
+    assert len(pictures) == 2 + 12
+    for picture in pictures:
+        assert picture.get("role") == "img"
+        assert text_of(picture.find(SVG + "title")) and text_of(picture.find(SVG + "desc"))
+
+
+def test_headings_do_not_skip_a_level(run_dir):
+    levels = [
+        int(e.tag[-1]) for e in tree_of(run_dir).iter() if re.fullmatch(HTML + "h[1-6]", e.tag)
+    ]
+    assert levels[0] == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+
+
+def test_hostile_names_stay_text(run_dir, edit):
+    def spoil(metrics):
+        metrics["recipe"] = metrics["task"]["name"] = HOSTILE
+        metrics["task"]["labels"] = [HOSTILE]
+        for model in metrics["models"]:
+            if model["role"] == "student":
+                model["name"] += HOSTILE
+                model["stages"] = [HOSTILE]
+                model["architecture"]["num_layers"] = HOSTILE
+                for entry in model["history"]:
+                    entry["stage"] = HOSTILE
+        metrics["exports"][0]["name"] = HOSTILE
+
+    edit(run_dir / "metrics.json", spoil)
+    edit(run_dir / "benchmark.json", lambda b: b.update(notes=[HOSTILE]))
+    edit(run_dir / "environment.json", lambda e: e.update({HOSTILE: HOSTILE}))
+    (run_dir / "recipe.yaml").write_text("name: \"<script>alert('x')</script>\"\n")
+    results = report.collect(run_dir)
+    page = report.render_html(results)
+    tree = ET.fromstring(page)
+    assert not list(tree.iter(HTML + "script")) and not list(tree.iter("script"))
+    assert "<script" not in page
+    assert "alert('x')" in text_of(tree)  # shown as it is
+    assert "<script" not in report.render_markdown(results)
+
+
+def test_synthetic_data_is_said_at_the_top(run_dir, edit):
+    assert "synthetic" not in text_of(tree_of(run_dir))
+    edit(run_dir / "metrics.json", lambda m: m.update(synthetic_data=True))
+    header = next(tree_of(run_dir).iter(HTML + "header"))
+    assert "synthetic data" in text_of(header)
+
+
+@pytest.mark.parametrize("gone", ["metrics.json", "benchmark.json"])
+def test_half_a_run_makes_a_page_without_the_other_half(run_dir, gone):
+    (run_dir / gone).unlink()
+    results = report.collect(run_dir)
+    keys = set(tables.all_tables(Facts(results)))
+    tree = ET.fromstring(report.render_html(results))
+    shown = {c.get("id").removesuffix("-caption") for c in tree.iter(HTML + "caption")}
+    assert shown >= keys
+    assert (
+        keys
+        == {
+            "metrics.json": {"latency", "start", "text"},
+            "benchmark.json": {"models", "seeds", "parity"},
+        }[gone]
+    )
+    ids = {e.get("id") for e in tree.iter()}
+    assert all(link.get("href")[1:] in ids for link in tree.iter(HTML + "a"))
+
+
+def test_a_run_that_has_just_begun_makes_a_page(tmp_path):
+    (tmp_path / "metrics.json").write_text('{"format_version": 1}')
+    page = report.render_html(report.collect(tmp_path))
+    assert "No student yet." in page
+    ET.fromstring(page)
+
+
+def test_a_correlation_with_one_seed_is_shown_as_such(run_dir, edit):
+    def change(metrics):
+        metrics["task"]["primary_metric"] = "matthews"
+        metrics["models"] = [m for m in metrics["models"] if m["seed"] == 1]
+        for model in metrics["models"]:
+            model["metrics"] = {"matthews": model["metrics"]["accuracy"] - 0.4, "accuracy": None}
+
+    edit(run_dir / "metrics.json", change)
+    rows = table_of(tree_of(run_dir), "models")
+    assert rows[0][1] == "Matthews correlation"
+    assert rows[1][1] == "0.500"
+    assert rows[5][1:3] == ["0.4801 seed", "96.0%"]
+
+
+def test_rendering_is_pure(run_dir):
+    results = report.collect(run_dir)
+    assert report.render_html(results) == report.render_html(results)
+    assert report.render_markdown(results) == report.render_markdown(results)

@@ -1,0 +1,123 @@
+import json
+import shutil
+
+import pytest
+
+from tfdistill import errors, report
+from tfdistill.report.results import read_history
+
+
+def test_a_whole_run_misses_nothing(run_dir):
+    results = report.collect(run_dir)
+    assert results.missing == ()
+    assert results.name == "tinybert_3l_192d_sst2"
+    assert set(results.manifests) == {"student", "teacher"}
+    # 1 of the teacher; 3 seeds x (1 + 1 + 2 + 3) stages.
+    assert len(results.histories) == 22
+    assert results.stage_kinds["general"] == "general"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("benchmark.json", "latency was not measured"),
+        ("metrics.json", "how the models were trained"),
+        ("recipe.yaml", "settings of the run"),
+        ("environment.json", "versions and commit"),
+        ("export/model.json", "the student file"),
+        ("teacher/export/model.json", "the teacher file"),
+        ("students/full/seed-2/general/history.csv", "no loss curve"),
+    ],
+)
+def test_what_is_missing_is_said_and_the_rest_is_still_reported(run_dir, path, said):
+    (run_dir / path).unlink()
+    results = report.collect(run_dir)
+    (sentence,) = [s for s in results.missing if path in s]
+    assert said in sentence
+    page = report.render_html(results)
+    assert sentence in page.replace("&#39;", "'")
+    assert sentence in report.render_markdown(results).replace("\\", "")
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(
+        errors.DataError, match=r"metrics\.json or benchmark\.json, received neither"
+    ):
+        report.collect(tmp_path)
+    with pytest.raises(errors.DataError, match="no such folder"):
+        report.collect(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("metrics.json", "{"),
+        ("metrics.json", '{"format_version": 2}'),
+        ("metrics.json", '{"format_version": 1, "models": [{"name": "a", "role": "pupil"}]}'),
+        ("benchmark.json", '{"format_version": 1, "summary": [{"model": "a"}]}'),
+        ("environment.json", "[1]"),
+        ("recipe.yaml", "a: [1"),
+        ("recipe.yaml", "- a"),
+    ],
+)
+def test_a_malformed_file_is_an_error_that_names_it(run_dir, path, content):
+    (run_dir / path).write_text(content)
+    with pytest.raises(errors.DataError, match=path.replace(".", r"\.")):
+        report.collect(run_dir)
+
+
+def test_a_path_that_leaves_the_run_folder_is_refused(run_dir, edit):
+    edit(
+        run_dir / "metrics.json", lambda m: m["exports"][0].update(manifest="../outside/model.json")
+    )
+    with pytest.raises(errors.ManifestError, match="inside"):
+        report.collect(run_dir)
+
+
+def test_a_stage_that_models_share_is_read_once(run_dir, edit):
+    def share(metrics):
+        own = [m for m in metrics["models"] if m["name"] == "full"]
+        for model in own:
+            model["history"][0] = own[0]["history"][0]
+
+    edit(run_dir / "metrics.json", share)
+    general = [h for h in report.collect(run_dir).histories if h.stage == "general"]
+    assert [(h.model, h.seed) for h in general] == [("full", 1)]
+
+
+def test_the_report_outlives_the_model_files(run_dir):
+    assert not (run_dir / "export" / "model.tflite").exists()
+    assert report.collect(run_dir).manifests["student"].model.size_bytes == 7_611_000
+
+
+def test_history_cells_that_are_no_finite_number_are_empty():
+    columns = read_history("epoch,loss,val_accuracy\n1,2.5,\n2,nan,0.5\n3,oops,0.6\n")
+    assert columns == {
+        "epoch": [1.0, 2.0, 3.0],
+        "loss": [2.5, None, None],
+        "val_accuracy": [None, 0.5, 0.6],
+    }
+    assert read_history("") == {}
+
+
+def test_writing_leaves_two_whole_files_and_nothing_else(run_dir, tmp_path):
+    before = {path.name for path in run_dir.iterdir()}
+    html, markdown = report.write(run_dir)
+    assert {path.name for path in run_dir.iterdir()} - before == {"report.html", "report.md"}
+    results = report.collect(run_dir)
+    assert html.read_text(encoding="utf-8") == report.render_html(results)
+    assert markdown.read_text(encoding="utf-8") == report.render_markdown(results)
+
+
+def test_the_place_of_the_folder_does_not_show(run_dir, tmp_path):
+    page = report.render_html(report.collect(run_dir))
+    moved = shutil.move(run_dir, tmp_path / "elsewhere")
+    assert report.render_html(report.collect(moved)) == page
+    assert str(tmp_path) not in page
+
+
+def test_keys_that_this_version_does_not_know_are_ignored(run_dir, edit):
+    edit(run_dir / "metrics.json", lambda m: m.update(later={"a": 1}))
+    edit(run_dir / "benchmark.json", lambda b: b["summary"][0].update(watts=3))
+    assert json.loads((run_dir / "metrics.json").read_text())["later"]
+    assert report.collect(run_dir).missing == ()

@@ -1,0 +1,161 @@
+"""A worker process as the host sees it: started, asked, timed out, and never left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from tfdistill import errors
+
+MODULE = "tfdistill.benchmark.worker"
+_ROOT = pathlib.Path(__file__).resolve().parents[2]  # the folder that holds the package tfdistill
+
+
+class Session:
+    """One worker process with one job.
+
+    Use it as a context manager: leaving it ends the process, whatever happened inside.
+
+    Args:
+      job: What the worker is to open (see `tfdistill.benchmark.worker`); `spawned_ns` is added.
+      what: How messages call it, for example "student at 32 tokens, 1 thread".
+      timeout_seconds: The longest wait for one answer.
+      arguments: What to run instead of the worker module (for tests).
+
+    Attributes:
+      report: The worker's first answer.
+    """
+
+    def __init__(
+        self,
+        job: dict[str, Any],
+        *,
+        what: str,
+        timeout_seconds: float,
+        arguments: Sequence[str] = ("-m", MODULE),
+    ) -> None:
+        self._what = what
+        self._timeout = timeout_seconds
+        self._talk = tempfile.TemporaryFile()  # noqa: SIM115 (close() ends it)
+        self._answers: queue.Queue[bytes] = queue.Queue()
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        spawned = time.monotonic_ns()
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._talk,
+            env=environment,
+            cwd=_ROOT,  # Python looks there first: no file of the user's folder shadows a module
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            self.report = self._ask({**job, "spawned_ns": spawned})
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, number: int) -> dict[str, Any]:
+        """Takes `number` samples and returns them by name."""
+        return self._ask({"run": number})
+
+    def finish(self) -> dict[str, Any]:
+        """Ends the worker and returns its last answer: peak_rss_bytes."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._receive()
+
+    def close(self) -> None:
+        """Ends the process if it still runs, and frees what belongs to it."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    continue  # the worker went before it read all; the pipe is closed all the same
+        self._talk.close()
+
+    def __enter__(self) -> Session:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the process."""
+        self.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put(b"")  # the end
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended; what it answered before, or its exit code, says why
+        return self._receive()
+
+    def _receive(self) -> dict[str, Any]:
+        try:
+            line = self._answers.get(timeout=self._timeout)
+        except queue.Empty:
+            self._process.kill()
+            raise errors.BenchmarkError(
+                errors.explain(
+                    self._what,
+                    f"an answer within {self._timeout:g} s",
+                    "none",
+                    "Allow more time, or measure fewer runs or shorter lengths.",
+                )
+            ) from None
+        if not line:
+            code = self._process.wait()
+            received = f"the worker ended with {_ending(code)}"
+            raise errors.BenchmarkError(
+                errors.explain(self._what, "a result", received, self._last_words())
+            )
+        answer = json.loads(line)
+        if "error" in answer:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    self._what, "a file that runs in LiteRT", answer["error"], "Export it again."
+                )
+            )
+        return answer
+
+    def _last_words(self) -> str:
+        self._talk.seek(0)
+        lines = self._talk.read().decode(errors="replace").strip().splitlines()
+        return "It said: " + " | ".join(lines[-5:]) if lines else "It said nothing."
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,235 @@
+"""The process that is measured: ``python -m tfdistill.benchmark.worker``.
+
+It imports what a program that runs the model needs and nothing else. One JSON object per line
+comes in on stdin, one goes out on stdout: first a job, answered with what the start cost; then
+``{"run": n}``, answered with n samples; at the end of stdin, the peak of the memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import interpreter as litert
+
+NS_PER_MS = 1e6
+
+
+class EntryRunner:
+    """Runs one entry point of a file: inputs bound by name, padding added."""
+
+    def __init__(self, interpreter: Any, entry: dict[str, Any]) -> None:
+        self._interpreter = interpreter
+        self._entry = entry
+        self.length = entry["sequence_length"]
+        if entry["signature"] is None:
+            interpreter.allocate_tensors()
+            details = {d["name"]: d["index"] for d in interpreter.get_input_details()}
+            self._indices = {r: details[i["name"]] for r, i in entry["inputs"].items()}
+            self._output = interpreter.get_output_details()[0]["index"]
+        else:
+            self._run = interpreter.get_signature_runner(entry["signature"])
+
+    def feed(self, input_ids: list[int], token_type_ids: list[int]) -> dict[str, np.ndarray]:
+        """Pads one example; returns (1, length) arrays by role."""
+        values = {
+            "input_ids": input_ids,
+            "attention_mask": [1] * len(input_ids),
+            "token_type_ids": token_type_ids,
+        }
+        padded = {}
+        for role, tensor in self._entry["inputs"].items():
+            array = np.zeros((1, self.length), dtype=tensor["dtype"])
+            array[0, : len(values[role])] = values[role]
+            padded[role] = array
+        return padded
+
+    def __call__(self, feed: dict[str, np.ndarray]) -> np.ndarray:
+        """Writes the inputs, runs the model and copies its first output."""
+        if self._entry["signature"] is None:
+            for role, index in self._indices.items():
+                self._interpreter.set_tensor(index, feed[role])
+            self._interpreter.invoke()
+            return self._interpreter.get_tensor(self._output)
+        inputs = self._entry["inputs"]
+        outputs = self._run(**{inputs[role]["name"]: value for role, value in feed.items()})
+        return next(iter(outputs.values()))
+
+
+def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
+    """Opens one entry point, runs it once and warms it up.
+
+    Args:
+      job: file, threads, entry, feeds, warmup, spawned_ns (`time.monotonic_ns` in the parent just
+        before it started this process).
+
+    Returns:
+      The durations of the start in milliseconds, and a function that takes n more samples.
+    """
+    ready = time.monotonic_ns()
+    baseline = memory_bytes("VmRSS")
+    interpreter = litert.Interpreter(job["file"], num_threads=job["threads"])
+    runner = EntryRunner(interpreter, job["entry"])
+    opened = time.monotonic_ns()
+    feeds = [runner.feed(**feed) for feed in job["feeds"]]
+    before = time.monotonic_ns()
+    runner(feeds[0])
+    answered = time.monotonic_ns()
+    position = 0
+
+    def run(number: int) -> dict[str, Any]:
+        nonlocal position
+        samples = []
+        for _ in range(number):
+            feed = feeds[position % len(feeds)]
+            position += 1
+            start = time.perf_counter_ns()
+            runner(feed)
+            samples.append(time.perf_counter_ns() - start)
+        return {"samples_ms": _milliseconds(samples)}
+
+    report = {
+        "process_start_ms": (ready - job["spawned_ns"]) / NS_PER_MS,
+        "init_ms": (opened - ready) / NS_PER_MS,
+        "first_inference_ms": (answered - before) / NS_PER_MS,
+        "cold_start_ms": (answered - job["spawned_ns"]) / NS_PER_MS,
+        "baseline_rss_bytes": baseline,
+        "warmup_ms": run(job["warmup"])["samples_ms"],
+    }
+    return report, run
+
+
+def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
+    """Opens a file with its tokenizer, to measure from the text to the answer.
+
+    Args:
+      job: file, threads, entries (shortest first), vocab, lower_case, texts, warmup.
+
+    Returns:
+      The ids of every text, and a function that takes n samples: of the tokenizer, and of
+      tokenizer, padding, inference at the shortest length that fits, and arg max together.
+    """
+    encode = tokenizer(job["vocab"], job["lower_case"], job["entries"][-1]["sequence_length"])
+    interpreter = litert.Interpreter(job["file"], num_threads=job["threads"])
+    runners = [EntryRunner(interpreter, entry) for entry in job["entries"]]
+    texts = job["texts"]
+    position = 0
+
+    def run(number: int) -> dict[str, Any]:
+        nonlocal position
+        tokenizer_ns, total_ns = [], []
+        for _ in range(number):
+            text, pair = texts[position % len(texts)]
+            position += 1
+            start = time.perf_counter_ns()
+            ids, types = encode(text, pair)
+            tokenized = time.perf_counter_ns()
+            runner = next(r for r in runners if len(ids) <= r.length)
+            runner(runner.feed(ids, types)).argmax()
+            total_ns.append(time.perf_counter_ns() - start)
+            tokenizer_ns.append(tokenized - start)
+        return {
+            "tokenizer_ms": _milliseconds(tokenizer_ns),
+            "samples_ms": _milliseconds(total_ns),
+        }
+
+    warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
+    return {"ids": [encode(*text)[0] for text in texts], "warmup_ms": warmup}, run
+
+
+def tokenizer(
+    vocab_file: str, lower_case: bool, max_length: int
+) -> Callable[[str, str | None], tuple[list[int], list[int]]]:
+    """Makes BERT's tokenizer; a special token that stands in the text is ordinary text.
+
+    Args:
+      vocab_file: One entry per line.
+      lower_case: Whether text is lower-cased and stripped of accents.
+      max_length: Longer pairs lose tokens from the longer text first.
+
+    Returns:
+      A function from text and pair to ids and token types, without padding.
+    """
+    import tokenizers  # only this job needs it
+    from tokenizers import models, normalizers, pre_tokenizers, processors
+
+    model = models.WordPiece.from_file(vocab_file, unk_token="[UNK]", max_input_chars_per_word=100)
+    made = tokenizers.Tokenizer(model)
+    made.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    made.enable_truncation(max_length, strategy="longest_first")
+
+    def encode(text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
+        encoding = made.encode(text, pair)
+        return encoding.ids, encoding.type_ids
+
+    return encode
+
+
+def memory_bytes(field: str) -> int | None:
+    """Returns resident memory of this process: "VmRSS" now, "VmHWM" at its peak.
+
+    Linux's `ru_maxrss` would not do: a child inherits in it the peak of the parent that started
+    it, so a small worker of a program with TensorFlow loaded would look as large as that program.
+    """
+    try:
+        status = pathlib.Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return _peak_elsewhere() if field == "VmHWM" else None
+    found = re.search(rf"^{field}:\s+(\d+) kB", status, flags=re.MULTILINE)
+    return int(found.group(1)) * 1024 if found else None
+
+
+def _peak_elsewhere() -> int | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+
+
+def _milliseconds(samples_ns: list[int]) -> list[float]:
+    return [round(ns / NS_PER_MS, 5) for ns in samples_ns]
+
+
+_JOBS = {"ids": open_ids_job, "text": open_text_job}
+
+
+def main() -> int:
+    """Serves one job; what the runtime prints goes to stderr, so that stdout is only answers."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(value: dict[str, Any]) -> None:
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    try:
+        job = json.loads(sys.stdin.readline())
+        gc.disable()
+        report, run = _JOBS[job["kind"]](job)
+        answer(report)
+        for line in sys.stdin:
+            answer(run(json.loads(line)["run"]))
+    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        answer({"error": f"{type(error).__name__}: {error}"})
+        return 1
+    answer({"peak_rss_bytes": memory_bytes("VmHWM")})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""Numbers as a reader wants them: few digits, always a unit. Absent values become a dash."""
+
+from __future__ import annotations
+
+ABSENT = "–"
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_TITLES = {
+    "accuracy": "Accuracy",
+    "f1": "F1",
+    "matthews": "Matthews correlation",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+}
+_SHARES = ("accuracy", "f1")  # shown in percent; correlations are not shares of anything
+
+
+def metric_title(name: str) -> str:
+    """Names a metric: "accuracy" -> "Accuracy"."""
+    return _TITLES.get(name, name)
+
+
+def metric_words(name: str) -> str:
+    """Names a metric inside a sentence: "accuracy", "Matthews correlation"."""
+    return _TITLES[name].lower() if name == "accuracy" else metric_title(name)
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric is shown in percent."""
+    return name.startswith(_SHARES)
+
+
+def metric(name: str, value: float | None, *, unit: bool = True) -> str:
+    """Writes a metric: 91.3% for a share, 0.512 for a correlation."""
+    if value is None:
+        return ABSENT
+    return f"{100 * value:.1f}{'%' if unit else ''}" if is_share(name) else f"{value:.3f}"
+
+
+def metric_tick(name: str, value: float) -> str:
+    """Writes a metric at an axis: 85%, 87.5%, 0.55."""
+    return f"{100 * value:.4g}%" if is_share(name) else f"{value:.4g}"
+
+
+def metric_difference(name: str, value: float) -> str:
+    """Writes a difference of metrics: "+2.1 points", or "+0.034"."""
+    text = f"{100 * value:+.1f} points" if is_share(name) else f"{value:+.3f}"
+    return text.replace("-", "\u2212")
+
+
+def mean_and_spread(name: str, mean: float | None, spread: float | None) -> str:
+    """Writes a mean with its standard deviation where there is one: "91.3 ± 0.4%"."""
+    if mean is None or spread is None:
+        return metric(name, mean)
+    unit = "%" if is_share(name) else ""
+    return f"{metric(name, mean, unit=False)} ± {metric(name, spread, unit=False)}{unit}"
+
+
+def ratio(value: float | None) -> str:
+    """Writes a factor with three digits: 43.6×, 4.80×, 128×."""
+    return ABSENT if value is None else f"{digits(value)}×"
+
+
+def interval(low: float, high: float, unit: str = "") -> str:
+    """Writes an interval: "[17.9, 18.5]"."""
+    return f"[{digits(low)}, {digits(high)}]{unit}"
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """Writes a positive number with so many significant digits, never in scientific form."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    places = significant - 1
+    while size >= 10 and places > 0:
+        size /= 10
+        places -= 1
+    while 0 < size < 1 and places < 12:
+        size *= 10
+        places += 1
+    text = f"{value:,.{places}f}"
+    # 9.996 rounds up to 10.00: one digit too many.
+    counted = len(text.replace(".", "").replace(",", "").lstrip("-0"))
+    return f"{value:,.{places - 1}f}" if counted > significant and places > 0 else text
+
+
+def error(value: float) -> str:
+    """Writes an error with two digits, small ones as a power of ten: 0.093, 7.1×10⁻⁶."""
+    if value == 0 or value >= 1e-3:
+        return digits(value, 2)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Writes a latency: "5.19 ms"; below a tenth of a millisecond in microseconds."""
+    if value is None:
+        return ABSENT
+    return f"{digits(value)} ms" if value >= 0.1 else f"{digits(value * 1000)} µs"
+
+
+def size(value: float | None) -> str:
+    """Writes a size in decimal units: "14.9 MB"."""
+    return _scaled(value, (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)), "B")
+
+
+def count(value: float | None) -> str:
+    """Writes a number of parameters: "14.4 M"."""
+    return _scaled(value, (("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
+
+
+def flops(value: float | None) -> str:
+    """Writes floating-point operations: "1.25 G"."""
+    return _scaled(value, (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
+
+
+def duration(seconds: float | None) -> str:
+    """Writes a duration: "8.1 s", "12 min", "1 h 05 min"."""
+    if seconds is None:
+        return ABSENT
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:
+    if value is None:
+        return ABSENT
+    for unit, factor in units:
+        if abs(value) >= factor:
+            return f"{digits(value / factor)} {unit}"
+    return f"{value:,.0f} {base}".strip()

@@ -1,0 +1,225 @@
+"""Reads what a run folder holds. What is missing is said; what is malformed is an error."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+import pathlib
+from typing import Any, TypeVar
+
+import pydantic
+import yaml
+
+from tfdistill import errors, files, manifest
+from tfdistill.report import schema
+
+Part = TypeVar("Part", bound=pydantic.BaseModel)
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """The training history of one stage of one model.
+
+    Attributes:
+      model: Name of the variant.
+      seed: Seed of the model.
+      stage: Name of the stage.
+      columns: Values by column of history.csv; None where a row has none.
+    """
+
+    model: str
+    seed: int | None
+    stage: str
+    columns: dict[str, list[float | None]]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResults:
+    """All that a report is made of.
+
+    Attributes:
+      name: Name of the run.
+      metrics: metrics.json, or None.
+      benchmark: benchmark.json, or None.
+      manifests: model.json by name of the export.
+      histories: One per stage that has a history; a stage that several models share comes once.
+      recipe: The resolved recipe as text, or None.
+      environment: environment.json, or None.
+      missing: A sentence for each thing that is not there.
+    """
+
+    name: str
+    metrics: schema.RunMetrics | None = None
+    benchmark: schema.Benchmark | None = None
+    manifests: dict[str, manifest.Manifest] = dataclasses.field(default_factory=dict)
+    histories: tuple[History, ...] = ()
+    recipe: str | None = None
+    environment: dict[str, Any] | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def stage_kinds(self) -> dict[str, str]:
+        """The kind of each stage by its name, as the recipe says."""
+        stages = (yaml.safe_load(self.recipe or "") or {}).get("stages") or {}
+        return {name: stage.get("kind", name) for name, stage in stages.items()}
+
+
+def collect(run_dir: files.Path) -> RunResults:
+    """Reads the results of a run.
+
+    Args:
+      run_dir: The run folder.
+
+    Returns:
+      What was found, and what was not.
+
+    Raises:
+      DataError: If the folder holds neither metrics.json nor benchmark.json, or a file in it is
+        malformed.
+      ManifestError: If a manifest is malformed, or a path leads out of the folder.
+    """
+    folder = pathlib.Path(run_dir)
+    missing: list[str] = []
+    metrics = _read(folder / "metrics.json", schema.RunMetrics)
+    benchmark = _read(folder / "benchmark.json", schema.Benchmark)
+    if metrics is None and benchmark is None:
+        raise errors.DataError(
+            errors.explain(
+                f"run folder {folder}",
+                "metrics.json or benchmark.json",
+                "neither" if folder.is_dir() else "no such folder",
+                "`tfdistill run` writes them.",
+            )
+        )
+    if metrics is None:
+        missing.append("metrics.json is missing: nothing is known of how the models were trained.")
+    if benchmark is None:
+        missing.append(
+            "benchmark.json is missing: latency was not measured (`tfdistill benchmark`)."
+        )
+    manifests = {}
+    histories: tuple[History, ...] = ()
+    if metrics is not None:
+        manifests = _manifests(folder, metrics, missing)
+        histories = _histories(folder, metrics, missing)
+    recipe = _text(folder / "recipe.yaml")
+    environment = _json(folder / "environment.json")
+    if recipe is None:
+        missing.append("recipe.yaml is missing: the settings of the run are not recorded.")
+    else:
+        _check_recipe(recipe, folder)
+    if environment is None:
+        missing.append("environment.json is missing: versions and commit are not recorded.")
+    name = metrics.recipe if metrics is not None else folder.resolve().name
+    return RunResults(
+        name=name,
+        metrics=metrics,
+        benchmark=benchmark,
+        manifests=manifests,
+        histories=histories,
+        recipe=recipe,
+        environment=environment,
+        missing=tuple(missing),
+    )
+
+
+def read_history(text: str) -> dict[str, list[float | None]]:
+    """Parses a history.csv into columns; cells that hold no finite number become None."""
+    rows = list(csv.DictReader(text.splitlines()))
+    names = list(rows[0]) if rows else []
+    return {name: [_number(row.get(name)) for row in rows] for name in names if name}
+
+
+def _number(cell: str | None) -> float | None:
+    try:
+        value = float(cell or "nan")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _manifests(
+    folder: pathlib.Path, metrics: schema.RunMetrics, missing: list[str]
+) -> dict[str, manifest.Manifest]:
+    found = {}
+    for export in metrics.exports:
+        path = files.inside(folder, export.manifest)
+        if path.is_file():
+            # The files beside it may be gone (a report outlives them): what it says is enough.
+            found[export.name] = manifest.read_manifest(path, verify=False)
+        else:
+            missing.append(f"{export.manifest} is missing: no facts about the {export.name} file.")
+    if not metrics.exports:
+        missing.append("Nothing was exported: no file size, no parity, no latency.")
+    return found
+
+
+def _histories(
+    folder: pathlib.Path, metrics: schema.RunMetrics, missing: list[str]
+) -> tuple[History, ...]:
+    found: list[History] = []
+    seen: set[pathlib.Path] = set()
+    for model in metrics.models:
+        for entry in model.history:
+            path = files.inside(folder, entry.csv)
+            if path in seen:
+                continue
+            seen.add(path)
+            text = _text(path)
+            columns = read_history(text) if text is not None else {}
+            if columns:
+                found.append(History(model.name, model.seed, entry.stage, columns))
+            else:
+                missing.append(f"{entry.csv} is missing or empty: no loss curve of that stage.")
+    return tuple(found)
+
+
+def _read(path: pathlib.Path, kind: type[Part]) -> Part | None:
+    text = _text(path)
+    if text is None:
+        return None
+    try:
+        return kind.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        )
+        raise errors.DataError(
+            errors.explain(f"{path}", f"a valid {path.name} of format_version 1", faults)
+        ) from error
+
+
+def _json(path: pathlib.Path) -> dict[str, Any] | None:
+    text = _text(path)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise errors.DataError(errors.explain(f"{path}", "JSON", f"{error}")) from error
+    if not isinstance(value, dict):
+        raise errors.DataError(errors.explain(f"{path}", "a JSON object", type(value).__name__))
+    return value
+
+
+def _check_recipe(text: str, folder: pathlib.Path) -> None:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise errors.DataError(
+            errors.explain(f"{folder / 'recipe.yaml'}", "YAML", f"{error}")
+        ) from error
+    if not isinstance(value, dict):
+        raise errors.DataError(
+            errors.explain(f"{folder / 'recipe.yaml'}", "a mapping", type(value).__name__)
+        )
+
+
+def _text(path: pathlib.Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
