@@ -1,0 +1,100 @@
+"""The command line: exit codes, stdout and stderr, help, errors that say what to do."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tfdistill import cli, config
+from tfdistill.commands import recipes as recipe_commands
+
+COMMANDS = [command.name for command in cli._COMMANDS]
+
+
+def test_the_commands_are_those_of_the_manual():
+    assert set(COMMANDS) == {
+        *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
+        *("benchmark", "compare", "report", "doctor", "demo"),
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_ends_in_two_examples(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([name, "--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    examples = text.split("examples:\n")[1].strip().splitlines()
+    assert len(examples) == 2
+    assert all(line.strip().startswith(f"tfdistill {name}") for line in examples)
+
+
+def test_every_example_of_a_help_parses():
+    for command in cli._COMMANDS:
+        for example in command.examples:
+            args = cli.parser().parse_args(example.split())
+            assert args.command == command.name
+
+
+def test_help_imports_no_tensorflow():
+    code = (
+        "import sys\nfrom tfdistill import cli\ncli.parser()\n"
+        "print([m for m in ('tensorflow', 'tf_keras', 'transformers') if m in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "[]"
+
+
+def test_misuse_exits_with_2_and_a_hint_on_stderr(capsys):
+    assert cli.main(["run", "dmo"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Did you mean 'demo'?" in captured.err
+    assert "tfdistill recipes ls" in captured.err
+
+
+def test_every_fault_of_a_recipe_is_reported_at_once(capsys):
+    overrides = ["studnet.preset=x", "data.max_length=9999", "stages.labels.learning_rate=-1"]
+    arguments = [part for override in overrides for part in ("--set", override)]
+    assert cli.main(["recipes", "check", "demo", *arguments]) == 2
+    text = capsys.readouterr().err
+    assert "3 faults" in text
+    assert "Did you mean 'student'?" in text
+    assert "data.max_length" in text and "stages.labels.learning_rate" in text
+
+
+def test_recipes_ls_gives_json_on_request(capsys):
+    assert cli.main(["recipes", "ls", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == set(config.recipes())
+
+
+def test_recipes_show_prints_a_recipe_that_loads_to_the_same_value(capsys, tmp_path):
+    assert cli.main(["recipes", "show", "demo", "--set", "seeds=[4, 5]"]) == 0
+    path = tmp_path / "shown.yaml"
+    path.write_text(capsys.readouterr().out)
+    assert config.load_recipe(str(path)) == config.load_recipe("demo", ["seeds=[4, 5]"])
+
+
+def test_every_recipe_is_valid_and_says_how_to_run_it():
+    found = config.recipes()
+    assert len(found) == 3
+    for name, path in found.items():
+        assert config.load_recipe(name).name == name
+        text = recipe_commands.header(path.read_text(encoding="utf-8"))
+        assert "tfdistill run" in text or "tfdistill demo" in text, name
+
+
+def test_a_missing_file_is_an_error_with_exit_code_1(capsys, tmp_path):
+    assert cli.main(["inspect", str(tmp_path / "none.tflite")]) == 1
+    assert "none.tflite" in capsys.readouterr().err
+
+
+def test_doctor_reports_every_package_as_json(capsys):
+    code = cli.main(["doctor", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    names = {check["name"] for check in result["checks"]}
+    assert {"python", "tensorflow", "export", "disk"} <= names
+    assert (code == 0) is result["ok"]

@@ -1,0 +1,209 @@
+"""One toy recipe from the teacher to the report, and everything that can go wrong on the way."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import yaml
+
+from tfdistill import config, errors, manifest, run
+from tfdistill.data import synthetic
+from tfdistill.run import students
+
+
+def toy_values(data_dir: pathlib.Path) -> dict:
+    step = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
+    return {
+        "name": "toy",
+        "data": {"task": "assistant", "dir": str(data_dir), "max_length": 24, "vocab": "train:400"},
+        "teacher": {
+            "source": "preset:bert_tiny",
+            "finetune": {**step, "epochs": 2},
+            "allow_weak": True,
+        },
+        "student": {
+            "preset": "bert_tiny",
+            "num_layers": 1,
+            "hidden_size": 16,
+            "intermediate_size": 32,
+        },
+        "stages": {
+            "labels": {"kind": "labels", **step},
+            "general": {"kind": "general", **step, "max_tokens": 1500},
+            "intermediate": {"kind": "intermediate", **step},
+            "prediction": {"kind": "prediction", **step},
+        },
+        "variants": {
+            "no_teacher": {"stages": ["labels"]},
+            "task_stages": {"stages": ["intermediate", "prediction"]},
+            "full": {"stages": ["general", "intermediate", "prediction"]},
+        },
+        "export": {"lengths": [24]},
+        "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
+    }
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("assistant")
+    synthetic.write_task(folder, num_train=160, num_dev=40, num_test=10, num_documents=40)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def values(data_dir):
+    return toy_values(data_dir)
+
+
+@pytest.fixture(scope="module")
+def finished(values, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "toy"
+    metrics = run.run_recipe(config.parse_recipe(values), out)
+    return out, metrics
+
+
+def test_a_run_folder_holds_recipe_versions_logs_metrics_models_export_and_report(finished):
+    out, metrics = finished
+    for name in (
+        "recipe.yaml",
+        "environment.json",
+        "metrics.json",
+        "benchmark.json",
+        "report.html",
+        "report.md",
+        "teacher/finetune/history.csv",
+        "stages/general+intermediate+prediction/seed-1/history.csv",
+        "stages/general+intermediate/seed-1/projection.safetensors",
+        "student/model.keras",
+        "student/hf/config.json",
+        "student/hf/model.safetensors",
+        "student/hf/vocab.txt",
+        "export/model.tflite",
+        "teacher/export/model.json",
+    ):
+        assert (out / name).is_file(), name
+    assert json.loads((out / "metrics.json").read_text()) == metrics
+    packages = json.loads((out / "environment.json").read_text())["packages"]
+    assert packages["tensorflow"].startswith("2.20")
+
+
+def test_the_metrics_name_every_variant_with_its_stages(finished):
+    _, metrics = finished
+    stages = {model["name"]: model["stages"] for model in metrics["models"]}
+    assert stages == {
+        "teacher": ["labels"],
+        "no_teacher": ["labels"],
+        "task_stages": ["intermediate", "prediction"],
+        "full": ["general", "intermediate", "prediction"],
+    }
+    assert metrics["chosen"] == "students/full/seed-1"
+    assert metrics["synthetic_data"] is True
+
+
+def test_the_manifest_describes_the_files_beside_it_and_the_task_of_the_run(finished):
+    out, metrics = finished
+    card = manifest.read_manifest(out / "export")
+    assert card.quantization == "dynamic_wi8_afp32"
+    assert card.task is not None and list(card.task.labels) == metrics["task"]["labels"]
+    assert card.parity is not None and card.parity.num_examples == 40
+    full = next(model for model in metrics["models"] if model["name"] == "full")
+    assert card.parity.model_metrics["accuracy"] == pytest.approx(full["metrics"]["accuracy"])
+
+
+def test_an_existing_run_is_refused_and_left_as_it_is(finished, values):
+    out, _ = finished
+    before = (out / "metrics.json").stat().st_mtime_ns
+    with pytest.raises(errors.OutputExistsError, match="--resume"):
+        run.run_recipe(config.parse_recipe(values), out)
+    assert (out / "metrics.json").stat().st_mtime_ns == before
+
+
+def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
+    out, metrics = finished
+    monkeypatch.setattr(
+        students.training, "fit", lambda *a, **k: pytest.fail("trained a finished stage again")
+    )
+    again = run.run_recipe(config.parse_recipe(values), out, resume=True)
+    assert again["models"] == metrics["models"]
+
+
+def test_resume_with_another_recipe_names_what_differs(finished, values):
+    out, _ = finished
+    changed = config.parse_recipe({**values, "seeds": [2]})
+    with pytest.raises(errors.ConfigError, match="seeds"):
+        run.run_recipe(changed, out, resume=True)
+
+
+def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
+    finished, values, tmp_path, monkeypatch
+):
+    reference, _ = finished
+    out = tmp_path / "toy"
+    recipe = config.parse_recipe(values)
+    original = students.training.fit
+
+    def interrupted(distiller, train, **options):
+        if options["description"].startswith("intermediate+prediction"):
+            raise KeyboardInterrupt
+        return original(distiller, train, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(students.training, "fit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.run_recipe(recipe, out)
+    assert not (out / "metrics.json").exists()
+    with monkeypatch.context() as patch:
+        # The rest of the path is tested above: here only the students count.
+        patch.setattr(run, "_deliver", lambda recipe, prepared, place, records, *rest: records)
+        run.run_recipe(recipe, out, resume=True)
+    for stages in (("labels",), ("intermediate", "prediction")):
+        ours, theirs = (
+            students.read_weights(
+                students.stage_folder(root, recipe, stages, 1) / "student.safetensors"
+            )
+            for root in (out, reference)
+        )
+        assert ours.keys() == theirs.keys()
+        for name, array in ours.items():
+            np.testing.assert_array_equal(array, theirs[name], err_msg=name)
+
+
+def test_a_folder_with_other_files_is_never_overwritten(values, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(errors.OutputExistsError, match="other files"):
+        run.run_recipe(config.parse_recipe(values), tmp_path, overwrite=True)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_missing_inputs_are_all_named_before_anything_is_written(values, tmp_path):
+    broken = {**values, "data": {"task": "sst2", "dir": str(tmp_path / "nowhere")}}
+    with pytest.raises(errors.ConfigError) as caught:
+        run.run_recipe(config.parse_recipe(broken), tmp_path / "out")
+    for part in ("nowhere", "data.vocab", "stages.general.corpus"):
+        assert part in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_fails_on_its_data_leaves_no_folder_behind(values, tmp_path):
+    (tmp_path / "train.tsv").write_text("text\tlabel\nplay a song\tplay_music\n")
+    broken = {**values, "data": {**values["data"], "dir": str(tmp_path)}}
+    with pytest.raises(errors.DataError):
+        run.run_recipe(config.parse_recipe(broken), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_teacher_near_chance_is_refused(values, tmp_path):
+    weak = yaml.safe_load(yaml.safe_dump(values))
+    weak["teacher"]["allow_weak"] = False
+    weak["teacher"]["finetune"] = {"epochs": 1, "batch_size": 160, "learning_rate": 1e-6}
+    with pytest.raises(errors.TeacherError, match="Fine-tune it first"):
+        run.run_recipe(config.parse_recipe(weak), tmp_path / "out")
+
+
+def test_the_median_seed_is_chosen_not_the_best():
+    records = [
+        {"name": "full", "folder": f"students/full/seed-{seed}", "metrics": {"accuracy": value}}
+        for seed, value in ((1, 0.9), (2, 0.7), (3, 0.8))
+    ]
+    assert run.choose(records, "full", "accuracy") == "students/full/seed-3"

@@ -1,0 +1,81 @@
+"""A toy fit that can be put back to its start, so that one traced step serves many tests.
+
+As a program it is one process of a run that may be killed: ``python toy_run.py FOLDER``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+import toys
+
+from tfdistill import distillers, training
+from tfdistill.data import batches
+from tfdistill.training import callbacks
+
+STEPS, EPOCHS = 5, 3  # steps of an epoch
+
+
+class Run:
+    """A classifier with dropout, trained on labels with AdamW, warm-up and a falling rate."""
+
+    def __init__(self):
+        config = toys.SHALLOW_STUDENT.replace(dropout=0.2, attention_dropout=0.2)
+        self.student = toys.classifier(config, seed=6)
+        self.distiller = distillers.LabelTrainer(self.student)
+        self.train = batches.Batches(toys.encoded(18, weights=True), batch_size=4, seed=3)
+        assert self.train.steps_per_epoch == STEPS
+        self.distiller.compile(
+            training.adamw(0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2)
+        )
+        self._start = [variable.numpy() for variable in self.distiller.variables]
+
+    def restart(self) -> None:
+        """Forgets everything, as a new process does."""
+        for variable, value in zip(self.distiller.variables, self._start, strict=True):
+            variable.assign(value)
+        for variable in self.distiller.optimizer.variables():
+            variable.assign(np.zeros(variable.shape, variable.dtype.as_numpy_dtype))
+
+    def fit(self, folder: pathlib.Path, *extra: keras.callbacks.Callback, **options: Any):
+        """One process: starts anew and lets `training.fit` find what there is in `folder`."""
+        self.restart()
+        options = {"epochs": EPOCHS, "train": self.train, **options}
+        return training.fit(self.distiller, folder=folder, extra_callbacks=extra, **options)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Weights and the optimizer's moments and step, by name."""
+        optimizer = self.distiller.optimizer.variables()
+        # Moments that were restored before the first step lack the optimizer's name scope.
+        return {
+            v.name.removeprefix("AdamWeightDecay/"): v.numpy()
+            for v in [*self.student.variables, *optimizer]
+        }
+
+
+def history(folder: pathlib.Path) -> list[dict[str, str]]:
+    """history.csv without what a clock wrote."""
+    rows = callbacks.read_history(folder / "history.csv")
+    return [
+        {k: v for k, v in row.items() if k not in ("seconds", "examples_per_second")}
+        for row in rows
+    ]
+
+
+def digest(state: dict[str, np.ndarray]) -> str:
+    """A hash of a state, bit for bit."""
+    total = hashlib.sha256()
+    for name in sorted(state):
+        total.update(name.encode() + state[name].tobytes())
+    return total.hexdigest()
+
+
+if __name__ == "__main__":
+    run = Run()
+    run.fit(pathlib.Path(sys.argv[1]), checkpoint_every=1)
+    print(digest(run.state()))

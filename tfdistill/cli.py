@@ -1,0 +1,74 @@
+"""The command line: parses, calls one command, turns errors into exit codes.
+
+Results go to stdout, talk to stderr. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from tfdistill import __version__, errors
+from tfdistill.commands import inspection, models, recipes, runs
+
+_MISUSE = (errors.ConfigError, errors.OutputExistsError)
+_COMMANDS = (*recipes.COMMANDS, *runs.COMMANDS, *models.COMMANDS, *inspection.COMMANDS)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Builds the parser of all commands; imports no TensorFlow."""
+    root = argparse.ArgumentParser(
+        prog="tfdistill",
+        description="From a BERT teacher to a small student in a checked, measured TFLite file.",
+        epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l_sst2 "
+        "--set teacher=bert-base-uncased --set data.dir=glue/SST-2",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    root.add_argument("--version", action="version", version=f"tfdistill {__version__}")
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description or command.summary,
+            epilog="examples:\n" + "\n".join(f"  tfdistill {line}" for line in command.examples),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.arguments(sub)
+        sub.set_defaults(execute=command.execute)
+    return root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+      argv: The arguments after the program's name; those of the process when left out.
+
+    Returns:
+      The exit code.
+    """
+    args = parser().parse_args(argv)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        result: Any = args.execute(args)
+    except errors.TfdistillError as error:
+        print(f"tfdistill {args.command}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, _MISUSE) else 1
+    except OSError as error:
+        print(f"tfdistill {args.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"tfdistill {args.command}: interrupted; what is finished is kept", file=sys.stderr)
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    """Treats a polite kill like Ctrl-C, so that files and folders are cleaned up."""
+    raise KeyboardInterrupt

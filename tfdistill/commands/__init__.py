@@ -1,0 +1,1 @@
+"""The commands, each importing what it needs when it is called."""

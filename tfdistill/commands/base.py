@@ -1,0 +1,100 @@
+"""What a command is, and the arguments that several share."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command of the command line.
+
+    Attributes:
+      name: What is typed after ``tfdistill``.
+      summary: One line for the list of commands.
+      arguments: Adds its arguments to a parser.
+      execute: Does the work; may return an exit code.
+      examples: At least two command lines, without the program's name.
+      description: A paragraph for ``--help``; the summary when empty.
+    """
+
+    name: str
+    summary: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    execute: Callable[[argparse.Namespace], int | None]
+    examples: Sequence[str]
+    description: str = ""
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds --json."""
+    parser.add_argument("--json", action="store_true", help="write the result as JSON to stdout")
+
+
+def add_output(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Adds --out and --overwrite."""
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        default=default,
+        required=default is None,
+        help="the folder that is written" + (f" (default: {default})" if default else ""),
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name a task and its files."""
+    group = parser.add_argument_group("data")
+    group.add_argument(
+        "--task", required=True, help="a GLUE task, assistant, or a name of your own"
+    )
+    group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
+    group.add_argument("--text-column", metavar="NAME", help="for a task of your own")
+    group.add_argument("--pair-column", metavar="NAME", help="the second sentence, if there is one")
+    group.add_argument("--label-column", metavar="NAME", help="for a task of your own")
+    group.add_argument("--regression", action="store_true", help="labels are numbers")
+    group.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
+    group.add_argument("--train-limit", type=int, metavar="N", help="only the first N examples")
+
+
+def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """The data section that `add_data`'s options describe."""
+    return {
+        "task": args.task,
+        "dir": args.data_dir,
+        "text_column": args.text_column,
+        "pair_column": args.pair_column,
+        "label_column": args.label_column,
+        "regression": args.regression,
+        "max_length": args.max_length,
+        "train_limit": args.train_limit,
+        **more,
+    }
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Parses "32,64,128"."""
+    try:
+        values = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or min(values) < 1:
+        raise argparse.ArgumentTypeError(
+            f"expected positive numbers such as 32,64, received {text!r}"
+        )
+    return values
+
+
+def show(result: Mapping[str, Any], *, as_json: bool, lines: Sequence[str]) -> None:
+    """Writes a result to stdout: JSON, or lines for a person."""
+    if as_json:
+        json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
+        print()
+    else:
+        print("\n".join(lines))

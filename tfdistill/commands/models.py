@@ -1,0 +1,239 @@
+"""finetune, distill, evaluate, export: single steps on models of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import config
+from tfdistill.commands import base
+
+if TYPE_CHECKING:
+    from tfdistill.data.tasks import Examples, TaskSpec
+
+_QUANTIZE = ("float32", "float16", "dynamic_wi8_afp32")
+
+
+def _training_arguments(parser: argparse.ArgumentParser, *, epochs: int, rate: float) -> None:
+    base.add_data(parser)
+    group = parser.add_argument_group("training")
+    group.add_argument("--epochs", type=int, default=epochs)
+    group.add_argument("--batch-size", type=int, default=32)
+    group.add_argument("--learning-rate", type=float, default=rate)
+    group.add_argument("--seed", type=int, default=1)
+    base.add_output(parser)
+    parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
+    base.add_json(parser)
+
+
+def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a Hugging Face folder or hub id, or preset:NAME")
+    parser.add_argument(
+        "--vocab", default="teacher", help="vocab.txt, or train:SIZE (default: the model's own)"
+    )
+    _training_arguments(parser, epochs=3, rate=5e-5)
+
+
+def _finetune(args: argparse.Namespace) -> None:
+    recipe = _recipe_of(
+        args,
+        teacher={"source": args.model, "finetune": _step_of(args), "export": False},
+        stages={"labels": {"kind": "labels"}},
+        data=base.data_of(args, vocab=args.vocab),
+    )
+    from tfdistill import run
+
+    record = run.finetune(recipe, args.out, resume=args.resume, overwrite=args.overwrite)
+    _show_record(record, args)
+
+
+def _distill_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--teacher", required=True, help="a fine-tuned Hugging Face folder or id")
+    parser.add_argument("--student", required=True, help="a preset; see tfdistill.models.presets")
+    parser.add_argument(
+        "--stages",
+        default="intermediate,prediction",
+        help="in order, of intermediate, prediction, labels (default: %(default)s)",
+    )
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--layer-map", choices=("uniform", "top", "bottom"), default="uniform")
+    _training_arguments(parser, epochs=3, rate=5e-5)
+
+
+def _distill(args: argparse.Namespace) -> None:
+    names = args.stages.split(",")
+    stages = {
+        name: {
+            "kind": name,
+            **_step_of(args),
+            "temperature": args.temperature,
+            "layer_map": args.layer_map,
+        }
+        for name in names
+    }
+    recipe = _recipe_of(
+        args,
+        teacher={"source": args.teacher, "export": False},
+        student={"preset": args.student},
+        stages=stages,
+        variants={"student": {"stages": names}},
+        data=base.data_of(args),
+    )
+    from tfdistill import run
+
+    record = run.distill(recipe, args.out, resume=args.resume, overwrite=args.overwrite)
+    _show_record(record, args)
+
+
+def _step_of(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "epochs": args.epochs,
+        "batch_size": args.batch_size,
+        "learning_rate": args.learning_rate,
+    }
+
+
+def _recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
+    values = {
+        "name": "command",
+        "student": {"preset": "tinybert_4l_312d"},
+        "variants": {"student": {"stages": ["labels"]}},
+        "seeds": [args.seed],
+        **sections,
+    }
+    return config.parse_recipe(values, source="command line")
+
+
+def _show_record(record: dict[str, Any], args: argparse.Namespace) -> None:
+    metrics = [f"{name}: {value:.4f}" for name, value in record["metrics"].items()]
+    where = pathlib.Path(args.out) / record["model_folder"]
+    base.show(record, as_json=args.json, lines=[*metrics, f"model: {where}"])
+
+
+def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
+    base.add_data(parser)
+    parser.add_argument("--split", default="dev", help="(default: %(default)s)")
+    base.add_json(parser)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from tfdistill.data import batches, tokenize
+    from tfdistill.run import inputs
+
+    settings = _data_section(base.data_of(args))
+    task, examples = inputs.labelled(settings, args.split)
+    model = inputs.open_answerer(args.model)
+    tokenizer = tokenize.Tokenizer(model.vocab_file, lower_case=model.lower_case)
+    length = min(settings.max_length, model.max_length)
+    encoded = batches.encode_examples(examples, tokenizer, length)
+    metrics = model.evaluate(batches.Batches(encoded, batch_size=64, shuffle=False), task)
+    lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
+    base.show({**metrics, "num_examples": len(encoded)}, as_json=args.json, lines=lines)
+
+
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a run folder, or a Hugging Face folder with a classifier")
+    parser.add_argument("--quantize", choices=_QUANTIZE, default="dynamic_wi8_afp32")
+    parser.add_argument("--lengths", type=base.numbers, default=(32, 64, 128), metavar="L,L,...")
+    parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
+    parser.add_argument("--task", help="check the file on this task; a run folder knows its own")
+    parser.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
+    parser.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
+    parser.add_argument("--out", metavar="DIR", help="(default: MODEL/export)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    base.add_json(parser)
+
+
+def _export(args: argparse.Namespace) -> None:
+    import export
+    from tfdistill.run import inputs
+
+    source = inputs.open_classifier(args.model)
+    task, examples = _check_set(args, source)
+    target = pathlib.Path(args.out or pathlib.Path(args.model) / "export")
+    encoded = None if examples is None else source.encode(examples, max(args.lengths))
+    manifest = export.to_tflite(
+        source.model,
+        target / "model.tflite",
+        quantize=args.quantize,
+        lengths=args.lengths,
+        softmax=args.softmax,
+        check_on=encoded,
+        texts=examples,
+        task=task,
+        labels=source.labels or None,
+        vocab_file=source.vocab_file,
+        lower_case=source.lower_case,
+        overwrite=args.overwrite,
+        name=pathlib.Path(args.model).resolve().name,
+    )
+    lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
+    if manifest.parity is not None:
+        lines += [f"{key}: {value}" for key, value in manifest.parity.model_dump().items()]
+    base.show(manifest.model_dump(mode="json"), as_json=args.json, lines=lines)
+
+
+def _check_set(args: argparse.Namespace, source: Any) -> tuple[TaskSpec | None, Examples | None]:
+    from tfdistill.run import inputs
+
+    settings = source.data
+    if args.task is not None:
+        settings = _data_section(
+            {"task": args.task, "dir": args.data_dir, "max_length": args.max_length}
+        )
+    if settings is None:
+        return None, None
+    return inputs.labelled(settings, "dev", folder=source.data_folder)
+
+
+def _data_section(values: dict[str, Any]) -> config.DataConfig:
+    return config.parse_section(config.DataConfig, values, source="command line")
+
+
+COMMANDS = (
+    base.Command(
+        name="finetune",
+        summary="fine-tune a teacher on a task",
+        arguments=_finetune_arguments,
+        execute=_finetune,
+        examples=(
+            "finetune bert-base-uncased --task sst2 --data-dir glue/SST-2 --out runs/teacher",
+            "finetune ./my-bert --task intents --data-dir data --text-column text "
+            "--label-column intent --out runs/intents",
+        ),
+    ),
+    base.Command(
+        name="distill",
+        summary="distil a student from a fine-tuned teacher",
+        arguments=_distill_arguments,
+        execute=_distill,
+        examples=(
+            "distill --teacher runs/teacher/teacher/model/hf --student tinybert_4l_312d "
+            "--task sst2 --data-dir glue/SST-2 --out runs/student",
+            "distill --teacher ./bert-sst2 --student tinybert_4l_312d --stages prediction "
+            "--task sst2 --data-dir glue/SST-2 --out runs/logits-only",
+        ),
+    ),
+    base.Command(
+        name="evaluate",
+        summary="the task's metrics of a model or of an exported file",
+        arguments=_evaluate_arguments,
+        execute=_evaluate,
+        examples=(
+            "evaluate runs/student --task sst2 --data-dir glue/SST-2",
+            "evaluate runs/demo/export --task assistant --data-dir runs/demo/data --json",
+        ),
+    ),
+    base.Command(
+        name="export",
+        summary="export a classifier to a checked TFLite file",
+        arguments=_export_arguments,
+        execute=_export,
+        examples=(
+            "export runs/demo --quantize float16 --out runs/demo-float16",
+            "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64",
+        ),
+    ),
+)

@@ -1,0 +1,109 @@
+"""run, demo, report: whole runs."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+from tfdistill import config, errors
+from tfdistill.commands import base
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a value of the recipe, such as data.dir=glue/SST-2; may be repeated",
+    )
+    parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/<recipe>)")
+    _add_restart(parser)
+    base.add_json(parser)
+
+
+def _add_restart(parser: argparse.ArgumentParser) -> None:
+    restart = parser.add_mutually_exclusive_group()
+    restart.add_argument("--resume", action="store_true", help="go on with an earlier run")
+    restart.add_argument("--overwrite", action="store_true", help="remove an earlier run first")
+
+
+def _run(args: argparse.Namespace) -> None:
+    recipe = config.load_recipe(args.recipe, args.set)
+    _run_recipe(recipe, pathlib.Path(args.out or f"runs/{recipe.name}"), args)
+
+
+def _demo_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="DIR", default="runs/demo", help="(default: runs/demo)")
+    _add_restart(parser)
+    base.add_json(parser)
+
+
+def _demo(args: argparse.Namespace) -> None:
+    _run_recipe(config.load_recipe("demo"), pathlib.Path(args.out), args)
+
+
+def _run_recipe(recipe: config.Recipe, out: pathlib.Path, args: argparse.Namespace) -> None:
+    from tfdistill import run
+
+    metrics = run.run_recipe(recipe, out, resume=args.resume, overwrite=args.overwrite)
+    base.show(metrics, as_json=args.json, lines=_summary(metrics, out))
+
+
+def _summary(metrics: dict[str, Any], out: pathlib.Path) -> list[str]:
+    metric = metrics["task"]["primary_metric"]
+    lines = [f"{metric} on {metrics['task']['name']}:"]
+    for model in metrics["models"]:
+        seed = f" (seed {model['seed']})" if model["role"] == "student" else ""
+        lines.append(f"  {model['name'] + seed:28} {model['metrics'][metric]:.4f}")
+    if metrics["synthetic_data"]:
+        lines.append("The data is synthetic: these figures say nothing about real text.")
+    return [*lines, f"phone file: {out / 'export'}", f"report: {out / 'report.html'}"]
+
+
+def _report_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", help="a run folder")
+
+
+def _report(args: argparse.Namespace) -> None:
+    from tfdistill import report
+
+    folder = pathlib.Path(args.run)
+    if not folder.is_dir():
+        raise errors.ConfigError(
+            errors.explain(
+                "run folder", "a folder that `tfdistill run` wrote", args.run, "Check the path."
+            )
+        )
+    report.write(folder)
+    print(folder / "report.html")
+
+
+COMMANDS = (
+    base.Command(
+        name="demo",
+        summary="the whole path on embedded synthetic data, in minutes",
+        arguments=_demo_arguments,
+        execute=_demo,
+        examples=("demo", "demo --out runs/first --overwrite"),
+    ),
+    base.Command(
+        name="run",
+        summary="run a recipe: teacher, students, export, measurement, report",
+        arguments=_run_arguments,
+        execute=_run,
+        examples=(
+            "run tinybert_4l_sst2 --set teacher=bert-base-uncased --set data.dir=glue/SST-2",
+            "run runs/sst2/recipe.yaml --out runs/sst2 --resume",
+        ),
+    ),
+    base.Command(
+        name="report",
+        summary="write report.html and report.md of a run folder",
+        arguments=_report_arguments,
+        execute=_report,
+        examples=("report runs/demo", "report runs/tinybert_4l_sst2"),
+    ),
+)

@@ -1,0 +1,196 @@
+"""The run folder: who may write it, what it records first, which steps are done."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfdistill import config, errors, files
+from tfdistill._version import __version__
+
+RECIPE, ENVIRONMENT, METRICS = "recipe.yaml", "environment.json", "metrics.json"
+_BEFORE_TRAINING = {RECIPE, ENVIRONMENT, ".lock", "data"}
+_PACKAGES = (
+    "tensorflow",
+    "tf-keras",
+    "keras",
+    "tensorflow-text",
+    "tf-models-official",
+    "tensorflow-model-optimization",
+    "transformers",
+    "ai-edge-litert",
+    "numpy",
+)
+
+
+class RunFolder:
+    """A run folder, held by one process at a time.
+
+    Every step writes its result last and atomically; a step whose result is there is not run
+    again. That, and the checkpoints inside a fit, is all that resuming is.
+
+    Args:
+      path: The folder.
+    """
+
+    def __init__(self, path: files.Path):
+        """Keeps the path; `open` makes the folder."""
+        self.path = pathlib.Path(path)
+
+    @contextlib.contextmanager
+    def open(
+        self, recipe: config.Recipe, *, resume: bool = False, overwrite: bool = False
+    ) -> Iterator[RunFolder]:
+        """Takes the folder for this recipe, and records recipe and environment before all else.
+
+        Args:
+          recipe: The resolved recipe.
+          resume: Go on with what is there; the recipe must be the same.
+          overwrite: Remove an earlier run (and nothing that is not a run folder).
+
+        Yields:
+          The folder itself.
+
+        Raises:
+          OutputExistsError: If the folder is not empty and neither flag was given, or it is not a
+            run folder, or another process works in it.
+          ConfigError: If an input of the recipe is missing, or `resume` finds another recipe.
+        """
+        faults = config.missing_inputs(recipe)
+        if faults:
+            raise errors.ConfigError(f"recipe {recipe.name} needs:\n  - " + "\n  - ".join(faults))
+        if self.path.exists() and any(self.path.iterdir()):
+            self._take_over(recipe, resume=resume, overwrite=overwrite)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / ".lock", "a", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise errors.OutputExistsError(
+                    errors.explain(
+                        f"{self.path}", "no other process in it", "one that is still running"
+                    )
+                ) from error
+            if not (self.path / RECIPE).is_file():
+                files.atomic_write_json(self.path / ENVIRONMENT, environment())
+                files.atomic_write_text(self.path / RECIPE, config.dump_recipe(recipe))
+            try:
+                yield self
+            except errors.TfdistillError:
+                # A run that failed before it trained anything leaves nothing to resume.
+                if {child.name for child in self.path.iterdir()} <= _BEFORE_TRAINING:
+                    shutil.rmtree(self.path)
+                raise
+
+    def _take_over(self, recipe: config.Recipe, *, resume: bool, overwrite: bool) -> None:
+        saved = self.path / RECIPE
+        leftovers = {child.name for child in self.path.iterdir()} - {".lock", ENVIRONMENT}
+        if not saved.is_file() and leftovers:
+            raise errors.OutputExistsError(
+                errors.explain(
+                    f"{self.path}",
+                    "an empty or absent folder, or an earlier run",
+                    "a folder with other files",
+                    "Choose another --out.",
+                )
+            )
+        if not saved.is_file():
+            return
+        if overwrite:
+            shutil.rmtree(self.path)
+            return
+        if not resume:
+            raise errors.OutputExistsError(
+                errors.explain(
+                    f"{self.path}",
+                    "an absent folder",
+                    "an earlier run",
+                    "Use --resume to go on with it or --overwrite to start again.",
+                )
+            )
+        before = config.load_recipe(str(saved)).model_dump(mode="json")
+        now = recipe.model_dump(mode="json")
+        changed = [key for key in now if before.get(key) != now[key]]
+        if changed:
+            raise errors.ConfigError(
+                errors.explain(
+                    "--resume",
+                    f"the recipe that is saved in {saved}",
+                    f"another one: {', '.join(changed)} differ",
+                    "Resume with the saved file as recipe, or start again with --overwrite.",
+                )
+            )
+
+    def step(self, result: str, work: Callable[[], Any]) -> Any:
+        """Runs a step unless its result is there.
+
+        Args:
+          result: The path of the result inside the folder, JSON.
+          work: Returns the result, plain values.
+
+        Returns:
+          The result, new or as it was saved.
+        """
+        path = self.path / result
+        if path.is_file():
+            return json.loads(path.read_text(encoding="utf-8"))
+        value = work()
+        files.atomic_write_json(path, value)
+        return value
+
+
+def environment() -> dict[str, Any]:
+    """What a run depends on besides its recipe: versions, machine, commit, command line."""
+    return {
+        "format_version": 1,
+        "created": now(),
+        "tfdistill_version": __version__,
+        "commit": _commit(),
+        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601 to the second."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of a source checkout, with "-dirty" where it differs; None for an install."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

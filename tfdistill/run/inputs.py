@@ -1,0 +1,160 @@
+"""What a command is given: a run folder, a model folder, an export, a labelled set."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import numpy as np
+import tf_keras as keras
+
+from export import runtime
+from tfdistill import config, errors, manifest, models, training, weights
+from tfdistill.data import batches, metrics, synthetic, tasks, tokenize
+from tfdistill.run import folder as folders
+from tfdistill.run import prepare
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A classifier and what belongs to it.
+
+    Attributes:
+      model: The classifier.
+      labels: Its label names, in the order of its outputs.
+      vocab_file: Its vocabulary.
+      lower_case: Whether its tokenizer lower-cases.
+      data: The data section of its run, or None outside a run folder.
+      data_folder: Where that run keeps generated data.
+    """
+
+    model: keras.Model
+    labels: tuple[str, ...]
+    vocab_file: pathlib.Path
+    lower_case: bool
+    data: config.DataConfig | None
+    data_folder: pathlib.Path
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens that it takes."""
+        return models.config_of(self.model).max_positions
+
+    def encode(self, examples: tasks.Examples, max_length: int) -> batches.EncodedExamples:
+        """Tokenizes examples as the classifier needs them."""
+        tokenizer = tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case)
+        return batches.encode_examples(examples, tokenizer, min(max_length, self.max_length))
+
+    def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
+        """Computes the task's metrics."""
+        training.align_labels(self.model, self.labels, task)
+        return training.evaluate(self.model, examples, task)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportedSource:
+    """An exported file, opened through its manifest."""
+
+    folder: pathlib.Path
+    card: manifest.Manifest
+    tokenizer: manifest.TokenizerRecord
+
+    @property
+    def vocab_file(self) -> pathlib.Path:
+        """Its vocabulary."""
+        return self.folder / self.tokenizer.vocab.file
+
+    @property
+    def lower_case(self) -> bool:
+        """Whether its tokenizer lower-cases."""
+        return self.tokenizer.lower_case
+
+    @property
+    def max_length(self) -> int:
+        """The longest signature."""
+        return max(entry.sequence_length for entry in self.card.signatures.values())
+
+    def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
+        """Computes the task's metrics of the file, through the shortest signature that fits."""
+        record = self.card.task
+        if record is not None and record.labels != task.labels:
+            task = task.with_labels(record.labels)
+        encoded = examples.encoded
+        file = runtime.TfliteModel(self.folder / self.card.model.file)
+        logits = np.stack(
+            [
+                file.predict(encoded.row(index), encoded.row_types(index))
+                for index in range(len(encoded))
+            ]
+        )
+        return metrics.compute_metrics(task, logits, training.gold_labels(examples))
+
+
+def open_classifier(source: str) -> Source:
+    """Opens the classifier of a run folder, of a model folder or of the hub.
+
+    Args:
+      source: A run folder (its chosen student), a folder with ``hf`` in it, a Hugging Face folder
+        or a hub id.
+
+    Raises:
+      WeightsError: If it holds no classifier with a vocabulary.
+    """
+    path = pathlib.Path(source)
+    saved = path / folders.RECIPE
+    data = config.load_recipe(str(saved)).data if saved.is_file() else None
+    places = (path / "student" / "hf", path / "model" / "hf", path / "hf")
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None and data is not None:
+        found = path / "teacher" / "model" / "hf"
+        if not found.is_dir():
+            raise errors.WeightsError(
+                errors.explain(
+                    f"run {path}", "a trained model", "none yet", "Go on with --resume first."
+                )
+            )
+    loaded = weights.load_classifier(found or source)
+    if loaded.vocab_file is None:
+        raise errors.WeightsError(errors.explain(source, "a vocab.txt beside the weights", "none"))
+    return Source(
+        loaded.model, loaded.labels, loaded.vocab_file, loaded.lower_case, data, path / "data"
+    )
+
+
+def open_answerer(source: str) -> Source | ExportedSource:
+    """Opens anything that answers: see `open_classifier`, or an export folder.
+
+    Raises:
+      ManifestError: If an export is damaged or has no tokenizer.
+    """
+    path = pathlib.Path(source)
+    folder = path if path.is_dir() else path.parent
+    if not (folder / manifest.FILE_NAME).is_file():
+        return open_classifier(source)
+    card = manifest.read_manifest(folder)
+    if card.tokenizer is None:
+        raise errors.ManifestError(
+            errors.explain(f"{folder}", "a manifest with a vocabulary", "none", "Export with one.")
+        )
+    return ExportedSource(folder, card, card.tokenizer)
+
+
+def labelled(
+    settings: config.DataConfig, split: str, *, folder: pathlib.Path | None = None
+) -> tuple[tasks.TaskSpec, tasks.Examples]:
+    """Reads a labelled split of a data section.
+
+    Args:
+      settings: The data section.
+      split: "dev" or another split with labels.
+      folder: Where a run has written generated data.
+
+    Returns:
+      The task, with its labels, and the examples.
+    """
+    if settings.task == synthetic.TASK.name and settings.dir is None and folder is not None:
+        settings = settings.model_copy(update={"dir": str(folder)})
+    source = prepare.source_of(settings)
+    task = prepare.task_of(settings, source)
+    examples = tasks.load_examples(task, source, split, labelled=True)
+    return examples.spec, prepare.first(examples, settings.dev_limit)
