@@ -1,0 +1,183 @@
+"""The benchmarks count, sample and report what they say; how fast anything is, is no test."""
+
+import importlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+BENCHMARKS = ROOT / "scripts" / "benchmarks"
+RECORDS = sorted((ROOT / "docs" / "benchmarks").glob("*.json"))
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Imports a module of scripts/benchmarks."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module
+
+
+@pytest.fixture
+def counted():
+    return json.loads((BENCHMARKS / "sst2_lengths.json").read_text())
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(BENCHMARKS), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def test_the_lengths_are_those_of_all_training_examples(load, counted):
+    lengths = load("bucketing").lengths_of(counted)
+
+    assert len(lengths) == counted["num_examples"] == 67_349  # SST-2
+    assert lengths.sum() == counted["num_tokens"]
+    assert lengths.max() == counted["max_length"] == 64
+    assert (np.diff(lengths) >= 0).all()
+
+
+@pytest.mark.shared_data
+def test_the_lengths_are_those_of_the_real_data(shared_data, counted):
+    command = [
+        *(sys.executable, str(BENCHMARKS / "count_lengths.py"), str(shared_data / "glue/SST-2")),
+        str(shared_data / "vocab/bert-base-uncased-vocab.txt"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    assert json.loads(done.stdout) == counted
+
+
+def test_the_token_ratio_is_that_of_the_batches(load, rng):
+    from tfdistill.data import batches
+
+    bucketing, steps = load("bucketing"), load("steps")
+    lengths = np.sort(rng.integers(3, 20, 50))
+    examples = steps.random_examples(lengths)
+    options = {"batch_size": 8, "max_length": 20}
+
+    bucketed = batches.Batches(examples, **options).padded_tokens()
+    padded = batches.Batches(examples, bucketing=False, **options).padded_tokens()
+
+    assert (examples.lengths == lengths).all()
+    assert bucketing.padded_ratio(lengths, 8, 20) == padded / bucketed
+
+
+def test_the_sample_has_the_lengths_of_the_whole(load, counted):
+    bucketing = load("bucketing")
+    lengths = bucketing.lengths_of(counted)
+
+    sample = bucketing.every_nth_batch(lengths, 12, 32)
+
+    assert len(sample) == 12 * 32
+    whole = bucketing.padded_ratio(lengths, 32, 64)
+    # 12 quantiles stand for 2,105 batches; the first twelve would be six times as favourable.
+    assert bucketing.padded_ratio(sample, 32, 64) == pytest.approx(whole, rel=0.01)
+
+
+def test_every_task_has_its_turn_in_every_round_and_warm_up_is_not_timed(load):
+    calls = []
+    tasks = {name: lambda name=name: calls.append(name) for name in "abc"}
+
+    samples = load("turns").take_turns(tasks, rounds=4, warmup=2)
+
+    assert {name: len(seconds) for name, seconds in samples["seconds"].items()} == {
+        "a": 4, "b": 4, "c": 4,
+    }  # fmt: skip
+    rounds = [calls[i : i + 3] for i in range(0, len(calls), 3)]
+    assert len(rounds) == 6 and all(sorted(turn) == list("abc") for turn in rounds)
+    assert len({tuple(turn) for turn in rounds}) > 1  # the order is drawn
+    assert len(samples["others_share"]) == 4
+
+
+def test_the_table_says_what_was_reached_and_what_was_missed(load):
+    record = load("record")
+    figures = [
+        record.Figure("quick enough", 2.0, 2.0, unit="x"),
+        record.Figure("too slow", 1.9, 2.0, unit="x"),
+        record.Figure("for information", 7.0),
+        record.Figure("not here", None, 1.4, note="no such processor"),
+    ]
+    outcome = record.Outcome("title", figures, [("peak", "9 GFLOP/s")], {}, {})
+
+    value = record.assemble("training", outcome, {}, quick=False)
+    lines = record.format_table(value).splitlines()
+
+    assert [figure["reached"] for figure in value["figures"]] == [True, False, None, None]
+    assert [line.split()[-1] for line in lines[2:5]] == ["ok", "MISSED", "7.00"]
+    assert "MISSED" not in lines[5] and "no such processor" in lines[5]
+    assert "  peak: 9 GFLOP/s" in lines
+
+
+def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
+    (tmp_path / "training.json").write_text("{}")
+
+    done = bench("all", "--quick", "--out", str(tmp_path))
+
+    assert done.returncode == 2
+    assert "--overwrite" in done.stderr
+    assert (tmp_path / "training.json").read_text() == "{}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["training", "bucketing", "inference"])
+def test_a_benchmark_runs_and_records(kind, tmp_path):
+    done = bench(kind, "--quick", "--out", str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    value = json.loads((tmp_path / f"{kind}.json").read_text())
+    assert value["kind"] == kind and value["quick"]
+    assert all(figure["value"] > 0 for figure in value["figures"])
+    assert all(figure["name"] in done.stdout for figure in value["figures"])
+
+
+def test_there_is_a_record_of_every_benchmark(load):
+    assert {path.stem for path in RECORDS} == {"training", "bucketing", "inference"}
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_figures_of_a_record_follow_from_its_samples(path):
+    value = json.loads(path.read_text())
+    samples, settings = value["samples"], value["settings"]
+
+    def median(seconds: list[float]) -> float:
+        return statistics.median(seconds)
+
+    if value["kind"] == "training":
+        seconds = {name: median(s) for name, s in samples["seconds"].items()}
+        operations = settings["batch_size"] * settings["flops_per_example"]
+        products = settings["matrix_products"] * 2 * settings["matrix_side"] ** 3
+        peak = products / seconds["matmul"]
+        expected = [
+            operations / seconds["float32"] / peak,
+            seconds["float32"] / seconds["bfloat16"],
+        ]
+    elif value["kind"] == "bucketing":
+        pairs = [pair["seconds"] for pair in samples.values()]
+        expected = [median(pair["padded"]) / median(pair["bucketed"]) for pair in pairs]
+    else:
+        taken: dict[tuple[str, int], list[float]] = {}
+        for row in samples["measurements"]:
+            taken.setdefault((row["model"], row["sequence_length"]), []).extend(row["samples_ms"])
+        p50 = {key: median(values) for key, values in taken.items()}
+        teacher, student = (model["name"] for model in samples["models"])
+        longest = p50[student, 128]
+        expected = [
+            p50[teacher, 128] / longest,
+            longest / p50[student, 32],
+            longest / p50[student, 64],
+        ]
+
+    assert not value["quick"]
+    assert [figure["value"] for figure in value["figures"]] == pytest.approx(expected)
+    for figure in value["figures"]:
+        if figure["target"] is not None:
+            assert figure["reached"] == (figure["value"] >= figure["target"])
