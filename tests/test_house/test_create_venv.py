@@ -1,0 +1,163 @@
+"""The set-up is quick when nothing has changed, and safe when it is killed or started twice."""
+
+import fcntl
+import importlib.util
+import pathlib
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def setup(tmp_path, monkeypatch):
+    """scripts/create_venv.py on a copy of its sources, with commands that only leave a trace."""
+    spec = importlib.util.spec_from_file_location(
+        "create_venv", ROOT / "scripts" / "create_venv.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in module.SOURCES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    for name in ("VENV", "PYTHON", "STAMP", "UNFINISHED"):
+        moved = tmp_path / getattr(module, name).relative_to(module.ROOT)
+        monkeypatch.setattr(module, name, moved)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "NEEDED_MODULES", ())
+    monkeypatch.setattr(module, "NEEDED_BYTES", 0)
+    module.commands = []
+
+    def run(command, variables):
+        module.commands.append(command)
+        if command[1:3] == ["-m", "venv"]:
+            module.PYTHON.parent.mkdir()
+            module.PYTHON.touch()
+
+    monkeypatch.setattr(module, "run", run)
+    return module
+
+
+def made_anew(module) -> bool:
+    return any(command[1:3] == ["-m", "venv"] for command in module.commands)
+
+
+def test_the_second_run_does_nothing(setup):
+    assert setup.main() == 0
+    assert made_anew(setup)
+    setup.commands.clear()
+
+    assert setup.main() == 0
+    assert setup.commands == []
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "setup.py", "requirements-build.lock"])
+def test_a_changed_source_updates_without_starting_over(setup, name):
+    setup.main()
+    setup.commands.clear()
+    (setup.ROOT / name).write_text("changed")
+
+    assert setup.main() == 0
+    assert setup.commands
+    assert not made_anew(setup)
+
+
+@pytest.mark.parametrize("killed_at", [1, 2, 3, 4])
+def test_a_run_that_was_killed_is_started_over(setup, monkeypatch, killed_at):
+    whole = setup.run
+
+    def killed(command, variables):
+        if len(setup.commands) + 1 == killed_at:
+            raise KeyboardInterrupt
+        whole(command, variables)
+
+    monkeypatch.setattr(setup, "run", killed)
+    assert setup.main() == 130
+    (setup.VENV / "half-installed").touch()
+    assert not setup.is_current()
+
+    setup.commands.clear()
+    monkeypatch.setattr(setup, "run", whole)
+    assert setup.main() == 0
+    assert made_anew(setup)
+    assert not (setup.VENV / "half-installed").exists()
+    assert setup.is_current()
+
+
+def test_an_update_that_was_killed_is_started_over(setup, monkeypatch):
+    setup.main()
+    (setup.ROOT / "requirements.lock").write_text("changed")
+    whole = setup.run
+    monkeypatch.setattr(setup, "run", lambda command, variables: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        setup.main()
+
+    setup.commands.clear()
+    monkeypatch.setattr(setup, "run", whole)
+    setup.main()
+    assert made_anew(setup)
+
+
+def test_an_environment_that_was_made_by_hand_is_kept(setup):
+    setup.PYTHON.parent.mkdir(parents=True)
+    setup.PYTHON.touch()
+    (setup.VENV / "mine").touch()
+
+    assert setup.main() == 0
+    assert not made_anew(setup)
+    assert (setup.VENV / "mine").exists()
+
+
+def test_a_moved_tree_is_not_current(setup, monkeypatch):
+    setup.main()
+    monkeypatch.setattr(setup, "ROOT", setup.ROOT / "..")  # the same files at another path
+
+    assert not setup.is_current()
+
+
+def test_of_two_at_once_one_works_and_the_other_waits(setup):
+    with open(setup.ROOT / ".venv.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # another set-up is at work
+        second = threading.Thread(target=setup.main)
+        second.start()
+        second.join(timeout=0.3)
+        assert second.is_alive()
+        assert setup.commands == []
+
+        setup.PYTHON.parent.mkdir(parents=True)  # it finishes
+        setup.PYTHON.touch()
+        setup.STAMP.write_text(setup.fingerprint())
+    second.join(timeout=10)
+
+    assert not second.is_alive()
+    assert setup.commands == []
+
+
+def test_pip_is_not_led_out_of_the_environment(setup, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("PIP_TARGET", "/elsewhere")
+    monkeypatch.setenv("PIP_USER", "1")
+
+    variables = setup.environment("/temporary")
+
+    assert "/elsewhere" not in variables.values()
+    assert variables["PIP_USER"] == "0"
+
+
+def test_too_little_disk_is_said_before_the_work(setup, monkeypatch, capsys):
+    monkeypatch.setattr(setup, "NEEDED_BYTES", 10**18)
+
+    assert setup.main() == 1
+    assert setup.commands == []
+    assert "expected 1000000000 GB free" in capsys.readouterr().err
+
+
+def test_a_python_without_ensurepip_is_told_what_to_install(setup, monkeypatch, capsys):
+    monkeypatch.setattr(setup, "NEEDED_MODULES", ("venv", "no_such_module"))
+
+    assert setup.main() == 1
+    assert not setup.VENV.exists()
+    said = capsys.readouterr().err
+    assert "received no no_such_module" in said
+    assert "apt install python3" in said

@@ -1,0 +1,227 @@
+"""Data flows one way: who may import whom, and which distributions are used."""
+
+import ast
+import importlib.metadata
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+# A module may import lower ranks and its siblings, never a higher rank. A room is a module or a
+# package directly below `tfdistill`, or the package `export`.
+RANKS = {
+    "_version": 0,
+    "errors": 0,
+    "files": 0,
+    "config": 0,
+    "manifest": 0,
+    "data": 1,
+    "benchmark": 1,
+    "models": 2,
+    "weights": 3,
+    "objectives": 3,
+    "distillers": 4,
+    "training": 5,
+    "compress": 5,
+    "export": 6,
+    "report": 6,
+    "search": 7,
+    "run": 8,
+    "commands": 9,
+    "cli": 9,
+    "__main__": 9,
+    "__init__": 9,  # tfdistill itself: the list of public names
+}
+OPEN_RANKS = (0, 9)  # rooms of these ranks are modules of one package: siblings
+FOUNDATION = {room for room, rank in RANKS.items() if rank == 0}
+ONLY = {"benchmark": FOUNDATION, "export": FOUNDATION | {"data", "models", "compress"}}
+FIRST_PARTY = ("tfdistill", "export")
+
+
+def product_files(root: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(file for name in FIRST_PARTY for file in (root / name).rglob("*.py"))
+
+
+def imported_modules(file: pathlib.Path, root: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """Yields (line, absolute dotted name) of every import, also of those inside functions."""
+    package = file.relative_to(root).parent.parts
+    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+
+
+def room_of(module: str, root: pathlib.Path) -> str:
+    top, *rest = module.split(".")
+    if top == "export":
+        return "export"
+    if rest and any((root / top / name).exists() for name in (rest[0], f"{rest[0]}.py")):
+        return rest[0]
+    return "__init__"
+
+
+def rank_faults(root: pathlib.Path) -> list[str]:
+    faults = []
+    for file in product_files(root):
+        where = file.relative_to(root)
+        here = room_of(".".join(where.with_suffix("").parts), root)
+        if here not in RANKS:
+            faults.append(f"{where}: the room {here!r} has no rank")
+            continue
+        if here == "__init__":
+            continue
+        for line, module in imported_modules(file, root):
+            if module.split(".")[0] not in FIRST_PARTY:
+                continue
+            there = room_of(module, root)
+            if there == here:
+                continue
+            lower = RANKS.get(there, 99) < RANKS[here]
+            sibling = RANKS.get(there, 99) == RANKS[here] and RANKS[here] in OPEN_RANKS
+            if not (lower or sibling) or there not in ONLY.get(here, RANKS):
+                faults.append(f"{where}:{line}: {here} may not import {there} ({module})")
+    return faults
+
+
+def third_party(root: pathlib.Path) -> dict[str, list[str]]:
+    """Maps every imported top-level name outside the product to where it is imported."""
+    places: dict[str, list[str]] = {}
+    for file in product_files(root):
+        for line, module in imported_modules(file, root):
+            top = module.split(".")[0]
+            if top not in FIRST_PARTY and top not in sys.stdlib_module_names:
+                places.setdefault(top, []).append(f"{file.relative_to(root)}:{line}")
+    return places
+
+
+def declared_distributions() -> set[str]:
+    """Returns the normalised names in INSTALL_REQUIRES of setup.py."""
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "INSTALL_REQUIRES":
+            return {
+                re.match(r"[\w.-]+", line).group().lower() for line in ast.literal_eval(node.value)
+            }
+    raise AssertionError("setup.py assigns no INSTALL_REQUIRES")
+
+
+def test_no_module_imports_a_higher_rank():
+    assert rank_faults(ROOT) == []
+
+
+def test_the_map_in_the_documentation_shows_the_ranks():
+    page = (ROOT / "docs" / "guides" / "architecture.md").read_text("utf-8")
+    shown = {
+        room: int(rank)
+        for rank, rooms in re.findall(r"^\| (\d) \| ([^|]+) \|", page, re.M)
+        for room in re.findall(r"`(\w+)`", rooms)
+    }
+
+    assert shown
+    assert shown.items() <= RANKS.items()
+    built = {
+        room_of(".".join(f.relative_to(ROOT).with_suffix("").parts), ROOT)
+        for f in product_files(ROOT)
+    }
+    assert built - set(shown) <= {"__init__", "__main__", "_version"}
+
+
+@pytest.mark.parametrize(
+    "name, line, fault",
+    [
+        ("tfdistill/models/bert.py", "from tfdistill import training", "models may not import"),
+        ("tfdistill/models/bert.py", "import tfdistill.training.stages", "models may not import"),
+        ("tfdistill/models/bert.py", "from ..training import stages", "models may not import"),
+        ("tfdistill/models/bert.py", "import tfdistill", "models may not import __init__"),
+        ("tfdistill/models/bert.py", "def f():\n    from export import x", "may not import export"),
+        ("tfdistill/weights/a.py", "from tfdistill import objectives", "weights may not import"),
+        ("tfdistill/benchmark/a.py", "from tfdistill import data", "benchmark may not import"),
+        ("export/tflite.py", "from tfdistill import training", "export may not import training"),
+        ("export/tflite.py", "from tfdistill.weights import hf", "export may not import weights"),
+        ("tfdistill/strange.py", "import os", "'strange' has no rank"),
+    ],
+)
+def test_a_forbidden_import_is_found(tmp_path, name, line, fault):
+    for room in ("models", "training", "weights", "objectives", "data", "benchmark"):
+        (tmp_path / "tfdistill" / room).mkdir(parents=True)
+    (tmp_path / "export").mkdir()
+    (tmp_path / name).write_text(line)
+
+    (found,) = rank_faults(tmp_path)
+
+    assert fault in found
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("tfdistill/models/bert.py", "from tfdistill import data, errors"),
+        ("tfdistill/models/bert.py", "from . import layers"),
+        ("tfdistill/errors.py", "from tfdistill import files"),
+        ("export/tflite.py", "from tfdistill import models\nfrom .signature import x"),
+    ],
+)
+def test_a_permitted_import_is_not_found(tmp_path, name, line):
+    for room in ("models", "data"):
+        (tmp_path / "tfdistill" / room).mkdir(parents=True)
+    (tmp_path / "export").mkdir()
+    (tmp_path / "tfdistill" / "files.py").touch()
+    (tmp_path / "tfdistill" / "errors.py").touch()
+    (tmp_path / name).write_text(line)
+
+    assert rank_faults(tmp_path) == []
+
+
+def test_keras_means_tf_keras():
+    keras_3 = third_party(ROOT).get("keras", [])
+    assert keras_3 == [], "import tf_keras as keras (docs/adr/0001)"
+
+
+def import_names(distribution: str) -> set[str]:
+    """Returns the top-level names that an installed distribution provides."""
+    files = importlib.metadata.files(distribution) or []
+    return {file.parts[0].removesuffix(".py") for file in files if file.suffix in (".py", ".so")}
+
+
+def test_every_imported_distribution_is_declared_and_every_declared_one_is_imported():
+    imported = third_party(ROOT)
+    provided = {name: import_names(name) for name in declared_distributions()}
+
+    known = set().union(*provided.values())
+    undeclared = {name: places[0] for name, places in imported.items() if name not in known}
+    unused = sorted(name for name, names in provided.items() if names.isdisjoint(imported))
+
+    assert undeclared == {}, "add to INSTALL_REQUIRES of setup.py, then scripts/lock"
+    assert unused == [], "declared in setup.py, imported nowhere"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tfdistill",
+        "tfdistill.benchmark.host",
+        "tfdistill.cli",
+        "tfdistill.config",
+        "tfdistill.manifest",
+        "tfdistill.report",
+        "export",
+    ],
+)
+def test_importing_it_does_not_load_tensorflow(module):
+    program = f"import sys, {module}; print(*sys.modules, sep='\\n')"
+
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    heavy = {"tensorflow", "tf_keras", "keras", "transformers"}
+    assert heavy.isdisjoint(done.stdout.split())

@@ -1,0 +1,94 @@
+"""The distribution holds what it should, and `export` is ours wherever one stands."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> pathlib.Path:
+    """A copy of the tree: a build leaves files behind."""
+    copy = tmp_path_factory.mktemp("sources") / "project"
+    kept = ("tfdistill", "export", "tests", "scripts", "docs")
+    for name in kept:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(sources, tmp_path_factory) -> pathlib.Path:
+    out = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, sources)
+    (made,) = out.glob("*.whl")
+    return made
+
+
+def pip(*arguments: object, python: object = sys.executable) -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", "--python", python, *arguments]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def clean_venv(folder: pathlib.Path) -> pathlib.Path:
+    """Makes a venv with the dependencies of this one but without its tfdistill."""
+    venv.create(folder, with_pip=False)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    # A path that is listed in a .pth file has its own .pth files ignored: an editable tfdistill
+    # of this environment stays out.
+    pth = folder / "lib" / version / "site-packages" / "dependencies.pth"
+    pth.write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin" / "python"
+
+
+def test_the_top_level_names_of_the_wheel_are_tfdistill_and_export(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.split("/")[0] for name in archive.namelist()}
+
+    assert {name for name in names if not name.endswith(".dist-info")} == {"tfdistill", "export"}
+
+
+def test_the_wheel_holds_every_file_of_both_packages(wheel, sources):
+    wanted = {
+        str(file.relative_to(sources))
+        for package in ("tfdistill", "export")
+        for file in (sources / package).rglob("*")
+        if file.is_file()
+    }
+
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+
+    assert wanted - held == set()
+    assert {"tfdistill/py.typed", "export/py.typed"} <= held
+
+
+@pytest.mark.parametrize("mode", ["wheel", "editable"])
+def test_both_packages_are_ours_from_any_folder(mode, wheel, sources, tmp_path):
+    python = clean_venv(tmp_path / "venv")
+    if mode == "wheel":
+        home = tmp_path / "venv"
+        pip("install", "--no-deps", "--no-index", wheel, python=python)
+    else:
+        home = sources
+        pip("install", "--no-deps", "--no-build-isolation", "--editable", sources, python=python)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "export").mkdir(parents=True)  # as a person may name a folder of results
+    (elsewhere / "export" / "model.json").touch()
+    program = "import tfdistill, export; print(tfdistill.__file__, export.__file__, sep='\\n')"
+
+    for folder in ("/", elsewhere):
+        command = [python, "-c", program]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        for file in done.stdout.split():
+            assert pathlib.Path(file).is_relative_to(home)
