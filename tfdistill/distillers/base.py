@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -31,6 +31,7 @@ class StepInputs:
       mask: Weights of the tokens, float32 (batch, tokens): the attention mask times the
         example's sample weight.
       sample_weight: Weights of the examples, float32 (batch,).
+      features: All that the batch holds by name, also what no model takes.
     """
 
     teacher: Mapping[str, Any]
@@ -38,6 +39,11 @@ class StepInputs:
     labels: tf.Tensor | None
     mask: tf.Tensor
     sample_weight: tf.Tensor
+    features: Mapping[str, tf.Tensor]
+
+
+# Values of a batch, (n,), and their weights, (n,); the log shows their weighted mean.
+Report = Callable[[StepInputs], tuple[tf.Tensor, tf.Tensor]]
 
 
 class Distiller(keras.Model, abc.ABC):
@@ -59,6 +65,7 @@ class Distiller(keras.Model, abc.ABC):
       student: The student: an encoder or a classifier of `tfdistill.models`.
       terms: The terms that `compute_terms` may return, with their weights unless `compile` says
         otherwise (0: off).
+      reports: Figures that are logged beside the terms and never trained on.
       seed: Seed of the dropout masks.
       name: The Keras name.
     """
@@ -69,6 +76,7 @@ class Distiller(keras.Model, abc.ABC):
         student: keras.Model,
         *,
         terms: Mapping[str, float],
+        reports: Mapping[str, Report] | None = None,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -87,6 +95,8 @@ class Distiller(keras.Model, abc.ABC):
         self._term_weights = dict(terms)
         self._loss_tracker = keras.metrics.Mean(name="loss")
         self._term_trackers = {term: keras.metrics.Mean(name=term) for term in terms}
+        self._reports = dict(reports or {})
+        self._report_trackers = {name: keras.metrics.Mean(name=name) for name in self._reports}
 
     @property
     def teacher(self) -> keras.Model | None:
@@ -187,6 +197,7 @@ class Distiller(keras.Model, abc.ABC):
     def metrics(self) -> list[keras.metrics.Metric]:
         """The loss, every term, and the compiled metrics."""
         trackers = [self._loss_tracker, *(self._term_trackers[term] for term in self.terms)]
+        trackers += self._report_trackers.values()
         return trackers + list(super().metrics)
 
     def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> tf.Tensor:
@@ -258,7 +269,7 @@ class Distiller(keras.Model, abc.ABC):
             weight = tf.ones_like(mask[:, 0])
         else:
             weight = tf.cast(sample_weight, tf.float32)
-        return StepInputs(teacher, student, labels, mask * weight[:, None], weight)
+        return StepInputs(teacher, student, labels, mask * weight[:, None], weight, features)
 
     def _loss(self, batch: StepInputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         terms = self.compute_terms(batch)
@@ -277,6 +288,10 @@ class Distiller(keras.Model, abc.ABC):
             metric.name: metric.result()
             for metric in [self._loss_tracker, *(self._term_trackers[t] for t in self.active_terms)]
         }
+        for report, tracker in self._report_trackers.items():
+            values, weights = self._reports[report](batch)
+            tracker.update_state(values, sample_weight=weights)
+            results[report] = tracker.result()
         if batch.labels is not None and self.compiled_metrics is not None:
             self.compiled_metrics.update_state(
                 batch.labels, batch.student["logits"], batch.sample_weight

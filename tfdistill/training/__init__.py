@@ -1,7 +1,7 @@
 """Training: fits that resume, optimizers, initialisation, evaluation, teachers."""
 
 from tfdistill.training.evaluation import evaluate, gold_labels, predict_logits, predictor
-from tfdistill.training.fit import FitResult, fit
+from tfdistill.training.fit import FitResult, TrainingBatches, fit
 from tfdistill.training.initialise import (
     initialise_from_teacher,
     initialise_projections,
@@ -13,6 +13,7 @@ from tfdistill.training.teachers import cached_logits, chance_level, check_teach
 
 __all__ = [
     "FitResult",
+    "TrainingBatches",
     "adamw",
     "align_labels",
     "build_student",

@@ -5,12 +5,29 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
+import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import distillers, errors, files
-from tfdistill.data import batches as data_batches
 from tfdistill.training import callbacks, checkpoints
+
+
+class TrainingBatches(Protocol):
+    """What `fit` asks of batches: the same stream again from any step.
+
+    Attributes:
+      steps_per_epoch: Batches of an epoch; the same in each.
+      num_examples: Examples of an epoch.
+    """
+
+    steps_per_epoch: int
+    num_examples: int
+
+    def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
+        """Streams the batches of all epochs, from the one numbered `start_step` on."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +49,7 @@ class FitResult:
 
 def fit(
     distiller: distillers.Distiller,
-    train: data_batches.Batches,
+    train: TrainingBatches,
     *,
     epochs: int,
     folder: files.Path,
@@ -51,7 +68,7 @@ def fit(
 
     Args:
       distiller: Compiled; trained in place.
-      train: The batches; one epoch is every example once.
+      train: The batches, for example `data.batches.Batches`; one epoch is every example once.
       epochs: Epochs in all.
       folder: Gets checkpoints/, history.csv and tensorboard/.
       evaluate: Returns development metrics, called after every epoch.
