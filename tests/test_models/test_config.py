@@ -5,8 +5,9 @@ from tfdistill import errors, models
 SHAPE = {"num_layers": 2, "hidden_size": 16, "num_heads": 4, "intermediate_size": 24}
 
 # The counts of the papers and of the released checkpoints, with 30,522 words, 512 positions, two
-# token types and, except for DistilBERT, a pooler. Medium, mini and tiny: the released BERT
-# miniatures; TinyBERT 2 layers has BERT-tiny's shape.
+# token types and, except for DistilBERT and the MobileBERTs, a pooler. Medium, mini and tiny: the
+# released BERT miniatures; TinyBERT 2 layers has BERT-tiny's shape. The small pair of MobileBERT
+# and IB-BERT and the BiLSTMs, of 300-wide vectors, are our own: counted by hand from the widths.
 PARAMETERS = {
     "bert_base": 109_482_240,
     "bert_large": 335_141_888,
@@ -21,6 +22,15 @@ PARAMETERS = {
     "tinybert_4l_312d": 14_350_248,
     "tinybert_6l_768d": 66_955_008,
     "distilbert_6l_768d": 66_362_880,
+    "mobilebert": 24_581_888,
+    "mobilebert_25m": 25_359_104,
+    "mobilebert_tiny": 15_485_696,
+    "mobilebert_without_opt": 24_581_888,
+    "mobilebert_6l_128d": 2_367_488,
+    "ib_bert_large": 294_205_184,
+    "ib_bert_6l_128d": 6_593_024,
+    "bilstm_1l_150d": 9_818_200,
+    "bilstm_1l_150d_siamese": 10_178_200,
 }
 
 
@@ -32,7 +42,13 @@ def test_every_preset_has_the_published_number_of_parameters():
 
 @pytest.mark.parametrize(
     ("name", "gigaflops"),
-    [("bert_base", 22.35), ("tinybert_6l_768d", 11.17), ("tinybert_4l_312d", 1.25)],
+    [
+        ("bert_base", 22.35),
+        ("tinybert_6l_768d", 11.17),
+        ("tinybert_4l_312d", 1.25),
+        ("mobilebert", 5.39),
+        ("mobilebert_tiny", 3.07),
+    ],
 )
 def test_flops_at_128_tokens_are_the_published_ones(name, gigaflops):
     flops = models.flops(models.preset(name), 128)

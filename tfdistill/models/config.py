@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 from tfdistill import errors
 
-FAMILIES = ("bert", "tinybert", "distilbert")
+FAMILIES = ("bert", "tinybert", "distilbert", "mobilebert")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+NORMALIZATIONS = ("no_norm", "layer_norm")
+_Config = TypeVar("_Config", bound="EncoderConfig")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,7 @@ class EncoderConfig:
     Args:
       family: "bert", "tinybert" or "distilbert". It decides the style of the classification head
         and the names in a Hugging Face checkpoint; the encoder stack is the same in all three.
+        The family "mobilebert" has a stack of its own, see `MobileBertConfig`.
       num_layers: Transformer layers.
       hidden_size: Width of the residual stream, a multiple of `num_heads`.
       num_heads: Attention heads.
@@ -56,20 +60,27 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         """Refuses values that no encoder can have."""
         faults = list(_faults(self))
+        if isinstance(self, MobileBertConfig):
+            faults += _mobilebert_faults(self)
         if faults:
             raise errors.ConfigError("\n".join(faults))
 
     @property
+    def attention_width(self) -> int:
+        """Width of queries, keys and values, all heads together."""
+        return self.bottleneck_size if isinstance(self, MobileBertConfig) else self.hidden_size
+
+    @property
     def head_size(self) -> int:
         """Width of one attention head."""
-        return self.hidden_size // self.num_heads
+        return self.attention_width // self.num_heads
 
     @property
     def head_dropout(self) -> float:
         """Rate before the classifier."""
         return self.dropout if self.classifier_dropout is None else self.classifier_dropout
 
-    def replace(self, **changes: Any) -> EncoderConfig:
+    def replace(self: _Config, **changes: Any) -> _Config:
         """Returns a copy with some fields changed, validated again.
 
         Raises:
@@ -86,12 +97,73 @@ class EncoderConfig:
         return dataclasses.replace(self, **changes)
 
 
-def _faults(config: EncoderConfig):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MobileBertConfig(EncoderConfig):
+    """Shape and options of a MobileBERT, and with other values of IB-BERT, its teacher.
+
+    Between the blocks the states are `hidden_size` wide, inside a block `bottleneck_size`:
+    narrower in MobileBERT, wider in IB-BERT. `num_heads` share the width inside;
+    `intermediate_size` is that of each feed-forward network. By default there is no pooler: what
+    is pooled is the state of [CLS] itself.
+
+    Args:
+      embedding_size: Width of the word vectors.
+      bottleneck_size: Width inside a block, a multiple of `num_heads`.
+      num_feed_forward: Feed-forward networks one after the other in each block.
+      shared_key_query: Whether queries and keys come from one common bottleneck; False takes them
+        from the block's input, or with `bottleneck_attention` from the bottleneck of the block.
+      bottleneck_attention: Whether queries, keys and values all come from the bottleneck of the
+        block, as in MobileBERT-TINY; then nothing is left to share.
+      normalization: "no_norm" (gamma x + beta, no statistics) or "layer_norm".
+      trigram: Whether a token is embedded together with both its neighbours.
+
+    Raises:
+      ConfigError: If a value is out of range; the message lists every fault.
+
+    Reference: Sun et al. 2020, MobileBERT, sections 3.1 to 3.4 and table 1.
+    """
+
+    family: str = "mobilebert"
+    pooler: bool = False
+    embedding_size: int = 128
+    bottleneck_size: int = 128
+    num_feed_forward: int = 4
+    shared_key_query: bool = True
+    bottleneck_attention: bool = False
+    normalization: str = "no_norm"
+    trigram: bool = True
+
+
+def _mobilebert_faults(config: MobileBertConfig) -> Iterator[str]:
+    def fault(field: str, expected: str, remedy: str = "") -> str:
+        return errors.explain(field, expected, repr(getattr(config, field)), remedy)
+
+    if config.family != "mobilebert":
+        yield fault("family", "'mobilebert' for a MobileBertConfig", "Others: EncoderConfig.")
+    for name in ("embedding_size", "bottleneck_size", "num_feed_forward"):
+        if not _is_count(config, name, 1):
+            yield fault(name, "an integer of at least 1")
+    whole = _is_count(config, "bottleneck_size", 1) and _is_count(config, "num_heads", 1)
+    if whole and config.bottleneck_size % config.num_heads:
+        yield fault("bottleneck_size", f"a multiple of num_heads ({config.num_heads})")
+    if config.normalization not in NORMALIZATIONS:
+        nearest = errors.nearest(config.normalization, NORMALIZATIONS)
+        yield fault("normalization", f"one of {NORMALIZATIONS}", nearest)
+    if config.bottleneck_attention and config.shared_key_query:
+        yield fault(
+            "shared_key_query",
+            "False with bottleneck_attention, where queries and keys come from the block's own",
+        )
+
+
+def _faults(config: EncoderConfig) -> Iterator[str]:
     def fault(field: str, expected: str, remedy: str = "") -> str:
         return errors.explain(field, expected, repr(getattr(config, field)), remedy)
 
     if config.family not in FAMILIES:
         yield fault("family", f"one of {FAMILIES}", errors.nearest(config.family, FAMILIES))
+    if config.family == "mobilebert" and not isinstance(config, MobileBertConfig):
+        yield fault("family", "a MobileBertConfig for 'mobilebert'")
     if config.hidden_act not in ACTIVATIONS:
         yield fault(
             "hidden_act", f"one of {ACTIVATIONS}", errors.nearest(config.hidden_act, ACTIVATIONS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tfdistill import errors
-from tfdistill.models.config import EncoderConfig
+from tfdistill.models import bilstm
+from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
 
 def flops(config: EncoderConfig, sequence_length: int, num_labels: int | None = None) -> int:
@@ -11,8 +12,9 @@ def flops(config: EncoderConfig, sequence_length: int, num_labels: int | None = 
 
     2 x multiply-accumulate of the matrix products only, with L tokens, width d and inner width f:
     per layer 2 L (4 d^2 + 2 d f) for the dense layers and 2 (2 L^2 d) for scores and context.
-    With `num_labels`, also the dense layers over [CLS]: 2 d (d + num_labels). Embedding,
-    LayerNorm, softmax and activations are left out, as in the papers.
+    With `num_labels`, also the dense layers over [CLS]: 2 d (d + num_labels). MobileBERT's layers
+    have other widths, and its projection of the embeddings counts. Embedding, LayerNorm, softmax
+    and activations are left out, as in the papers.
 
     Args:
       config: The encoder.
@@ -22,11 +24,20 @@ def flops(config: EncoderConfig, sequence_length: int, num_labels: int | None = 
     Returns:
       The number of operations.
     """
+    if isinstance(config, bilstm.BiLstmConfig):
+        return bilstm.flops(config, sequence_length, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
-    dense = 2 * sequence_length * (4 * width**2 + 2 * width * inner)
-    attention = 2 * (2 * sequence_length**2 * width)
-    head = 0 if num_labels is None else 2 * width * (width + num_labels)
-    return config.num_layers * (dense + attention) + head
+    embedding = 0
+    block = 4 * width**2 + 2 * width * inner
+    if isinstance(config, MobileBertConfig):
+        embedding = sum(inputs * units for inputs, units in _embedding_projection(config))
+        block = sum(inputs * units for inputs, units in _block_dense(config))
+    dense = 2 * sequence_length * (embedding + config.num_layers * block)
+    attention = config.num_layers * 2 * (2 * sequence_length**2 * config.attention_width)
+    if num_labels is None:
+        return dense + attention
+    hidden = width if config.pooler or config.family == "distilbert" else 0
+    return dense + attention + 2 * width * (hidden + num_labels)
 
 
 def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> int:
@@ -42,6 +53,10 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     Raises:
       ConfigError: If `num_labels` is given for a BERT or TinyBERT shape without a pooler.
     """
+    if isinstance(config, bilstm.BiLstmConfig):
+        return bilstm.count_parameters(config, num_labels)
+    if isinstance(config, MobileBertConfig):
+        return _mobilebert_parameters(config, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
     square = width * (width + 1)  # a dense layer of width d with its bias
     norm = 2 * width
@@ -59,3 +74,42 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
             )
         total += num_labels * (width + 1)
     return total
+
+
+def _embedding_projection(config: MobileBertConfig) -> list[tuple[int, int]]:
+    """Returns inputs and units of the dense layer behind the word vectors, if there is one."""
+    if not config.trigram and config.embedding_size == config.hidden_size:
+        return []
+    return [((3 if config.trigram else 1) * config.embedding_size, config.hidden_size)]
+
+
+def _block_dense(config: MobileBertConfig) -> list[tuple[int, int]]:
+    """Returns inputs and units of every dense layer of a MobileBERT block."""
+    outside, inside, inner = config.hidden_size, config.bottleneck_size, config.intermediate_size
+    narrow = config.bottleneck_attention
+    query = inside if narrow or config.shared_key_query else outside
+    return [
+        (outside, inside),
+        *([(outside, inside)] if config.shared_key_query else []),
+        (query, inside),
+        (query, inside),
+        (inside if narrow else outside, inside),
+        (inside, inside),
+        *([(inside, inner), (inner, inside)] * config.num_feed_forward),
+        (inside, outside),
+    ]
+
+
+def _mobilebert_parameters(config: MobileBertConfig, num_labels: int | None) -> int:
+    width = config.hidden_size
+    dense = _embedding_projection(config) + config.num_layers * _block_dense(config)
+    if config.pooler:
+        dense.append((width, width))
+    if num_labels is not None:
+        dense.append((width, num_labels))
+    # Norms inside a block: behind each bottleneck, the attention and each feed-forward network.
+    inside = 2 + config.shared_key_query + config.num_feed_forward
+    norms = width + config.num_layers * (inside * config.bottleneck_size + width)
+    tables = config.vocab_size * config.embedding_size
+    tables += (config.max_positions + config.type_vocab_size) * width
+    return tables + sum((inputs + 1) * units for inputs, units in dense) + 2 * norms

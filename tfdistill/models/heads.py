@@ -1,4 +1,4 @@
-"""Classification and regression heads in the styles of BERT, TinyBERT and DistilBERT."""
+"""Heads over whole texts, over tokens and over spans, in the styles of each family."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.models import bert, layers
+from tfdistill.models import bert, bilstm, layers
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
-from tfdistill.models.presets import as_config
+from tfdistill.models.maker import initializer
+from tfdistill.models.presets import as_config, preset
+
+# The layer that tells each kind of head; the first that a model has decides.
+_MARKS = {
+    "mlm_bias": "masked_lm",
+    "token_classifier": "token",
+    "span_classifier": "span",
+    "classifier": "sequence",
+}
+HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", *_MARKS)  # prefixes
 
 
 def build_classifier(
-    preset_or_config: str | EncoderConfig,
+    preset_or_config: str | EncoderConfig | bilstm.BiLstmConfig,
     num_labels: int,
     *,
     name: str | None = None,
@@ -23,10 +33,12 @@ def build_classifier(
     """Builds a freshly initialised encoder with a head over [CLS].
 
     The head follows the family, p being the tanh-pooled state of [CLS] and h its last state:
-    bert: W dropout(p) + b; tinybert: W relu(p) + b; distilbert: W dropout(relu(V h + c)) + b.
+    bert: W dropout(p) + b; tinybert: W relu(p) + b; distilbert: W dropout(relu(V h + c)) + b;
+    mobilebert: as bert, p = h where there is no pooler. A BiLSTM is a classifier of its own, see
+    `build_bilstm`.
 
     Args:
-      preset_or_config: A preset's name or an `EncoderConfig`.
+      preset_or_config: A preset's name, an `EncoderConfig` or a `BiLstmConfig`.
       num_labels: Classes, or 1 for regression.
       name: Name of the model; default the family.
       dtype_policy: Keras dtype policy of every layer but the classifier, which stays float32;
@@ -39,10 +51,13 @@ def build_classifier(
     Raises:
       ConfigError: If `num_labels` is below 1, or a BERT or TinyBERT shape has no pooler.
     """
-    config = as_config(preset_or_config)
+    shape = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
+    if isinstance(shape, bilstm.BiLstmConfig):
+        return bilstm.build_bilstm(shape, num_labels, name=name, dtype_policy=dtype_policy)
+    config = as_config(shape)
     if num_labels < 1:
         raise errors.ConfigError(errors.explain("num_labels", "at least 1", num_labels))
-    if config.family != "distilbert" and not config.pooler:
+    if config.family in ("bert", "tinybert") and not config.pooler:
         raise errors.ConfigError(
             errors.explain(
                 f"{config.family} classifier",
@@ -55,9 +70,114 @@ def build_classifier(
     outputs = bert.encode(inputs, config, dtype_policy)
     features = _features(outputs, config, dtype_policy)
     logits = keras.layers.Dense(
-        num_labels, kernel_initializer=bert.initializer(), name="classifier", dtype="float32"
+        num_labels, kernel_initializer=initializer(), name="classifier", dtype="float32"
     )(features)
     return keras.Model(inputs, logits, name=name or config.family)
+
+
+def build_token_classifier(
+    preset_or_config: str | EncoderConfig,
+    num_labels: int,
+    *,
+    name: str | None = None,
+    dtype_policy: str | None = None,
+) -> keras.Model:
+    """Builds a freshly initialised encoder with a classifier over every token.
+
+    W dropout(h) + b for the last state h of each token, padding included. The dropout's rate is
+    the classifier's; for distilbert, as in transformers, the encoder's. There is no pooler.
+
+    Args:
+      preset_or_config: A preset's name or an `EncoderConfig`.
+      num_labels: Classes.
+      name: Name of the model; default the family.
+      dtype_policy: Keras dtype policy of every layer but the classifier, which stays float32;
+        default the global policy.
+
+    Returns:
+      A functional model with the inputs of `build_encoder` and one output: logits (B, L,
+      num_labels), float32, no softmax.
+
+    Raises:
+      ConfigError: If `num_labels` is below 1.
+    """
+    config = as_config(preset_or_config)
+    if num_labels < 1:
+        raise errors.ConfigError(errors.explain("num_labels", "at least 1", num_labels))
+    rate = config.dropout if config.family == "distilbert" else config.head_dropout
+    return _over_tokens(config, num_labels, "token", rate, name, dtype_policy)
+
+
+def build_span_classifier(
+    preset_or_config: str | EncoderConfig,
+    *,
+    name: str | None = None,
+    dtype_policy: str | None = None,
+) -> keras.Model:
+    """Builds a freshly initialised encoder that points at the start and the end of a span.
+
+    W h + b for the last state h of each token; for distilbert, as in transformers, W dropout(h) +
+    b with the encoder's rate. There is no pooler.
+
+    Args:
+      preset_or_config: A preset's name or an `EncoderConfig`.
+      name: Name of the model; default the family.
+      dtype_policy: Keras dtype policy of every layer but the last, which stays float32; default
+        the global policy.
+
+    Returns:
+      A functional model with the inputs of `build_encoder` and one output: logits (B, L, 2),
+      float32, [..., 0] of being the start and [..., 1] of being the end; a softmax would be over
+      the tokens that are no padding.
+    """
+    config = as_config(preset_or_config)
+    rate = config.dropout if config.family == "distilbert" else 0.0
+    return _over_tokens(config, 2, "span", rate, name, dtype_policy)
+
+
+def head_of(model: keras.Model) -> str:
+    """Tells what a model answers.
+
+    Args:
+      model: A model of this package, also after saving and loading.
+
+    Returns:
+      "none" (an encoder), "sequence" (`build_classifier`), "token", "span" or "masked_lm".
+    """
+    names = {layer.name for layer in model.layers}
+    return next((head for mark, head in _MARKS.items() if mark in names), "none")
+
+
+def num_labels_of(model: keras.Model) -> int | None:
+    """Returns the width of a classifier's logits, None for an encoder or a masked-LM.
+
+    1 for a regression, 2 for a span.
+    """
+    layer = {"sequence": "classifier", "token": "token_classifier", "span": "span_classifier"}
+    head = head_of(model)
+    return model.get_layer(layer[head]).units if head in layer else None
+
+
+def _over_tokens(
+    config: EncoderConfig,
+    num_labels: int,
+    head: str,
+    rate: float,
+    name: str | None,
+    dtype_policy: str | None,
+) -> keras.Model:
+    inputs = bert.encoder_inputs(config)
+    states = bert.encode(inputs, config, dtype_policy)["sequence_output"]  # (B, L, d)
+    rows = layers.FlattenTokens(name=f"{head}_rows", dtype=dtype_policy)(states)  # (B L, d)
+    rows = Dropout(rate, name=f"{head}_dropout", dtype=dtype_policy)(rows)
+    logits = keras.layers.Dense(
+        num_labels,
+        kernel_initializer=initializer(),
+        name=f"{head}_classifier",
+        dtype="float32",
+    )(rows)
+    unflatten = layers.UnflattenTokens(name=f"{head}_logits", dtype="float32")
+    return keras.Model(inputs, unflatten((logits, inputs["input_ids"])), name=name or config.family)
 
 
 def _features(outputs: dict[str, Any], config: EncoderConfig, dtype_policy: str | None) -> Any:
@@ -70,7 +190,7 @@ def _features(outputs: dict[str, Any], config: EncoderConfig, dtype_policy: str 
         dense = keras.layers.Dense(
             config.hidden_size,
             activation="relu",
-            kernel_initializer=bert.initializer(),
+            kernel_initializer=initializer(),
             name="pre_classifier",
             dtype=dtype_policy,
         )

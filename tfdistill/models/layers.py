@@ -31,7 +31,9 @@ def _lengths(tensor: tf.Tensor) -> list[Any]:
 
 @keras.saving.register_keras_serializable(package="tfdistill")
 class WordEmbedding(keras.layers.Embedding):
-    """An embedding table that also records what the layers themselves do not show.
+    """The table of word vectors, looked up by id, or read the other way round: vector to logits.
+
+    It also records what the layers themselves do not show, the family and the id of [PAD].
 
     Args:
       input_dim: Rows: the size of the vocabulary.
@@ -53,6 +55,14 @@ class WordEmbedding(keras.layers.Embedding):
         super().__init__(input_dim, output_dim, **kwargs)
         self.family = family
         self.pad_token_id = pad_token_id
+
+    def call(self, inputs: tf.Tensor, as_decoder: bool = False) -> tf.Tensor:
+        """Looks ids up: (B, L) -> (B, L, d); as decoder, X E^T: (N, d) -> (N, V), no bias."""
+        if not as_decoder:
+            return super().call(inputs)
+        # Keras casts neither the inputs nor the table of an embedding.
+        table = tf.cast(self.embeddings, self.compute_dtype)
+        return tf.matmul(tf.cast(inputs, self.compute_dtype), table, transpose_b=True)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the settings of the table, its family and padding id."""
@@ -203,13 +213,26 @@ class UnflattenTokens(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tfdistill")
 class AttentionMask(keras.layers.Layer):
-    """Turns a mask of ones (token) and zeros (padding) into what is added to attention scores."""
+    """Turns a mask of ones (token) and zeros (padding) into what is added to attention scores.
+
+    Args:
+      value: What is added to the score of padding.
+      **kwargs: Name and dtype of the layer.
+    """
+
+    def __init__(self, value: float = ATTENTION_MASK_VALUE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.value = value
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps (B, L) to (B, 1, 1, L): 0 for a token, `ATTENTION_MASK_VALUE` for padding."""
+        """Maps (B, L) to (B, 1, 1, L): 0 for a token, `value` for padding."""
         batch, length = _lengths(inputs)
         mask = tf.reshape(tf.cast(inputs, self.compute_dtype), (batch, 1, 1, length))
-        return (1.0 - mask) * ATTENTION_MASK_VALUE
+        return (1.0 - mask) * self.value
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the value."""
+        return {**super().get_config(), "value": self.value}
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
@@ -280,6 +303,57 @@ class FirstToken(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
+class PredictedRows(keras.layers.Layer):
+    """The states of the tokens that a masked language model is asked about."""
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Maps states (B, L, d) and prediction mask (B, L) to (N, d).
+
+        Row n is the n-th token, counted along the examples, whose mask is not 0.
+        """
+        states, mask = inputs
+        batch, length, width = _lengths(states)
+        chosen = tf.where(tf.reshape(mask, (batch * length,)) != 0)[:, 0]  # (N,)
+        return tf.gather(tf.reshape(states, (batch * length, width)), chosen)
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class SplitFeatures(keras.layers.Layer):
+    """Cuts vectors in two.
+
+    Args:
+      width: Width of the first part.
+      **kwargs: Name and dtype of the layer.
+    """
+
+    def __init__(self, width: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.width = width
+
+    def call(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Maps (N, d) to (N, width) and (N, d - width)."""
+        return inputs[:, : self.width], inputs[:, self.width :]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the width."""
+        return {**super().get_config(), "width": self.width}
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class Bias(keras.layers.Layer):
+    """Adds a learned number to each feature: x + b."""
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the bias (zeros)."""
+        self.bias = self.add_weight(name="bias", shape=(input_shape[-1],), initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Same shape out, in the layer's compute dtype."""
+        return tf.nn.bias_add(inputs, self.bias)
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
 def gelu(inputs: tf.Tensor) -> tf.Tensor:
     """GELU, exact: x/2 (1 + erf(x / sqrt(2))), as PyTorch and Hugging Face compute it.
 
@@ -292,3 +366,8 @@ def gelu(inputs: tf.Tensor) -> tf.Tensor:
 def gelu_tanh(inputs: tf.Tensor) -> tf.Tensor:
     """GELU by its tanh approximation: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     return tf.nn.gelu(inputs, approximate=True)
+
+
+def activation_function(name: str) -> Any:
+    """Returns what `keras.layers.Activation` takes for one of `ACTIVATIONS`."""
+    return {"gelu": gelu, "gelu_tanh": gelu_tanh}.get(name, name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfdistill import errors
-from tfdistill.models.config import EncoderConfig
+from tfdistill.models.bilstm import BiLstmConfig
+from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
 
 def _shape(
@@ -27,7 +30,32 @@ def _shape(
     )
 
 
-_PRESETS = {
+# Published (Sun et al. 2020, table 1): blocks 512 wide, 128 or (teacher) 1024 inside. The students
+# have no dropout. The GELU is Google's approximation by tanh.
+_MOBILEBERT = MobileBertConfig(
+    num_layers=24,
+    hidden_size=512,
+    num_heads=4,
+    intermediate_size=512,
+    hidden_act="relu",
+    dropout=0.0,
+    attention_dropout=0.0,
+)
+_IB_BERT = _MOBILEBERT.replace(
+    bottleneck_size=1024,
+    intermediate_size=4096,
+    num_feed_forward=1,
+    shared_key_query=False,
+    normalization="layer_norm",
+    hidden_act="gelu_tanh",
+    dropout=0.1,
+    attention_dropout=0.1,
+)
+# A quarter of the widths in a quarter of the depth: teacher and student for a small machine.
+_SMALL = {"num_layers": 6, "hidden_size": 128, "embedding_size": 64}
+# Published (Tang et al. 2019, section 4.3): vectors of 300, 150 units a direction, 400 in between.
+_BILSTM = BiLstmConfig(embedding_size=300, hidden_size=150, dense_size=400)
+_PRESETS: dict[str, Any] = {  # EncoderConfig, and BiLstmConfig
     "bert_base": _shape(12, 768, 12, 3072),
     "bert_large": _shape(24, 1024, 16, 4096),
     "bert_medium": _shape(8, 512, 8, 2048),
@@ -41,6 +69,19 @@ _PRESETS = {
     "tinybert_4l_312d": _shape(4, 312, 12, 1200, family="tinybert"),
     "tinybert_6l_768d": _shape(6, 768, 12, 3072, family="tinybert"),
     "distilbert_6l_768d": _shape(6, 768, 12, 3072, family="distilbert"),
+    "mobilebert": _MOBILEBERT,
+    "mobilebert_25m": _MOBILEBERT.replace(shared_key_query=False),
+    "mobilebert_tiny": _MOBILEBERT.replace(
+        shared_key_query=False, bottleneck_attention=True, num_feed_forward=2
+    ),
+    "mobilebert_without_opt": _MOBILEBERT.replace(
+        normalization="layer_norm", hidden_act="gelu_tanh"
+    ),
+    "mobilebert_6l_128d": _MOBILEBERT.replace(**_SMALL, bottleneck_size=32, intermediate_size=128),
+    "ib_bert_large": _IB_BERT,
+    "ib_bert_6l_128d": _IB_BERT.replace(**_SMALL, bottleneck_size=256, intermediate_size=1024),
+    "bilstm_1l_150d": _BILSTM,
+    "bilstm_1l_150d_siamese": _BILSTM.replace(pair_encoding="siamese"),
 }
 
 
@@ -56,7 +97,8 @@ def preset(name: str) -> EncoderConfig:
       name: For example "tinybert_4l_312d"; see `presets`.
 
     Returns:
-      The shape with the English BERT vocabulary size (30,522) and 512 positions.
+      The shape with the English BERT vocabulary size (30,522) and 512 positions; a
+      `BiLstmConfig` for the names that begin with "bilstm".
 
     Raises:
       ConfigError: If there is no such preset; the nearest name is suggested.
@@ -70,6 +112,11 @@ def preset(name: str) -> EncoderConfig:
 
 def as_config(preset_or_config: str | EncoderConfig) -> EncoderConfig:
     """Returns the configuration itself, or the one that the preset's name stands for."""
-    if isinstance(preset_or_config, EncoderConfig):
-        return preset_or_config
-    return preset(preset_or_config)
+    config = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
+    if isinstance(config, BiLstmConfig):
+        raise errors.ConfigError(
+            errors.explain(
+                "encoder", "a transformer", "a BiLSTM", "It is a classifier: use build_classifier."
+            )
+        )
+    return config

@@ -1,14 +1,17 @@
-"""Views of a model: its inner states for distillation, its configuration, its copy in bfloat16."""
+"""Views of a model: its inner states for distillation, its configuration, its copies."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.models import bert, heads, layers
+from tfdistill.models import bert, bilstm, heads, layers, mobilebert, pretraining
 from tfdistill.models.config import EncoderConfig
+
+_HEAD_DROPOUTS = ("pooled_dropout", "token_dropout")  # those with the classifier's rate
 
 
 def taps(model: keras.Model) -> keras.Model:
@@ -17,18 +20,23 @@ def taps(model: keras.Model) -> keras.Model:
     One call of the view computes everything in one forward pass; training it trains `model`.
 
     Args:
-      model: An encoder or classifier of this package, also after saving and loading.
+      model: A model of this package, also after saving and loading.
 
     Returns:
-      A functional model with the inputs of `model` and a dict of outputs: "embeddings" (B, L, d)
-      after LayerNorm and dropout; "hidden_states", a list of num_layers x (B, L, d);
-      "attention_scores", a list of num_layers x (B, h, L, L), scaled by 1/sqrt(d/h), before mask
-      and softmax; "sequence_output" (the last hidden state); "pooled_output" (B, d) with a
-      pooler; "logits" (B, num_labels) with a classifier.
+      A functional model with the inputs of `model` (a masked LM's "prediction_mask" among them)
+      and a dict of outputs: "embeddings" (B, L, d) after LayerNorm and dropout; "hidden_states",
+      a list of num_layers x (B, L, d); "attention_scores", a list of num_layers x (B, h, L, L),
+      scaled by 1/sqrt(d/h), before mask and softmax; "queries", "keys" and "values", lists of
+      num_layers x (B, L, width), the heads side by side, before any scaling; "sequence_output"
+      (the last hidden state); "pooled_output" (B, d) where the model pools. With a head "logits",
+      (B, num_labels), or (B, L, num_labels) over tokens and spans; of a masked LM "mlm_logits"
+      (N, V) and, with that head, "nsp_logits" (B, 2).
 
     Raises:
       ShapeError: If `model` is not built of this package's named layers.
     """
+    if bilstm.is_bilstm(model):
+        return bilstm.taps(model)
     names = _layer_names(model)
     num_layers = _num_layers(model)
 
@@ -37,23 +45,35 @@ def taps(model: keras.Model) -> keras.Model:
 
     inputs = {tensor.name.split(":")[0]: tensor for tensor in model.inputs}
 
-    def hidden_state(index: int) -> Any:
-        states = model.get_layer(f"layer_{index}_layer_norm")  # (B L, d)
-        unflatten = layers.UnflattenTokens(
-            name=f"layer_{index}_hidden_state", dtype=states.dtype_policy
-        )
-        return unflatten((states.output, inputs["input_ids"]))
+    def by_token(kind: str, view: str) -> list[Any]:
+        """The (B L, d) outputs of each layer's `kind`, as (B, L, d)."""
+        found = []
+        for index in range(num_layers):
+            rows = model.get_layer(f"layer_{index}_{kind}")
+            unflatten = layers.UnflattenTokens(
+                name=f"layer_{index}_{view}", dtype=rows.dtype_policy
+            )
+            found.append(unflatten((rows.output, inputs["input_ids"])))
+        return found
 
     outputs: dict[str, Any] = {
         "embeddings": output("embeddings_dropout"),
-        "hidden_states": [hidden_state(i) for i in range(num_layers)],
+        "hidden_states": by_token("layer_norm", "hidden_state"),
         "attention_scores": [output(f"layer_{i}_attention_scores") for i in range(num_layers)],
+        "queries": by_token("query", "queries"),
+        "keys": by_token("key", "keys"),
+        "values": by_token("value", "values"),
         "sequence_output": output("sequence_output"),
     }
     if "pooler_activation" in names:
         outputs["pooled_output"] = output("pooler_activation")
-    if "classifier" in names:
-        outputs["logits"] = output("classifier")
+    elif _pools_by_first_token(model):
+        outputs["pooled_output"] = output("first_token")
+    head = heads.head_of(model)
+    if head == "masked_lm":
+        outputs.update(model.output)
+    elif head != "none":
+        outputs["logits"] = model.output
     return keras.Model(inputs, outputs, name=f"{model.name}_taps")
 
 
@@ -61,19 +81,23 @@ def config_of(model: keras.Model) -> EncoderConfig:
     """Reads the configuration off the model's layers.
 
     Args:
-      model: An encoder or classifier of this package, also after saving and loading.
+      model: A model of this package, also after saving and loading.
 
     Returns:
-      The configuration that builds the same architecture.
+      The configuration that builds the same architecture; of a BiLSTM a `BiLstmConfig`.
 
     Raises:
       ShapeError: If `model` is not built of this package's named layers.
     """
+    if bilstm.is_bilstm(model):
+        return bilstm.config_of(model)
     names = _layer_names(model)
     num_layers = _num_layers(model)
     words = model.get_layer("word_embeddings")
     dropout = model.get_layer("embeddings_dropout").rate
-    head_dropout = model.get_layer("pooled_dropout").rate if "pooled_dropout" in names else dropout
+    head_dropout = _head_dropout(model)
+    if words.family == "mobilebert":
+        return mobilebert.read_config(model, head_dropout=head_dropout)
     types = model.get_layer("token_type_embeddings") if "token_type_embeddings" in names else None
     activation = model.get_layer("layer_0_intermediate_activation").activation
     return EncoderConfig(
@@ -95,37 +119,96 @@ def config_of(model: keras.Model) -> EncoderConfig:
     )
 
 
-def num_labels_of(model: keras.Model) -> int | None:
-    """Returns the width of the classifier (1 for regression), None for an encoder."""
-    return model.get_layer("classifier").units if "classifier" in _layer_names(model) else None
-
-
 def with_policy(model: keras.Model, dtype_policy: str) -> keras.Model:
     """Copies a model into another dtype policy, with its weights.
 
     "bfloat16" stores and computes in bfloat16: half the memory and the fastest forward pass on
     processors that have it, meant for a frozen teacher. "mixed_bfloat16" keeps float32 weights
-    and can be trained. The classifier stays float32 in both.
+    and can be trained. Classifiers and logits stay float32 in both.
 
     Args:
-      model: An encoder or classifier of this package.
+      model: A model of this package.
       dtype_policy: Name of a Keras dtype policy.
 
     Returns:
       A new model; `model` is not changed.
     """
-    config = config_of(model)
-    num_labels = num_labels_of(model)
-    if num_labels is None:
-        copy = bert.build_encoder(config, name=model.name, dtype_policy=dtype_policy)
-    else:
-        copy = heads.build_classifier(
-            config, num_labels, name=model.name, dtype_policy=dtype_policy
-        )
+    copy = _build_like(model, dtype_policy)
     for layer in copy.layers:
         layer.set_weights(model.get_layer(layer.name).get_weights())
     copy.trainable = model.trainable
     return copy
+
+
+def copy_encoder(source: keras.Model, target: keras.Model) -> None:
+    """Copies the weights of one model's encoder into another's, whatever their heads.
+
+    This moves a student from pre-training to its task, or a teacher the other way. Heads stay as
+    they are, and so does a pooler that only one of the two has.
+
+    Args:
+      source: A model of this package.
+      target: A model of this package whose encoder has the same shape; changed in place. Dropout
+        rates, dtype policies and styles of heads may differ.
+
+    Raises:
+      ShapeError: If the shapes differ; the message names the fields.
+    """
+    theirs, ours = config_of(source), config_of(target)
+    free = {"family", "dropout", "attention_dropout", "classifier_dropout", "pooler"}
+    fields = [field.name for field in dataclasses.fields(theirs) if field.name not in free]
+    if type(theirs) is not type(ours):
+        differing = [f"{type(ours).__name__} instead of {type(theirs).__name__}"]
+    else:
+        differing = [
+            f"{name} {getattr(ours, name)!r} instead of {getattr(theirs, name)!r}"
+            for name in fields
+            if getattr(ours, name) != getattr(theirs, name)
+        ]
+    if differing:
+        raise errors.ShapeError(
+            errors.explain(
+                f"model {target.name!r} to copy an encoder into",
+                f"the shape of {source.name!r}",
+                ", ".join(differing),
+                "Only equal encoders can be copied; training.initialise starts a smaller one.",
+            )
+        )
+    names = _layer_names(source)
+    for layer in target.layers:
+        if layer.weights and layer.name in names and not layer.name.startswith(heads.HEAD_LAYERS):
+            layer.set_weights(source.get_layer(layer.name).get_weights())
+
+
+def _build_like(model: keras.Model, dtype_policy: str) -> keras.Model:
+    """Builds the same architecture with fresh weights."""
+    config = config_of(model)
+    head = heads.head_of(model)
+    if head == "none":
+        return bert.build_encoder(config, name=model.name, dtype_policy=dtype_policy)
+    if head == "masked_lm":
+        next_sentence = "nsp_classifier" in _layer_names(model)
+        return pretraining.build_masked_lm(
+            config, next_sentence=next_sentence, name=model.name, dtype_policy=dtype_policy
+        )
+    if head == "span":
+        return heads.build_span_classifier(config, name=model.name, dtype_policy=dtype_policy)
+    build = heads.build_token_classifier if head == "token" else heads.build_classifier
+    num_labels = heads.num_labels_of(model) or 0
+    return build(config, num_labels, name=model.name, dtype_policy=dtype_policy)
+
+
+def _head_dropout(model: keras.Model) -> float:
+    """Returns the rate before the classifier, the encoder's where there is none."""
+    names = _layer_names(model)
+    layer = next((name for name in _HEAD_DROPOUTS if name in names), "embeddings_dropout")
+    return model.get_layer(layer).rate
+
+
+def _pools_by_first_token(model: keras.Model) -> bool:
+    """Whether the pooled output is the state of [CLS] itself."""
+    mobile = model.get_layer("word_embeddings").family == "mobilebert"
+    return mobile and "first_token" in _layer_names(model)
 
 
 def _layer_names(model: keras.Model) -> set[str]:

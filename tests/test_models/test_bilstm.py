@@ -1,0 +1,305 @@
+"""The BiLSTM against NumPy loops and keras.layers.LSTM; what padding and pairs do."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import errors, models
+from tfdistill.data.vectors import WordVectors
+from tfdistill.models.bilstm_layers import LastLstmState
+
+JOINED = models.BiLstmConfig(
+    embedding_size=7, hidden_size=5, dense_size=6, vocab_size=30, dropout=0.2, pad_token_id=1
+)
+CONFIGS = {
+    "joined": JOINED,
+    "siamese": JOINED.replace(pair_encoding="siamese"),
+    "one direction": JOINED.replace(bidirectional=False),
+}
+FIRST, SECOND = (4, 2, 1), (3, 5, 0)  # tokens of the two texts of each example
+
+
+def batch(width=9, seed=0):
+    random = np.random.default_rng(seed)
+    places = np.arange(width)
+    first, both = np.array(FIRST)[:, None], np.add(FIRST, SECOND)[:, None]
+    mask = (places < both).astype(np.int32)
+    types = ((places >= first) & (places < both)).astype(np.int32)
+    ids = np.random.default_rng(3).integers(0, 30, (3, 30)).astype(np.int32)[:, :width]
+    filler = random.integers(0, 30, mask.shape)
+    ids = np.where(mask == 1, ids, filler).astype(np.int32)
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+
+
+def inputs_of(model, features):
+    return {name: tf.constant(features[name]) for name in model.input_names}
+
+
+@pytest.fixture(params=CONFIGS, ids=lambda name: name.replace(" ", "-"), scope="module")
+def config(request):
+    return CONFIGS[request.param]
+
+
+@pytest.fixture(scope="module")
+def model(config):
+    model = toys.randomise(models.build_classifier(config, 3), 4)
+    for variable in model.weights:  # large enough for gates that open and close
+        variable.assign(2.5 * variable)
+    return model
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_loop(layer, vectors):
+    """The state after the last vector, one number at a time in float64."""
+    kernel, recurrent, bias = (w.astype(np.float64) for w in layer.get_weights())
+    units = layer.units
+    hidden, cell = np.zeros(units), np.zeros(units)
+    for x in vectors[::-1] if layer.backwards else vectors:
+        gates = x @ kernel + hidden @ recurrent + bias
+        for u in range(units):
+            i, f, g = (gates[k * units + u] for k in range(3))
+            cell[u] = sigmoid(f) * cell[u] + sigmoid(i) * np.tanh(g)
+        shown = gates[3 * units :]
+        hidden = sigmoid(shown) * np.tanh(cell)
+    return hidden
+
+
+def logits_loop(model, config, features):
+    table = model.get_layer("word_embeddings").get_weights()[0].astype(np.float64)
+    lstms = [layer for layer in model.layers if isinstance(layer, LastLstmState)]
+    rows = []
+    for ids, mask, types in zip(
+        *(features[n] for n in ("input_ids", "attention_mask", "token_type_ids")), strict=True
+    ):
+
+        def read(keep, ids=ids):
+            vectors = table[ids[keep]]
+            return np.concatenate([lstm_loop(lstm, vectors) for lstm in lstms])
+
+        if config.pair_encoding == "siamese":
+            u, v = read((mask == 1) & (types == 0)), read((mask == 1) & (types == 1))
+            state = np.concatenate([u, v, np.abs(u - v), u * v])
+        else:
+            state = read(mask == 1)
+        for name in ("dense", "classifier"):
+            kernel, bias = model.get_layer(name).get_weights()
+            state = state @ kernel + bias
+            if name == "dense":
+                state = np.maximum(state, 0)
+        rows.append(state)
+    return np.array(rows)
+
+
+def test_logits_equal_a_loop_over_tokens(config, model):
+    features = batch()
+    expected = logits_loop(model, config, features)
+    assert np.ptp(expected, axis=0).min() > 0.05  # the examples differ
+    # Float32 sums of at most 20 terms over at most 7 steps.
+    np.testing.assert_allclose(
+        model(inputs_of(model, features), training=False), expected, rtol=1e-5, atol=1e-5
+    )
+
+
+def test_padding_changes_nothing(model):
+    before = model(inputs_of(model, batch()), training=False)
+    for width, seed in ((7, 1), (9, 2), (30, 3)):
+        features = batch(width, seed)
+        after = model(inputs_of(model, features), training=False)
+        np.testing.assert_array_equal(after, before)
+
+
+def test_a_loop_in_the_graph_gives_what_written_out_steps_give(model):
+    features = inputs_of(model, batch())
+    known = {name: tf.TensorSpec((3, 9), tf.int32) for name in features}
+    open_ = {name: tf.TensorSpec((None, None), tf.int32) for name in features}
+    answers = {}
+    for name, specs in (("known", known), ("open", open_)):
+        function = tf.function(lambda x: model(x, training=False), input_signature=[specs])
+        graph = function.get_concrete_function().graph
+        loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
+        assert bool(loops) == (name == "open")
+        answers[name] = function(features).numpy()
+    # The same operations; only fused differently.
+    np.testing.assert_allclose(answers["known"], answers["open"], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("length", [None, 6])
+def test_the_lstm_is_that_of_keras_with_its_gradients(backwards, length, rng):
+    ours = LastLstmState(5, backwards=backwards)
+    theirs = keras.layers.LSTM(5, go_backwards=backwards)
+    vectors = tf.constant(rng.standard_normal((4, 6, 3)), tf.float32)
+    mask = tf.constant([[1] * 6, [1, 1, 1, 0, 0, 0], [1] + [0] * 5, [0, 0, 1, 1, 1, 0]])
+    ours.build([vectors.shape, mask.shape])
+    theirs.build(vectors.shape)
+    weights = [rng.normal(0, 0.6, weight.shape) for weight in theirs.get_weights()]
+    ours.set_weights(weights)
+    theirs.set_weights(weights)
+    specs = (tf.TensorSpec((None, length, 3)), tf.TensorSpec((None, length), tf.int32))
+
+    @tf.function(input_signature=specs)
+    def ours_with_gradients(x, keep):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            state = ours((x, keep))
+            loss = tf.reduce_sum(state * tf.range(1.0, 6.0))
+        return state, tape.gradient(loss, [x, *ours.trainable_weights])
+
+    with tf.GradientTape() as tape:
+        tape.watch(vectors)
+        expected = theirs(vectors, mask=mask > 0)
+        loss = tf.reduce_sum(expected * tf.range(1.0, 6.0))
+    slopes = tape.gradient(loss, [vectors, *theirs.trainable_weights])
+    state, gradients = ours_with_gradients(vectors, mask)
+    np.testing.assert_allclose(state, expected, rtol=1e-5, atol=1e-6)
+    for mine, slope in zip(gradients, slopes, strict=True):
+        np.testing.assert_allclose(mine, slope, rtol=1e-4, atol=1e-5)
+
+
+def test_a_fresh_lstm_starts_as_that_of_keras():
+    ours = LastLstmState(5)
+    ours.build([(None, None, 3), (None, None)])
+    theirs = keras.layers.LSTM(5)
+    theirs.build((None, None, 3))
+    for mine, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        assert mine.shape == other.shape
+    np.testing.assert_array_equal(ours.get_weights()[2], theirs.get_weights()[2])
+    square = ours.get_weights()[1] @ ours.get_weights()[1].T
+    np.testing.assert_allclose(square, np.eye(5), atol=1e-5)  # orthogonal
+
+
+def test_a_siamese_pair_reads_both_texts_with_the_same_weights():
+    config = CONFIGS["siamese"]
+    model = toys.randomise(models.build_classifier(config, 3), 4)
+    features = inputs_of(model, batch())
+    swapped = dict(features)
+    # The second text first: only the order of u and v changes, |u - v| and u v do not.
+    ids = features["input_ids"].numpy()
+    swapped["input_ids"] = tf.constant([[*ids[0, 4:7], *ids[0, :4]], [*ids[1, 2:7], *ids[1, :2]]])
+    swapped["attention_mask"] = tf.ones((2, 7), tf.int32)
+    swapped["token_type_ids"] = tf.constant([[0] * 3 + [1] * 4, [0] * 5 + [1] * 2])
+    view = keras.Model(model.inputs, model.get_layer("pair_features").output)
+    before = view({name: value[:2] for name, value in features.items()}).numpy()
+    after = view(swapped).numpy()
+    width = 2 * config.hidden_size
+    np.testing.assert_allclose(after[:, :width], before[:, width : 2 * width], atol=1e-6)
+    np.testing.assert_allclose(after[:, 2 * width :], before[:, 2 * width :], atol=1e-6)
+    assert np.abs(after[:, :width] - before[:, :width]).max() > 0.01
+
+
+def test_parameters_and_operations_are_counted(config, model):
+    assert model.count_params() == models.count_parameters(config, 3)
+    assert models.count_parameters(config) == models.count_parameters(config, 3) - 3 * 7
+    directions = 2 if config.bidirectional else 1
+    texts, times = (2, 4) if config.pair_encoding == "siamese" else (1, 1)
+    dense = 2 * 6 * (times * directions * 5 + 3)
+    expected = texts * directions * 11 * 2 * (4 * 5 * (7 + 5)) + dense
+    assert models.flops(config, 11, 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    # By hand: 30522 x 300 + 2 x 4 x 150 x 451 + 400 x (300 or 1200) + 400 + 2 x 401.
+    [("bilstm_1l_150d", 9_819_002), ("bilstm_1l_150d_siamese", 10_179_002)],
+)
+def test_presets_have_the_published_sizes(name, parameters):
+    config = models.preset(name)
+    assert (config.embedding_size, config.hidden_size, config.dense_size) == (300, 150, 400)
+    assert models.count_parameters(config, 2) == parameters
+
+
+def test_the_configuration_survives_saving(config, model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert models.config_of(loaded) == models.config_of(model) == config
+    assert models.num_labels_of(loaded) == 3
+    features = inputs_of(model, batch())
+    np.testing.assert_array_equal(loaded(features), model(features))
+
+
+def test_it_is_a_classifier_without_layers_or_heads_to_compare(config, model):
+    assert (config.family, config.num_layers, config.num_heads) == ("bilstm", 0, 0)
+    assert models.head_of(model) == "sequence"
+    types = {"token_type_ids"} if config.pair_encoding == "siamese" else set()
+    assert set(model.input_names) == {"input_ids", "attention_mask", *types}
+    features = inputs_of(model, batch())
+    taps = models.taps(model)(features)
+    np.testing.assert_array_equal(taps["logits"], model(features))
+    table = model.get_layer("word_embeddings").get_weights()[0]
+    np.testing.assert_array_equal(taps["embeddings"], table[features["input_ids"].numpy()])
+    for name in ("hidden_states", "attention_scores", "queries", "keys", "values"):
+        assert taps[name] == []
+
+
+def test_dropout_is_before_the_lstm_and_before_the_classifier(model):
+    features = inputs_of(model, batch())
+    rates = [layer.rate for layer in model.layers if isinstance(layer, models.Dropout)]
+    assert rates == [0.2, 0.2]
+    with models.dropout_seed(1):
+        first = model(features, training=True)
+    with models.dropout_seed(1):
+        np.testing.assert_array_equal(model(features, training=True), first)
+    with models.dropout_seed(2):
+        assert np.abs(model(features, training=True) - first).max() > 1e-3
+
+
+def test_another_dtype_policy_keeps_the_weights(model):
+    half = models.with_policy(model, "bfloat16")
+    assert half.get_layer("lstm_forward").compute_dtype == "bfloat16"
+    features = inputs_of(model, batch())
+    logits = half(features)
+    assert logits.dtype == tf.float32
+    # bfloat16 keeps 8 bits: 0.4% of numbers of order 1, through three layers.
+    np.testing.assert_allclose(logits, model(features), atol=0.1)
+
+
+def test_words_start_from_vectors_of_the_same_name(rng):
+    model = models.build_classifier(JOINED, 2)
+    vocab = ["[PAD]", "cat", "##s", "dog"]
+    vectors = WordVectors(["dog", "cat", "fish"], 3 * rng.standard_normal((3, 7)))
+    before = model.get_layer("word_embeddings").get_weights()[0]
+    assert models.initialise_from_vectors(model, vocab, vectors) == (2, 4)
+    (after,) = model.get_layer("word_embeddings").get_weights()
+    np.testing.assert_array_equal(after[1], vectors["cat"])
+    np.testing.assert_array_equal(after[3], vectors["dog"])
+    # The others keep their direction and get the size of the vectors: of order 3, not 0.1.
+    ratios = after[[0, 2, *range(4, 30)]] / before[[0, 2, *range(4, 30)]]
+    np.testing.assert_allclose(ratios, ratios[0, 0], rtol=1e-5)
+    assert 10 < ratios[0, 0] < 100
+
+
+def test_vectors_of_another_width_or_too_many_tokens_are_refused():
+    model = models.build_classifier(JOINED, 2)
+    with pytest.raises(errors.ShapeError, match=r"width 7 .*embedding_size=3"):
+        models.initialise_from_vectors(model, ["a"], WordVectors(["a"], np.ones((1, 3))))
+    with pytest.raises(errors.ShapeError, match="at most 30 tokens"):
+        models.initialise_from_vectors(model, ["a"] * 31, WordVectors(["a"], np.ones((1, 7))))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 0}, "hidden_size: expected an integer of at least 1"),
+        ({"embedding_size": 2.5}, "embedding_size: expected an integer"),
+        ({"pair_encoding": "siamesse"}, "Did you mean 'siamese'"),
+        ({"dropout": 1.0}, r"dropout: expected a rate in \[0, 1\)"),
+        ({"pad_token_id": -1}, "pad_token_id"),
+        ({"hiden_size": 3}, "Did you mean 'hidden_size'"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(changes, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        JOINED.replace(**changes)
+
+
+def test_only_a_classifier_can_be_built():
+    for build in (models.build_encoder, models.build_masked_lm, models.build_span_classifier):
+        with pytest.raises(errors.ConfigError, match="use build_classifier"):
+            build("bilstm_1l_150d")
+    with pytest.raises(errors.ConfigError, match="num_labels"):
+        models.build_classifier(JOINED, 0)

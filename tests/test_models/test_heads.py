@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import errors, models
+
+BERT = toys.STUDENT.replace(num_layers=1, dropout=0.2, classifier_dropout=0.4)
+CONFIGS = {
+    "bert": BERT,
+    "tinybert": BERT.replace(family="tinybert"),
+    "distilbert": BERT.replace(family="distilbert", type_vocab_size=0, pooler=False),
+    "mobilebert": models.MobileBertConfig(
+        num_layers=1,
+        hidden_size=8,
+        num_heads=2,
+        intermediate_size=6,
+        vocab_size=30,
+        max_positions=12,
+        dropout=0.1,
+        classifier_dropout=0.4,
+        pooler=False,
+        embedding_size=3,
+        bottleneck_size=4,
+        num_feed_forward=1,
+    ),
+}
+LENGTHS = (5, 4, 2)
+
+
+CASES = [
+    ("token", "bert"),
+    ("token", "distilbert"),
+    ("token", "mobilebert"),
+    ("span", "tinybert"),
+    ("span", "distilbert"),
+]
+
+
+@pytest.fixture(params=CASES, scope="module", ids="-".join)
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def kind(case):
+    return case[0]
+
+
+@pytest.fixture(scope="module")
+def config(case):
+    return CONFIGS[case[1]]
+
+
+@pytest.fixture(scope="module")  # no test changes it
+def model(config, kind):
+    build = models.build_token_classifier if kind == "token" else models.build_span_classifier
+    arguments = (3,) if kind == "token" else ()
+    return toys.randomise(build(config, *arguments), 1)
+
+
+@pytest.fixture(scope="module")
+def features(model):
+    return {name: toys.features(LENGTHS, seed=2)[name] for name in model.input}
+
+
+def test_the_logits_are_a_dense_layer_over_every_token(kind, model, features):
+    taps = models.taps(model)(features)
+    states = taps["sequence_output"].numpy()
+    kernel, bias = model.get_layer(f"{kind}_classifier").get_weights()
+    expected = np.zeros((3, 5, len(bias)))
+    for example in range(3):
+        for token in range(5):
+            expected[example, token] = states[example, token] @ kernel + bias
+    # Float32 sums of 8 products of O(1) values.
+    np.testing.assert_allclose(taps["logits"], expected, atol=1e-5)
+    np.testing.assert_array_equal(model(features), taps["logits"])
+    assert taps["logits"].dtype == tf.float32
+    assert "pooled_output" not in taps
+
+
+def test_a_model_says_what_it_answers(kind, model):
+    assert models.head_of(model) == kind
+    assert models.num_labels_of(model) == (3 if kind == "token" else 2)
+
+
+def test_a_saved_model_answers_and_describes_itself_as_before(model, features, tmp_path):
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(features), model(features))
+    assert models.head_of(loaded) == models.head_of(model)
+    assert models.config_of(loaded) == models.config_of(model)
+
+
+def test_the_configuration_is_read_back_as_far_as_the_head_shows_it(config, kind, model):
+    shown = kind == "token" and config.family != "distilbert"
+    rate = config.classifier_dropout if shown else None
+    assert models.config_of(model) == config.replace(pooler=False, classifier_dropout=rate)
+
+
+def test_dropout_before_the_classifier_is_that_of_transformers(config, kind, model):
+    # There: the classifier's rate before a token classifier, none before a span classifier; for
+    # DistilBERT the encoder's rate (0.2 here) before both.
+    rates = {("token", False): 0.4, ("span", False): 0.0}
+    rate = rates.get((kind, config.family == "distilbert"), 0.2)
+    assert model.get_layer(f"{kind}_dropout").rate == rate
+
+
+def test_a_copy_in_bfloat16_has_float32_logits_near_the_first(model, features):
+    copy = models.with_policy(model, "bfloat16")
+    logits, expected = copy(features).numpy(), model(features).numpy()
+    assert logits.dtype == np.float32
+    assert {v.dtype for v in copy.variables if "classifier" not in v.name} == {tf.bfloat16}
+    error = np.abs(logits - expected)
+    # 8 bits of mantissa: 0.4 % of values of magnitude 1 to 3, through a few products.
+    assert 0 < error.mean() < 0.03 * np.abs(expected).mean() + 0.02
+
+
+def test_a_static_trace_is_fused_also_in_the_head(model, kind):
+    specs = {name: tf.TensorSpec((1, 8), tf.int32, name=name) for name in model.input}
+    graph = tf.function(lambda x: model(x, training=False)).get_concrete_function(specs).graph
+    head = [op for op in graph.get_operations() if f"/{kind}_" in op.name]
+    assert not {op.type for op in head} & {"Shape", "Pack", "Tensordot", "Transpose"}
+    (product,) = [op for op in head if op.type == "MatMul"]
+    assert {consumer.type for consumer in product.outputs[0].consumers()} == {"BiasAdd"}
+
+
+def test_an_encoder_and_a_text_classifier_say_so_too():
+    assert models.head_of(models.build_encoder(BERT)) == "none"
+    assert models.head_of(models.build_classifier(BERT, 3)) == "sequence"
+
+
+def test_a_token_classifier_has_at_least_one_label():
+    with pytest.raises(errors.ConfigError, match="num_labels: expected at least 1, received 0"):
+        models.build_token_classifier(BERT, 0)
+
+
+def test_a_mobilebert_without_a_pooler_classifies_the_state_of_cls():
+    model = toys.randomise(models.build_classifier(CONFIGS["mobilebert"], 3), 1)
+    taps = models.taps(model)(toys.features(LENGTHS))
+    first = taps["sequence_output"][:, 0]
+    np.testing.assert_array_equal(taps["pooled_output"], first)
+    kernel, bias = model.get_layer("classifier").get_weights()
+    np.testing.assert_allclose(taps["logits"], first @ kernel + bias, atol=1e-5)
+    assert model.get_layer("pooled_dropout").rate == 0.4

@@ -1,0 +1,342 @@
+"""The recurrent student: word vectors, one bidirectional LSTM, one hidden layer, a classifier.
+
+It has no positions, no attention and no layers that a transformer's layers could teach: it learns
+from labels and from logits.
+Shapes: B examples, L tokens, e width of the word vectors, h units of each direction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import errors
+from tfdistill.data.vectors import WordVectors
+from tfdistill.models import bilstm_layers, layers
+from tfdistill.models.dropout import Dropout
+
+FAMILY = "bilstm"
+PAIR_ENCODINGS = ("joined", "siamese")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BiLstmConfig:
+    """Shape and options of a BiLSTM classifier.
+
+    Args:
+      embedding_size: Width e of the word vectors.
+      hidden_size: Units h of the LSTM, in each direction.
+      dense_size: Width of the hidden layer between LSTM and classifier.
+      vocab_size: Rows of the word table.
+      bidirectional: Whether a second LSTM reads backwards.
+      pair_encoding: "joined" reads ``[CLS] a [SEP] b [SEP]`` in one go, so that it also takes
+        single texts; "siamese" reads a and b apart with the same LSTM, which needs token types.
+      dropout: Rate after the word vectors and before the classifier, in [0, 1).
+      pad_token_id: The id of [PAD] in the vocabulary.
+
+    Raises:
+      ConfigError: If a value is out of range; the message lists every fault.
+    """
+
+    embedding_size: int
+    hidden_size: int
+    dense_size: int
+    vocab_size: int = 30522
+    bidirectional: bool = True
+    pair_encoding: str = "joined"
+    dropout: float = 0.1
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses values that no model can have."""
+        faults = [
+            errors.explain(name, "an integer of at least 1", repr(getattr(self, name)))
+            for name in ("embedding_size", "hidden_size", "dense_size", "vocab_size")
+            if not _is_count(getattr(self, name), 1)
+        ]
+        if self.pair_encoding not in PAIR_ENCODINGS:
+            faults.append(
+                errors.explain(
+                    "pair_encoding",
+                    f"one of {PAIR_ENCODINGS}",
+                    repr(self.pair_encoding),
+                    errors.nearest(self.pair_encoding, PAIR_ENCODINGS),
+                )
+            )
+        if not 0 <= self.dropout < 1:
+            faults.append(errors.explain("dropout", "a rate in [0, 1)", repr(self.dropout)))
+        if not _is_count(self.pad_token_id, 0):
+            faults.append(
+                errors.explain("pad_token_id", "an integer of at least 0", repr(self.pad_token_id))
+            )
+        if faults:
+            raise errors.ConfigError("\n".join(faults))
+
+    @property
+    def family(self) -> str:
+        """Always "bilstm"."""
+        return FAMILY
+
+    @property
+    def num_layers(self) -> int:
+        """0: there is no transformer layer that a teacher's layer could be compared with."""
+        return 0
+
+    @property
+    def num_heads(self) -> int:
+        """0: there is no attention."""
+        return 0
+
+    @property
+    def intermediate_size(self) -> int:
+        """Width of the hidden layer, which is what reports show."""
+        return self.dense_size
+
+    @property
+    def max_positions(self) -> int:
+        """512, the longest text of the BERT family; an LSTM itself has no limit."""
+        return 512
+
+    @property
+    def type_vocab_size(self) -> int:
+        """2 where token types are an input, otherwise 0."""
+        return 2 if self.pair_encoding == "siamese" else 0
+
+    def replace(self, **changes: Any) -> BiLstmConfig:
+        """Returns a copy with some fields changed, validated again.
+
+        Raises:
+          ConfigError: If a field does not exist or its value is out of range.
+        """
+        fields = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in fields:
+                raise errors.ConfigError(
+                    errors.explain(
+                        "BiLSTM config", "a known field", repr(name), errors.nearest(name, fields)
+                    )
+                )
+        return dataclasses.replace(self, **changes)
+
+
+def build_bilstm(
+    config: BiLstmConfig,
+    num_labels: int,
+    *,
+    name: str | None = None,
+    dtype_policy: str | None = None,
+) -> keras.Model:
+    """Builds a freshly initialised BiLSTM classifier; `build_classifier` does it by preset.
+
+    With x the word vectors of the real tokens, f the state of an LSTM after the last of them and b
+    that of another one that read them backwards: ``u = [f, b]``, ``logits = W relu(V u + c) + d``.
+    "siamese" pairs: u1 of the first text ([CLS] and its [SEP] included) and u2 of the second,
+    ``u = [u1, u2, |u1 - u2|, u1 * u2]``; an empty text has u2 = 0.
+
+    Args:
+      config: The shape.
+      num_labels: Classes, or 1 for regression.
+      name: Name of the model; default "bilstm".
+      dtype_policy: Keras dtype policy of every layer but the classifier, which stays float32;
+        default the global policy.
+
+    Returns:
+      A functional model. Inputs, int32 (B, L), tokens first and padding after them: "input_ids",
+      "attention_mask" and, for "siamese", "token_type_ids". Output: logits (B, num_labels),
+      float32, no softmax.
+
+    Raises:
+      ConfigError: If `num_labels` is below 1.
+
+    Reference: Tang et al. 2019, Distilling Task-Specific Knowledge from BERT into Simple Neural
+      Networks, section 3.1. They have frozen and trained vectors side by side; here is one table,
+      trained, and dropout.
+    """
+    if num_labels < 1:
+        raise errors.ConfigError(errors.explain("num_labels", "at least 1", num_labels))
+    inputs = _inputs(config)
+    words = layers.WordEmbedding(
+        config.vocab_size,
+        config.embedding_size,
+        family=FAMILY,
+        pad_token_id=config.pad_token_id,
+        embeddings_initializer=keras.initializers.TruncatedNormal(stddev=0.1),
+        name="word_embeddings",
+        dtype=dtype_policy,
+    )(inputs["input_ids"])
+    words = Dropout(config.dropout, name="embeddings_dropout", dtype=dtype_policy)(words)
+    read = _Reader(config, dtype_policy)
+    if config.pair_encoding == "siamese":
+        texts = bilstm_layers.TextMasks(name="text_masks", dtype=dtype_policy)(
+            (inputs["attention_mask"], inputs["token_type_ids"])
+        )
+        pair = [read(words, keep, f"text_{index}") for index, keep in enumerate(texts)]
+        features = bilstm_layers.PairFeatures(name="pair_features", dtype=dtype_policy)(
+            pair
+        )  # (B, 4 u)
+    else:
+        features = read(words, inputs["attention_mask"], "text")  # (B, u)
+    hidden = keras.layers.Dense(config.dense_size, name="dense", dtype=dtype_policy)(features)
+    hidden = keras.layers.Activation("relu", name="dense_activation", dtype=dtype_policy)(hidden)
+    hidden = Dropout(config.dropout, name="pooled_dropout", dtype=dtype_policy)(hidden)
+    logits = keras.layers.Dense(num_labels, name="classifier", dtype="float32")(hidden)
+    return keras.Model(inputs, logits, name=name or FAMILY)
+
+
+def is_bilstm(model: keras.Model) -> bool:
+    """Whether a model is one of `build_bilstm`, also after saving and loading."""
+    return any(
+        isinstance(layer, layers.WordEmbedding) and layer.family == FAMILY for layer in model.layers
+    )
+
+
+def config_of(model: keras.Model) -> Any:
+    """Reads the configuration, a `BiLstmConfig`, off the layers of a BiLSTM."""
+    words = model.get_layer("word_embeddings")
+    names = {layer.name for layer in model.layers}
+    return BiLstmConfig(
+        embedding_size=words.output_dim,
+        hidden_size=model.get_layer("lstm_forward").units,
+        dense_size=model.get_layer("dense").units,
+        vocab_size=words.input_dim,
+        bidirectional="lstm_backward" in names,
+        pair_encoding="siamese" if "pair_features" in names else "joined",
+        dropout=model.get_layer("embeddings_dropout").rate,
+        pad_token_id=words.pad_token_id,
+    )
+
+
+def taps(model: keras.Model) -> keras.Model:
+    """Gives the view of a BiLSTM that `models.taps` documents.
+
+    Returns:
+      A model with the outputs "embeddings" (B, L, e), after dropout, "logits", and "hidden_states",
+      "attention_scores", "queries", "keys", "values" as empty lists.
+    """
+    inputs = {tensor.name.split(":")[0]: tensor for tensor in model.inputs}
+    layerwise = ("hidden_states", "attention_scores", "queries", "keys", "values")
+    outputs: dict[str, Any] = {
+        "embeddings": model.get_layer("embeddings_dropout").output,
+        "logits": model.get_layer("classifier").output,
+        **{name: [] for name in layerwise},
+    }
+    return keras.Model(inputs, outputs, name=f"{model.name}_taps")
+
+
+def count_parameters(config: BiLstmConfig, num_labels: int | None) -> int:
+    """Counts the parameters: word table, 4 h (e + h + 1) a direction, two dense layers.
+
+    Without `num_labels` the classifier, the second of these, is left out.
+    """
+    lstm = 4 * config.hidden_size * (config.embedding_size + config.hidden_size + 1)
+    return (
+        config.vocab_size * config.embedding_size
+        + _directions(config) * lstm
+        + config.dense_size * (_feature_width(config) + 1)
+        + (num_labels or 0) * (config.dense_size + 1)
+    )
+
+
+def flops(config: BiLstmConfig, sequence_length: int, num_labels: int | None) -> int:
+    """Counts 2 x multiply-accumulate of the matrix products of one example.
+
+    Per direction 2 L 4 h (e + h); "siamese" reads twice. Then the two dense layers.
+
+    Args:
+      config: The shape.
+      sequence_length: Tokens L, padding included.
+      num_labels: Width of the classifier; None leaves it out.
+
+    Returns:
+      The number of operations.
+    """
+    texts = 2 if config.pair_encoding == "siamese" else 1
+    step = 2 * 4 * config.hidden_size * (config.embedding_size + config.hidden_size)
+    dense = 2 * config.dense_size * (_feature_width(config) + (num_labels or 0))
+    return texts * _directions(config) * sequence_length * step + dense
+
+
+def initialise_from_vectors(
+    model: keras.Model, vocab: Sequence[str], vectors: WordVectors
+) -> tuple[int, int]:
+    """Starts the word table from pre-trained vectors, each token from that of the same name.
+
+    A token without a vector (a "##" piece, mostly) keeps its random start, scaled so that its
+    entries deviate as much as those of the vectors.
+
+    Args:
+      model: A BiLSTM, changed in place.
+      vocab: The tokens in the order of their ids.
+      vectors: As wide as the word table.
+
+    Returns:
+      How many tokens had a vector, and how many there are.
+
+    Raises:
+      ShapeError: If the widths differ, or there are more tokens than rows.
+    """
+    layer = model.get_layer("word_embeddings")
+    (table,) = layer.get_weights()
+    if vectors.width != table.shape[1] or len(vocab) > len(table):
+        raise errors.ShapeError(
+            errors.explain(
+                "word vectors",
+                f"width {table.shape[1]} and a vocabulary of at most {len(table)} tokens",
+                f"width {vectors.width} and {len(vocab)} tokens",
+                f"Build the model with embedding_size={vectors.width}.",
+            )
+        )
+    places = {token: row for row, token in enumerate(vocab) if token in vectors}
+    found = np.array([vectors[token] for token in places], np.float32).reshape(-1, vectors.width)
+    if len(found):
+        table *= found.std() / table.std()
+        table[list(places.values())] = found
+    layer.set_weights([table])
+    return len(places), len(vocab)
+
+
+class _Reader:
+    """Reads texts with one LSTM a direction, the same for all texts."""
+
+    def __init__(self, config: BiLstmConfig, dtype: str | None) -> None:
+        self._dtype = dtype
+        self._lstms = [
+            bilstm_layers.LastLstmState(
+                config.hidden_size,
+                backwards=direction == "backward",
+                name=f"lstm_{direction}",
+                dtype=dtype,
+            )
+            for direction in ("forward", "backward")[: _directions(config)]
+        ]
+
+    def __call__(self, vectors: Any, keep: Any, text: str) -> Any:
+        """Maps word vectors (B, L, e) and a text's mask (B, L) to the states of all directions."""
+        states = [lstm((vectors, keep)) for lstm in self._lstms]  # (B, h)
+        if len(states) == 1:
+            return states[0]
+        return keras.layers.Concatenate(name=f"{text}_state", dtype=self._dtype)(states)
+
+
+def _inputs(config: BiLstmConfig) -> dict[str, Any]:
+    names = ["input_ids", "attention_mask"]
+    if config.type_vocab_size:
+        names.append("token_type_ids")
+    return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+
+
+def _directions(config: BiLstmConfig) -> int:
+    return 2 if config.bidirectional else 1
+
+
+def _feature_width(config: BiLstmConfig) -> int:
+    width = _directions(config) * config.hidden_size
+    return 4 * width if config.pair_encoding == "siamese" else width
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

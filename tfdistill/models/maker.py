@@ -1,0 +1,105 @@
+"""Makes the layers of one encoder: the options and the dtype policy said once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tf_keras as keras
+
+from tfdistill.models import layers
+from tfdistill.models.config import EncoderConfig
+from tfdistill.models.dropout import Dropout
+from tfdistill.models.mobilebert_layers import NoNorm
+
+
+def initializer() -> keras.initializers.Initializer:
+    """Returns BERT's initialiser: a normal of deviation 0.02 truncated at two deviations."""
+    return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
+class Maker:
+    """Makes the layers of one encoder with its options.
+
+    Args:
+      config: The encoder.
+      dtype_policy: Keras dtype policy of every layer; None is the global policy.
+    """
+
+    def __init__(self, config: EncoderConfig, dtype_policy: str | None) -> None:
+        self.config = config
+        self.dtype = dtype_policy
+
+    def word_embedding(self, width: int) -> keras.layers.Layer:
+        """Returns the table of word vectors."""
+        return layers.WordEmbedding(
+            self.config.vocab_size,
+            width,
+            family=self.config.family,
+            pad_token_id=self.config.pad_token_id,
+            embeddings_initializer=initializer(),
+            name="word_embeddings",
+            dtype=self.dtype,
+        )
+
+    def embeddings(self, words: Any, inputs: dict[str, Any]) -> Any:
+        """Adds positions and token types to word vectors (B, L, d): what the norm then sees."""
+        width = self.config.hidden_size
+        positions = layers.PositionEmbedding(
+            self.config.max_positions,
+            width,
+            embeddings_initializer=initializer(),
+            name="position_embeddings",
+            dtype=self.dtype,
+        )
+        parts = [words, positions(inputs["input_ids"])]
+        if self.config.type_vocab_size:
+            types = keras.layers.Embedding(
+                self.config.type_vocab_size,
+                width,
+                embeddings_initializer=initializer(),
+                name="token_type_embeddings",
+                dtype=self.dtype,
+            )
+            parts.append(types(inputs["token_type_ids"]))
+        return self.add("embeddings_add")(parts)  # (B, L, d)
+
+    def attention(self, query: Any, key: Any, value: Any, mask: Any, prefix: str) -> Any:
+        """Maps query, key and value (B L, w) and mask (B, 1, 1, L) to the context (B L, w)."""
+        scores = layers.AttentionScores(
+            self.config.num_heads, name=f"{prefix}_attention_scores", dtype=self.dtype
+        )((query, key, mask))  # (B, h, L, L)
+        probabilities = layers.AttentionProbabilities(
+            name=f"{prefix}_attention_probs", dtype=self.dtype
+        )((scores, mask))
+        drop = self.dropout(self.config.attention_dropout, f"{prefix}_attention_dropout")
+        return layers.AttentionContext(name=f"{prefix}_context", dtype=self.dtype)(
+            (drop(probabilities), value)
+        )
+
+    def dense(self, units: int, name: str) -> keras.layers.Layer:
+        """Returns a dense layer."""
+        return keras.layers.Dense(
+            units, kernel_initializer=initializer(), name=name, dtype=self.dtype
+        )
+
+    def layer_norm(self, name: str) -> keras.layers.Layer:
+        """Returns a LayerNorm."""
+        return layers.LayerNorm(self.config.layer_norm_eps, name=name, dtype=self.dtype)
+
+    def no_norm(self, name: str) -> keras.layers.Layer:
+        """Returns a NoNorm."""
+        return NoNorm(name=name, dtype=self.dtype)
+
+    def dropout(self, rate: float, name: str) -> keras.layers.Layer:
+        """Returns a dropout layer."""
+        return Dropout(rate, name=name, dtype=self.dtype)
+
+    def add(self, name: str) -> keras.layers.Layer:
+        """Returns a sum."""
+        return keras.layers.Add(name=name, dtype=self.dtype)
+
+    def activation(self, function: str, name: str) -> keras.layers.Layer:
+        """Returns an activation, one of `ACTIVATIONS` or of Keras."""
+        return keras.layers.Activation(
+            layers.activation_function(function), name=name, dtype=self.dtype
+        )

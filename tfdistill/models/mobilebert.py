@@ -1,0 +1,143 @@
+"""MobileBERT and IB-BERT as a flat functional graph of named layers.
+
+A block keeps its input as a residual stream of width d, works at width b inside, and stacks
+several feed-forward networks there. The layers that distillation looks at have BERT's names.
+Shapes: B examples, L tokens, d width between the blocks, b width inside, e of the word vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tf_keras as keras
+
+from tfdistill.models import layers
+from tfdistill.models.config import MobileBertConfig
+from tfdistill.models.maker import Maker
+from tfdistill.models.mobilebert_layers import NoNorm, Trigrams
+
+# Added to the scores of padding. Nothing keeps the states of a NoNorm network small, so scores of
+# more than a hundred occur, where BERT's -100 would let padding through.
+MASK_VALUE = -1e4
+
+
+def embed(inputs: dict[str, Any], config: MobileBertConfig, make: Maker) -> Any:
+    """Maps the named inputs (B, L) to embeddings (B, L, d), after norm and dropout.
+
+    ``norm(W [next, this, previous] + c + position + type)``.
+    """
+    words = make.word_embedding(config.embedding_size)(inputs["input_ids"])  # (B, L, e)
+    if config.trigram:
+        words = Trigrams(name="word_trigrams", dtype=make.dtype)(words)  # (B, L, 3 e)
+    if config.trigram or config.embedding_size != config.hidden_size:
+        words = layers.FlattenTokens(name="flatten_words", dtype=make.dtype)(words)
+        words = make.dense(config.hidden_size, "embedding_projection")(words)  # (B L, d)
+        unflatten = layers.UnflattenTokens(name="unflatten_words", dtype=make.dtype)
+        words = unflatten((words, inputs["input_ids"]))  # (B, L, d)
+    summed = make.embeddings(words, inputs)
+    normed = _norm("embeddings_layer_norm", config, make)(summed)
+    return make.dropout(config.dropout, "embeddings_dropout")(normed)
+
+
+def block(hidden: Any, mask: Any, config: MobileBertConfig, make: Maker, prefix: str) -> Any:
+    """Maps (B L, d) to (B L, d), given the attention mask (B, 1, 1, L).
+
+    bottleneck d -> b (the residual of the attention, and its input where the configuration says
+    so); attention; feed-forward networks, each with residual and norm; out-bottleneck b -> d with
+    the block's input as residual.
+    """
+    inside = config.bottleneck_size
+    narrow = _dense_and_norm(hidden, inside, f"{prefix}_bottleneck", config, make)  # (B L, b)
+    asking = value_input = narrow if config.bottleneck_attention else hidden
+    if config.shared_key_query:
+        asking = _dense_and_norm(hidden, inside, f"{prefix}_shared_bottleneck", config, make)
+    query = make.dense(inside, f"{prefix}_query")(asking)
+    key = make.dense(inside, f"{prefix}_key")(asking)
+    value = make.dense(inside, f"{prefix}_value")(value_input)
+    context = make.attention(query, key, value, mask, prefix)  # (B L, b)
+    attended = make.dense(inside, f"{prefix}_attention_output")(context)
+    attended = make.add(f"{prefix}_attention_add")([attended, narrow])
+    states = _norm(f"{prefix}_attention_layer_norm", config, make)(attended)
+    for index in range(config.num_feed_forward):
+        states = _feed_forward(states, config, make, f"{prefix}_ffn_{index}")
+    output = make.dense(config.hidden_size, f"{prefix}_output")(states)  # (B L, d)
+    output = make.dropout(config.dropout, f"{prefix}_output_dropout")(output)
+    output = make.add(f"{prefix}_output_add")([output, hidden])
+    return _norm(f"{prefix}_layer_norm", config, make)(output)
+
+
+def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
+    """Reads the configuration off the layers of a MobileBERT of this package.
+
+    Args:
+      model: An encoder or a model with a head, also after saving and loading.
+      head_dropout: Rate before its classifier, that of the encoder where it has none.
+
+    Returns:
+      The configuration that builds the same architecture.
+    """
+    names = {layer.name for layer in model.layers}
+    get = model.get_layer
+    words = get("word_embeddings")
+    norm = get("embeddings_layer_norm")
+    # NoNorm has no epsilon; the one of the masked-LM head's LayerNorm is then the model's.
+    if isinstance(norm, NoNorm):
+        epsilon = get("mlm_layer_norm").epsilon if "mlm_layer_norm" in names else 1e-12
+    else:
+        epsilon = norm.epsilon
+    dropout = get("embeddings_dropout").rate
+    shared = "layer_0_shared_bottleneck" in names
+    inside = get("layer_0_bottleneck").units
+    hidden_size = get("layer_0_output").units
+    narrow = get("layer_0_value").input is get("layer_0_attention_add").input[1]
+    return MobileBertConfig(
+        num_layers=_count("layer_{}_layer_norm", names),
+        hidden_size=hidden_size,
+        num_heads=get("layer_0_attention_scores").num_heads,
+        intermediate_size=get("layer_0_ffn_0_intermediate").units,
+        vocab_size=words.input_dim,
+        max_positions=get("position_embeddings").max_positions,
+        type_vocab_size=(
+            get("token_type_embeddings").input_dim if "token_type_embeddings" in names else 0
+        ),
+        hidden_act=get("layer_0_ffn_0_intermediate_activation").activation.__name__,
+        layer_norm_eps=epsilon,
+        dropout=dropout,
+        attention_dropout=get("layer_0_attention_dropout").rate,
+        classifier_dropout=None if head_dropout == dropout else head_dropout,
+        pooler="pooler" in names,
+        pad_token_id=words.pad_token_id,
+        embedding_size=words.output_dim,
+        bottleneck_size=inside,
+        num_feed_forward=_count("layer_0_ffn_{}_layer_norm", names),
+        shared_key_query=shared,
+        bottleneck_attention=narrow,
+        normalization="no_norm" if isinstance(norm, NoNorm) else "layer_norm",
+        trigram="word_trigrams" in names,
+    )
+
+
+def _norm(name: str, config: MobileBertConfig, make: Maker) -> keras.layers.Layer:
+    return make.no_norm(name) if config.normalization == "no_norm" else make.layer_norm(name)
+
+
+def _dense_and_norm(
+    states: Any, width: int, name: str, config: MobileBertConfig, make: Maker
+) -> Any:
+    return _norm(f"{name}_layer_norm", config, make)(make.dense(width, name)(states))
+
+
+def _feed_forward(states: Any, config: MobileBertConfig, make: Maker, prefix: str) -> Any:
+    """Maps (B L, b) to (B L, b), with residual and norm."""
+    inner = make.dense(config.intermediate_size, f"{prefix}_intermediate")(states)
+    inner = make.activation(config.hidden_act, f"{prefix}_intermediate_activation")(inner)
+    output = make.dense(config.bottleneck_size, f"{prefix}_output")(inner)
+    output = make.add(f"{prefix}_add")([output, states])
+    return _norm(f"{prefix}_layer_norm", config, make)(output)
+
+
+def _count(pattern: str, names: set[str]) -> int:
+    count = 0
+    while pattern.format(count) in names:
+        count += 1
+    return count
