@@ -1,12 +1,19 @@
-"""Hugging Face checkpoints of BERT, TinyBERT and DistilBERT <-> our models, both directions."""
+"""Checkpoints of Hugging Face and of the Model Garden <-> our models, both directions."""
 
 from tfdistill.weights.checkpoint import Checkpoint, open_checkpoint
+from tfdistill.weights.filling import LoadReport
+from tfdistill.weights.garden import load_garden, load_garden_masked_lm
+from tfdistill.weights.garden_save import save_garden
 from tfdistill.weights.load import (
     LoadedClassifier,
     LoadedEncoder,
-    LoadReport,
+    LoadedMaskedLm,
+    LoadedSpanClassifier,
     load_classifier,
     load_encoder,
+    load_masked_lm,
+    load_span_classifier,
+    load_token_classifier,
     open_encoder,
 )
 from tfdistill.weights.save import save_hf
@@ -16,9 +23,17 @@ __all__ = [
     "LoadReport",
     "LoadedClassifier",
     "LoadedEncoder",
+    "LoadedMaskedLm",
+    "LoadedSpanClassifier",
     "load_classifier",
     "load_encoder",
+    "load_garden",
+    "load_garden_masked_lm",
+    "load_masked_lm",
+    "load_span_classifier",
+    "load_token_classifier",
     "open_checkpoint",
     "open_encoder",
+    "save_garden",
     "save_hf",
 ]

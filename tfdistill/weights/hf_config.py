@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.models import EncoderConfig
+from tfdistill.models import EncoderConfig, MobileBertConfig
+from tfdistill.weights import keys, mobilebert_config
 
 BLOCK = "tfdistill"  # the key of config.json that holds what Hugging Face has no word for
 FORMAT_VERSION = 1
@@ -18,6 +19,19 @@ _ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
 }
+_ARCHITECTURES = {
+    "none": "Model",
+    "sequence": "ForSequenceClassification",
+    "token": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+    "masked_lm": "ForMaskedLM",
+}
+_FAMILIES = {  # of ours, by model_type
+    "bert": ("bert", "tinybert"),
+    "distilbert": ("distilbert",),
+    "mobilebert": ("mobilebert",),
+}
+_CLASSES = {"distilbert": "DistilBert", "mobilebert": "MobileBert"}
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
 
 
@@ -37,13 +51,13 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
       ConfigError: If a size in it is impossible.
     """
     kind = raw.get("model_type")
-    if kind not in ("bert", "distilbert"):
+    if kind not in _FAMILIES:
         raise errors.WeightsError(
             errors.explain(
                 "config.json model_type",
-                "'bert' or 'distilbert'",
+                f"one of {tuple(_FAMILIES)}",
                 repr(kind),
-                "Only checkpoints of BERT, TinyBERT and DistilBERT shape can be loaded.",
+                "Only BERT, TinyBERT, DistilBERT and MobileBERT can be loaded.",
             )
         )
     block = raw.get(BLOCK, {})
@@ -57,13 +71,18 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
             )
         )
     told = family or block.get("head") or kind
-    fitting = ("distilbert",) if kind == "distilbert" else ("bert", "tinybert")
+    fitting = _FAMILIES[kind]
     if told not in fitting:
         raise errors.WeightsError(
             errors.explain("family", f"one of {fitting} for model_type {kind!r}", repr(told))
         )
     try:
-        return _distilbert(raw) if kind == "distilbert" else _bert(raw, told, block)
+        if kind == "distilbert":
+            return _distilbert(raw)
+        if kind == "mobilebert":
+            common = _bert({**mobilebert_config.DEFAULTS, **raw}, "bert", block)
+            return mobilebert_config.parse(raw, common)
+        return _bert(raw, told, block)
     except KeyError as error:
         raise errors.WeightsError(
             errors.explain("config.json", f"the key {error}", "a file without it")
@@ -130,13 +149,13 @@ def _activation(name: Any) -> str:
 
 
 def format_config(
-    config: EncoderConfig, num_labels: int | None, labels: tuple[str, ...] | None
+    config: EncoderConfig, head: keys.Head, labels: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """Writes the architecture as the content of a config.json.
 
     Args:
       config: The architecture.
-      num_labels: Width of the classifier; None for an encoder.
+      head: The head.
       labels: Names of the classes; None gives "LABEL_0", "LABEL_1", ...
 
     Returns:
@@ -155,22 +174,23 @@ def format_config(
                 config.layer_norm_eps,
             )
         )
-    head = "Model" if num_labels is None else "ForSequenceClassification"
+    suffix = "ForPreTraining" if head.next_sentence else _ARCHITECTURES[head.kind]
     written: dict[str, Any] = {
-        "architectures": [("DistilBert" if distil else "Bert") + head],
-        "model_type": "distilbert" if distil else "bert",
+        "architectures": [_CLASSES.get(config.family, "Bert") + suffix],
+        "model_type": config.family if config.family in _CLASSES else "bert",
         **(_distilbert_sizes(config) if distil else _bert_sizes(config)),
+        **(mobilebert_config.sizes(config) if isinstance(config, MobileBertConfig) else {}),
         "vocab_size": config.vocab_size,
         "max_position_embeddings": config.max_positions,
         "pad_token_id": config.pad_token_id,
         "initializer_range": 0.02,
         "dtype": "float32",
     }
-    if num_labels is not None:
-        names = labels or tuple(f"LABEL_{index}" for index in range(num_labels))
+    if head.num_labels and head.kind != "span":
+        names = labels or tuple(f"LABEL_{index}" for index in range(head.num_labels))
         written["id2label"] = {str(index): name for index, name in enumerate(names)}
         written["label2id"] = {name: index for index, name in enumerate(names)}
-        if num_labels == 1:
+        if head == ("sequence", 1, False):
             written["problem_type"] = "regression"
     if not distil:
         written[BLOCK] = {

@@ -29,10 +29,12 @@ def save_hf(
     The folder is written beside its place and moved there when it is whole. `transformers` has
     no TinyBERT head (a ReLU between pooler and classifier): such a model is written as BERT with
     a note under "tfdistill" in config.json that `load_classifier` reads and `transformers` does
-    not, so logits there differ; the encoder's outputs are equal.
+    not, so logits there differ; the encoder's outputs are equal. Every other head has its class
+    there: For{SequenceClassification, TokenClassification, QuestionAnswering, MaskedLM} and, for
+    a masked LM with next-sentence prediction, ForPreTraining.
 
     Args:
-      model: An encoder or classifier of tfdistill.models.
+      model: A model of tfdistill.models.
       folder: Where to write.
       labels: Names of the classes in the order of the logits.
       vocab_file: The WordPiece vocabulary to put in.
@@ -44,8 +46,8 @@ def save_hf(
 
     Raises:
       OutputExistsError: If the folder exists and `overwrite` is False.
-      WeightsError: If the labels do not fit the head, the vocabulary is larger than the
-        embedding, or `transformers` could only build a different network.
+      WeightsError: If the model is no transformer, the labels do not fit the head, the vocabulary
+        is larger than the embedding, or `transformers` could only build a different network.
     """
     folder = pathlib.Path(folder)
     if folder.exists() and not overwrite:
@@ -53,18 +55,34 @@ def save_hf(
             errors.explain("output folder", "one that does not exist yet", f"{folder}")
         )
     config = models.config_of(model)
-    num_labels = models.num_labels_of(model)
+    if not isinstance(config, models.EncoderConfig):
+        raise errors.WeightsError(
+            errors.explain(
+                f"model {model.name!r} to save for transformers",
+                "one of the BERT family",
+                f"a {type(config).__name__}",
+                "Save it with model.save(path.keras).",
+            )
+        )
+    head = keys.head_in(model)
     names = None if labels is None else tuple(labels)
-    _check_labels(names, num_labels)
+    _check_labels(names, head)
     if vocab_file is not None:
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
-    written = hf_config.format_config(config, num_labels, names or None)
+    written = hf_config.format_config(config, head, names or None)
     tensors = {
-        keys.exported_key(variable.key, config, num_labels): _tensor(model, variable)
-        for variable in keys.variables(config, num_labels)
+        keys.exported_key(variable.key, config, head): _tensor(model, variable)
+        for variable in keys.variables(config, head)
     }
+    words = keys.exported_key("embeddings.word_embeddings.weight", config, head)
+    if config.family == "mobilebert" and head.kind == "masked_lm":
+        # The TensorFlow class there has variables of its own for the tied decoder, and for the
+        # extra one also where the table is as wide as the states.
+        tensors["cls.predictions.decoder.weight"] = tensors[words].copy()
+        empty = np.zeros((0, config.vocab_size), np.float32)
+        tensors.setdefault("cls.predictions.dense.weight", empty)
     if config.family != "distilbert" and not config.type_vocab_size:
-        key = keys.exported_key("embeddings.token_type_embeddings.weight", config, num_labels)
+        key = keys.exported_key("embeddings.token_type_embeddings.weight", config, head)
         tensors[key] = np.zeros((2, config.hidden_size), np.float32)
     with files.atomic_folder(folder) as temporary:
         _write_json(temporary / checkpoint.CONFIG_FILE, written)
@@ -77,15 +95,14 @@ def save_hf(
     return folder
 
 
-def _check_labels(labels: tuple[str, ...] | None, num_labels: int | None) -> None:
-    regression_without_names = num_labels == 1 and not labels
+def _check_labels(labels: tuple[str, ...] | None, head: keys.Head) -> None:
+    named = head.num_labels if head.kind in ("sequence", "token") else 0
+    regression_without_names = head.kind == "sequence" and named == 1 and not labels
     if labels is None or regression_without_names:
         return
-    if len(labels) != (num_labels or 0) or len(set(labels)) != len(labels):
+    if len(labels) != named or len(set(labels)) != len(labels):
         raise errors.WeightsError(
-            errors.explain(
-                "labels", f"{num_labels or 0} different names for the classifier", list(labels)
-            )
+            errors.explain("labels", f"{named} different names for the classifier", list(labels))
         )
 
 
@@ -100,8 +117,11 @@ def _save_tokenizer(
     """Writes the tokenizer as `transformers` does: slow, fast, and its special tokens."""
     import transformers
 
-    distil = config.family == "distilbert"
-    kind = transformers.DistilBertTokenizerFast if distil else transformers.BertTokenizerFast
+    kinds = {
+        "distilbert": transformers.DistilBertTokenizerFast,
+        "mobilebert": transformers.MobileBertTokenizerFast,
+    }
+    kind = kinds.get(config.family, transformers.BertTokenizerFast)
     # The normalizer of a fast tokenizer follows these options only at construction.
     tokenizer = kind(
         vocab_file=str(vocab_file),

@@ -1,0 +1,144 @@
+"""What is saved here fills the encoders of tf-models-official, variable by variable."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from official.nlp.modeling import layers, networks
+
+from tfdistill import errors, models, weights
+
+MOBILEBERT = models.MobileBertConfig(
+    num_layers=2,
+    hidden_size=16,
+    num_heads=2,
+    intermediate_size=12,
+    vocab_size=40,
+    max_positions=12,
+    hidden_act="relu",
+    embedding_size=6,
+    bottleneck_size=8,
+    num_feed_forward=2,
+    pooler=True,
+)
+BERT = models.EncoderConfig(
+    num_layers=1,
+    hidden_size=16,
+    num_heads=4,
+    intermediate_size=24,
+    vocab_size=40,
+    max_positions=12,
+    hidden_act="gelu_tanh",
+)
+THEIR_MOBILEBERT = {
+    "word_vocab_size": 40,
+    "word_embed_size": 6,
+    "max_sequence_length": 12,
+    "num_blocks": 2,
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "intra_bottleneck_size": 8,
+    "num_feedforward_networks": 2,
+    "classifier_activation": True,
+}
+THEIR_BERT = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_layers": 1,
+    "num_attention_heads": 4,
+    "max_sequence_length": 12,
+    "type_vocab_size": 2,
+    "inner_dim": 24,
+}
+
+
+def randomise(model):
+    rng = np.random.default_rng(2)
+    for variable in model.variables:
+        variable.assign(rng.normal(0, 0.2, variable.shape) + ("gamma" in variable.name))
+    return model
+
+
+def batch():
+    rng = np.random.default_rng(1)
+    mask = (np.arange(9) < np.array([9, 5, 1])[:, None]).astype(np.int32)
+    ids = rng.integers(1, 40, mask.shape, np.int32) * mask
+    types = rng.integers(0, 2, mask.shape, np.int32) * mask
+    ours = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    theirs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
+    return ours, {name: tf.constant(value) for name, value in theirs.items()}
+
+
+@pytest.mark.parametrize(
+    ("config", "build"),
+    [
+        (MOBILEBERT, lambda: networks.MobileBERTEncoder(**THEIR_MOBILEBERT)),
+        (BERT, lambda: networks.BertEncoder(**THEIR_BERT, dict_outputs=True)),
+        (BERT, lambda: networks.BertEncoderV2(**THEIR_BERT)),
+    ],
+    ids=["mobilebert", "bert", "bert-v2"],
+)
+def test_the_encoder_restored_there_gives_the_same_states(config, build, tmp_path):
+    model = randomise(models.build_encoder(config))
+    prefix = weights.save_garden(model, tmp_path / "new" / "bert_model.ckpt")
+    theirs = build()
+    ours, given = batch()
+    theirs(given)
+    status = tf.train.Checkpoint(encoder=theirs).restore(str(prefix))
+    status.assert_consumed()  # every tensor found its variable, and every variable its tensor
+    expected, states = theirs(given), model(ours)
+    # Float32 sums over at most 48 products of O(1) values.
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(states[name], expected[name], atol=1e-5, err_msg=name)
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    for config in (MOBILEBERT, BERT):
+        model = randomise(models.build_encoder(config))
+        prefix = weights.save_garden(model, tmp_path / config.family)
+        loaded = weights.load_garden(prefix, config)
+        for left, right in zip(loaded.model.weights, model.weights, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def test_the_masked_language_model_restored_there_gives_the_same_logits(tmp_path):
+    model = randomise(models.build_masked_lm(MOBILEBERT.replace(pooler=False)))
+    prefix = weights.save_garden(model, tmp_path / "mlm.ckpt")
+    encoder = networks.MobileBERTEncoder(**{**THEIR_MOBILEBERT, "classifier_activation": False})
+    table = encoder.get_embedding_table()
+    head = layers.MobileBertMaskedLM(table, activation="relu", name="cls/predictions")
+    ours, given = batch()
+    positions = tf.constant([[2], [1], [0]])
+    head(encoder(given)["sequence_output"], positions)
+    tf.train.Checkpoint(encoder=encoder, masked_lm=head).restore(str(prefix)).assert_consumed()
+    asked = np.zeros((3, 9), np.int32)
+    np.put_along_axis(asked, positions.numpy(), 1, axis=1)
+    logits = model({**ours, "prediction_mask": asked})["mlm_logits"]
+    expected = head(encoder(given)["sequence_output"], positions)[:, 0]
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_a_checkpoint_is_not_overwritten_unasked(tmp_path):
+    model = models.build_encoder(BERT)
+    prefix = weights.save_garden(model, tmp_path / "ckpt")
+    with pytest.raises(errors.OutputExistsError, match="one that does not exist yet"):
+        weights.save_garden(model, prefix)
+    weights.save_garden(randomise(model), prefix, overwrite=True)
+    loaded = weights.load_garden(prefix, BERT).model
+    np.testing.assert_array_equal(loaded.weights[0], model.weights[0])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: models.build_classifier(BERT, 2), "an encoder, or a masked language model alone"),
+        (lambda: models.build_masked_lm(BERT, next_sentence=True), "a masked language model alone"),
+        (
+            lambda: models.build_encoder(MOBILEBERT.replace(trigram=False)),
+            "trigram of a Model Garden encoder: expected True",
+        ),
+    ],
+)
+def test_what_the_garden_cannot_hold_is_refused(build, message, tmp_path):
+    with pytest.raises(errors.WeightsError, match=message):
+        weights.save_garden(build(), tmp_path / "ckpt")

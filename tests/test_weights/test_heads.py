@@ -1,0 +1,247 @@
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from tfdistill import errors, models, weights
+from tfdistill.weights import keys
+
+CONFIG = models.EncoderConfig(
+    num_layers=1,
+    hidden_size=8,
+    num_heads=2,
+    intermediate_size=12,
+    vocab_size=10,
+    max_positions=6,
+)
+DISTIL = CONFIG.replace(family="distilbert", type_vocab_size=0, pooler=False)
+FEATURES = {
+    "input_ids": tf.constant([[2, 5, 3], [2, 6, 3]]),
+    "attention_mask": tf.ones((2, 3), tf.int32),
+    "token_type_ids": tf.zeros((2, 3), tf.int32),
+    "prediction_mask": tf.constant([[0, 1, 0], [0, 1, 1]]),
+}
+MLM_KEYS = (
+    "cls.predictions.bias",
+    "cls.predictions.transform.LayerNorm.bias",
+    "cls.predictions.transform.LayerNorm.weight",
+    "cls.predictions.transform.dense.bias",
+    "cls.predictions.transform.dense.weight",
+)
+NSP_KEYS = ("cls.seq_relationship.bias", "cls.seq_relationship.weight")
+POOLER_KEYS = ("pooler.dense.bias", "pooler.dense.weight")
+
+
+def randomise(model):
+    rng = np.random.default_rng(0)
+    for variable in model.variables:
+        variable.assign(rng.normal(0, 0.4, variable.shape))
+    return model
+
+
+def answers(model):
+    return model({name: FEATURES[name] for name in model.input})
+
+
+def edit(folder, change):
+    """Rewrites the tensors of a checkpoint."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    change(tensors)
+    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+
+
+def edit_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.fixture(scope="module")
+def models_by_head():
+    """One BERT of each kind, with the same random numbers."""
+    return {
+        "none": randomise(models.build_encoder(CONFIG)),
+        "sequence": randomise(models.build_classifier(CONFIG, 3)),
+        "token": randomise(models.build_token_classifier(CONFIG, 3)),
+        "span": randomise(models.build_span_classifier(CONFIG)),
+        "masked_lm": randomise(models.build_masked_lm(CONFIG, next_sentence=True)),
+        "distilbert": randomise(models.build_masked_lm(DISTIL)),
+    }
+
+
+@pytest.fixture
+def saved(models_by_head, tmp_path):
+    """Writes a model of that head and returns its folder."""
+    return lambda head: weights.save_hf(models_by_head[head], tmp_path / head)
+
+
+@pytest.mark.parametrize("head", ["token", "span", "masked_lm", "distilbert"])
+def test_a_saved_model_comes_back_whole(head, models_by_head, saved):
+    load = {"token": weights.load_token_classifier, "span": weights.load_span_classifier}.get(
+        head, lambda folder: weights.load_masked_lm(folder, next_sentence=head == "masked_lm")
+    )
+    loaded = load(saved(head))
+    before, after = answers(models_by_head[head]), answers(loaded.model)
+    tf.nest.map_structure(np.testing.assert_array_equal, after, before)
+    assert len(loaded.report.loaded) == len(models_by_head[head].weights)
+    assert not loaded.report.fresh
+    assert not loaded.report.ignored
+
+
+def test_every_head_is_ignored_by_name_where_the_encoder_is_wanted(models_by_head, saved):
+    expected = {
+        "sequence": ("classifier.bias", "classifier.weight"),
+        "token": ("classifier.bias", "classifier.weight"),
+        "span": ("qa_outputs.bias", "qa_outputs.weight"),
+        "masked_lm": (*MLM_KEYS, *NSP_KEYS),
+        "distilbert": tuple(
+            f"vocab_{name}"
+            for name in (
+                "layer_norm.bias",
+                "layer_norm.weight",
+                "projector.bias",
+                "transform.bias",
+                "transform.weight",
+            )
+        ),
+    }
+    for head, ignored in expected.items():
+        loaded = weights.open_encoder(saved(head))
+        assert loaded.report.ignored == ignored
+        there = answers(models.taps(models_by_head[head]))
+        here = answers(models.taps(loaded.model))
+        np.testing.assert_array_equal(here["sequence_output"], there["sequence_output"])
+
+
+def test_a_new_head_makes_a_masked_lm_of_any_encoder(models_by_head, saved):
+    folder = saved("none")
+    with pytest.raises(errors.WeightsError, match=r"a masked-LM head, received none.*new_head"):
+        weights.load_masked_lm(folder)
+    loaded = weights.load_masked_lm(folder, new_head=True)
+    assert loaded.report.fresh == MLM_KEYS
+    assert loaded.report.ignored == POOLER_KEYS
+    states = answers(models.taps(loaded.model))["sequence_output"]
+    expected = answers(models_by_head["none"])["sequence_output"]
+    np.testing.assert_array_equal(states, expected)
+    # Tied from the start: the table that reads is the table that was loaded.
+    asked = answers(loaded.model)["mlm_logits"]
+    table = models_by_head["none"].get_layer("word_embeddings").embeddings
+    loaded.model.get_layer("word_embeddings").embeddings.assign(2 * table)
+    changed = answers(loaded.model)["mlm_logits"]
+    assert np.abs(changed - asked).max() > 1e-3
+
+
+def test_a_new_head_leaves_an_old_one_out(saved):
+    report = weights.load_masked_lm(saved("masked_lm"), new_head=True, next_sentence=True).report
+    assert report.fresh == (*MLM_KEYS, *NSP_KEYS)
+    assert report.ignored == (*MLM_KEYS, *NSP_KEYS)
+    report = weights.load_span_classifier(saved("span"), new_head=True).report
+    assert report.fresh == report.ignored == ("qa_outputs.bias", "qa_outputs.weight")
+
+
+def test_next_sentences_are_left_out_unless_asked_for(saved):
+    report = weights.load_masked_lm(saved("masked_lm")).report
+    assert report.ignored == (*NSP_KEYS, *POOLER_KEYS)
+    assert not report.fresh
+
+
+def test_next_sentences_that_the_checkpoint_lacks_are_refused(saved):
+    folder = saved("masked_lm")
+    edit(folder, lambda t: [t.pop(key) for key in NSP_KEYS])
+    with pytest.raises(errors.WeightsError, match="expected a next-sentence head, received none"):
+        weights.load_masked_lm(folder, next_sentence=True)
+    with pytest.raises(errors.ConfigError, match="distilbert with next-sentence prediction"):
+        weights.load_masked_lm(saved("distilbert"), new_head=True, next_sentence=True)
+
+
+def test_heads_over_texts_and_over_tokens_are_not_taken_for_each_other(saved, tmp_path):
+    with pytest.raises(errors.WeightsError, match="a classifier of tokens, received BertForSeq"):
+        weights.load_token_classifier(saved("sequence"))
+    with pytest.raises(errors.WeightsError, match="of whole sentences, received BertForToken"):
+        weights.load_classifier(saved("token"))
+    folder = weights.save_hf(models.build_classifier(DISTIL, 3), tmp_path / "untold")
+    edit_config(folder, architectures=None)
+    with pytest.raises(errors.WeightsError, match="a classifier of tokens, received DistilBertFor"):
+        weights.load_token_classifier(folder)
+    loaded = weights.load_token_classifier(saved("span"), num_labels=4)
+    assert loaded.report.fresh == ("classifier.bias", "classifier.weight")
+    assert (loaded.labels, models.num_labels_of(loaded.model)) == ((), 4)
+
+
+def test_half_a_classifier_is_none(saved):
+    folder = saved("token")
+    edit(folder, lambda t: t.pop("classifier.weight"))
+    with pytest.raises(errors.WeightsError, match="a classifier in the checkpoint, or num_labels"):
+        weights.load_token_classifier(folder)
+
+
+def test_a_missing_span_head_is_refused_with_the_remedy(saved):
+    with pytest.raises(errors.WeightsError, match=r"head over spans \(qa_outputs\).*new_head=True"):
+        weights.load_span_classifier(saved("masked_lm"))
+
+
+@pytest.mark.parametrize(
+    ("head", "key", "twin"),
+    [
+        ("masked_lm", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+        ("masked_lm", "cls.predictions.decoder.bias", "cls.predictions.bias"),
+        ("distilbert", "vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),
+    ],
+)
+def test_a_decoder_in_the_file_must_be_the_tied_one(head, key, twin, saved):
+    folder = saved(head)
+    edit(folder, lambda t: t.update({key: t[twin].copy()}))
+    assert key in weights.load_masked_lm(folder).report.ignored
+    edit(folder, lambda t: t.update({key: t[twin] + 0.5}))
+    with pytest.raises(errors.WeightsError, match=rf"{key}.* tied to, received others.*new_head"):
+        weights.load_masked_lm(folder)
+    assert weights.load_masked_lm(folder, new_head=True).report.fresh
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda t: t.pop("cls.predictions.transform.dense.bias"),
+            "missing: cls.predictions.transform.dense.bias",
+        ),
+        (
+            lambda t: t.update({"cls.predictions.bias": np.zeros(9, np.float32)}),
+            r"wrong shape: cls.predictions.bias \(9,\) instead of \(10,\)",
+        ),
+        (
+            lambda t: t["cls.predictions.bias"].fill(np.nan),
+            "NaN or infinity in cls.predictions.bias",
+        ),
+        (lambda t: t.update({"lm_head.bias": np.zeros(9)}), "unexpected: lm_head.bias"),
+    ],
+)
+def test_a_tensor_of_the_head_that_does_not_fit_is_refused_by_name(change, message, saved):
+    folder = saved("masked_lm")
+    edit(folder, change)
+    with pytest.raises(errors.WeightsError, match=message):
+        weights.load_masked_lm(folder)
+
+
+def test_only_classifiers_have_label_names(models_by_head, tmp_path):
+    with pytest.raises(errors.WeightsError, match="labels: expected 0 different names"):
+        weights.save_hf(models_by_head["span"], tmp_path / "span", labels=["start", "end"])
+
+
+# The counts that transformers prints for the published checkpoints.
+@pytest.mark.parametrize(
+    ("name", "head", "count"),
+    [
+        ("bert_base", keys.Head("masked_lm"), 109_514_298),
+        ("bert_base", keys.Head("masked_lm", next_sentence=True), 110_106_428),
+        ("distilbert_6l_768d", keys.Head("masked_lm"), 66_985_530),
+    ],
+)
+def test_masked_lms_have_the_published_number_of_parameters(name, head, count):
+    config = models.preset(name)
+    if not head.next_sentence:
+        config = config.replace(pooler=False)
+    sizes = [np.prod(variable.shape) for variable in keys.variables(config, head)]
+    assert sum(sizes) == count

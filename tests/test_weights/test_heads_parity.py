@@ -1,0 +1,175 @@
+"""Every head against the TensorFlow class of transformers, at random toy weights, both ways."""
+
+import numpy as np
+import pytest
+import transformers
+
+from tfdistill import models, weights
+
+# Float32 sums over at most 24 products of O(1) values; a wrong eps, activation or row shows at
+# 1e-2.
+TOLERANCE = 1e-5
+LENGTHS = (9, 5, 1)
+SIZES = {"vocab_size": 40, "max_position_embeddings": 12, "num_labels": 3}
+
+
+def bert_config(**changes):
+    return transformers.BertConfig(
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=24,
+        **{**SIZES, **changes},
+    )
+
+
+def distilbert_config(**changes):
+    return transformers.DistilBertConfig(
+        dim=16, n_layers=1, n_heads=4, hidden_dim=24, **{**SIZES, **changes}
+    )
+
+
+def mobilebert_config(**changes):
+    return transformers.MobileBertConfig(
+        hidden_size=16,
+        intra_bottleneck_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=12,
+        num_feedforward_networks=2,
+        **{**SIZES, "embedding_size": 6, **changes},
+    )
+
+
+MASKED = {
+    "bert": (bert_config(), "BertForMaskedLM"),
+    "bert-tanh-eps": (bert_config(hidden_act="gelu_new", layer_norm_eps=0.1), "BertForMaskedLM"),
+    "bert-pretraining": (bert_config(hidden_act="relu"), "BertForPreTraining"),
+    "distilbert": (distilbert_config(), "DistilBertForMaskedLM"),
+    "mobilebert": (mobilebert_config(), "MobileBertForMaskedLM"),
+    "mobilebert-pretraining": (
+        mobilebert_config(classifier_activation=False),
+        "MobileBertForPreTraining",
+    ),
+    "mobilebert-unsplit": (mobilebert_config(embedding_size=16), "MobileBertForMaskedLM"),
+}
+TOKENS = {
+    "bert": (bert_config(), "BertForTokenClassification"),
+    "distilbert": (distilbert_config(), "DistilBertForTokenClassification"),
+    "mobilebert": (mobilebert_config(), "MobileBertForTokenClassification"),
+}
+SPANS = {
+    "bert": (bert_config(num_labels=2), "BertForQuestionAnswering"),
+    "distilbert": (distilbert_config(num_labels=2), "DistilBertForQuestionAnswering"),
+    "mobilebert": (mobilebert_config(num_labels=2), "MobileBertForQuestionAnswering"),
+}
+
+
+def batch(config):
+    """Sentence pairs of different lengths, padded."""
+    rng = np.random.default_rng(1)
+    mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int32)
+    features = {
+        "input_ids": rng.integers(1, 40, mask.shape, np.int32) * mask,
+        "attention_mask": mask,
+    }
+    if config.model_type != "distilbert":
+        second = np.arange(max(LENGTHS)) >= np.array(LENGTHS)[:, None] // 2
+        features["token_type_ids"] = second.astype(np.int32) * mask
+    return features
+
+
+def reference(config, name):
+    """A model of transformers whose weights all matter, its decoder tied."""
+    model = getattr(transformers, f"TF{name}")(config)
+    model(batch(config))
+    rng = np.random.default_rng(2)
+    for variable in model.weights:
+        variable.assign(rng.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
+    if "predictions" in vars(model) and hasattr(model.predictions.predictions, "decoder"):
+        words = model.mobilebert.embeddings.weight
+        model.predictions.predictions.decoder.assign(words)
+    return model
+
+
+def in_transformers(folder, name):
+    """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
+    import safetensors.numpy
+    from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    assert config.architectures == [name]
+    state = safetensors.numpy.load_file(folder / "model.safetensors")
+    model, info = load_pytorch_state_dict_in_tf2_model(
+        getattr(transformers, f"TF{name}")(config), state, output_loading_info=True
+    )
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    assert not info["mismatched_keys"]
+    return model
+
+
+@pytest.mark.parametrize("case", MASKED)
+def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
+    config, name = MASKED[case]
+    both = name.endswith("ForPreTraining")
+    theirs = reference(config, name)
+    theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    loaded = weights.load_masked_lm(tmp_path / "theirs", next_sentence=both)
+    features = batch(config)
+    asked = (np.random.default_rng(3).random(features["input_ids"].shape) < 0.4).astype(np.int32)
+    expected = theirs(features)
+    every = expected.prediction_logits if both else expected.logits  # (B, L, V)
+    answers = loaded.model({**features, "prediction_mask": asked})
+    np.testing.assert_allclose(answers["mlm_logits"], every.numpy()[asked == 1], atol=TOLERANCE)
+    if both:
+        nsp = expected.seq_relationship_logits
+        np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
+    # A masked LM has no dropout before a classifier that could be read.
+    assert loaded.config.replace(classifier_dropout=None) == models.config_of(loaded.model)
+    assert len(loaded.report.loaded) == len(loaded.model.weights)
+    assert not loaded.report.fresh
+
+    weights.save_hf(loaded.model, tmp_path / "ours")
+    again = in_transformers(tmp_path / "ours", name)(features)
+    every = again.prediction_logits if both else again.logits
+    np.testing.assert_allclose(answers["mlm_logits"], every.numpy()[asked == 1], atol=TOLERANCE)
+    if both:
+        nsp = again.seq_relationship_logits
+        np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("case", TOKENS)
+def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
+    config, name = TOKENS[case]
+    theirs = reference(config, name)
+    theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    loaded = weights.load_token_classifier(tmp_path / "theirs")
+    features = batch(config)
+    logits = loaded.model(features)
+    np.testing.assert_allclose(logits, theirs(features).logits, atol=TOLERANCE)
+    assert loaded.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+
+    weights.save_hf(loaded.model, tmp_path / "ours", labels=["O", "B", "I"])
+    again = in_transformers(tmp_path / "ours", name)
+    assert again.config.id2label == {0: "O", 1: "B", 2: "I"}
+    np.testing.assert_allclose(logits, again(features).logits, atol=TOLERANCE)
+    assert weights.load_token_classifier(tmp_path / "ours").labels == ("O", "B", "I")
+
+
+@pytest.mark.parametrize("case", SPANS)
+def test_a_span_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
+    config, name = SPANS[case]
+    theirs = reference(config, name)
+    theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    loaded = weights.load_span_classifier(tmp_path / "theirs")
+    features = batch(config)
+    logits = loaded.model(features)
+    expected = theirs(features)
+    np.testing.assert_allclose(logits[..., 0], expected.start_logits, atol=TOLERANCE)
+    np.testing.assert_allclose(logits[..., 1], expected.end_logits, atol=TOLERANCE)
+
+    weights.save_hf(loaded.model, tmp_path / "ours")
+    again = in_transformers(tmp_path / "ours", name)(features)
+    np.testing.assert_allclose(logits[..., 0], again.start_logits, atol=TOLERANCE)
+    np.testing.assert_allclose(logits[..., 1], again.end_logits, atol=TOLERANCE)

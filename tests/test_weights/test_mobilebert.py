@@ -1,0 +1,207 @@
+"""MobileBERT against the TensorFlow classes of transformers, at random toy weights."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors
+import tensorflow as tf
+import transformers
+
+from tfdistill import errors, models, weights
+
+# Float32 sums over at most 48 products of O(1) values; a wrong eps, GELU or bottleneck shows at
+# 1e-2.
+TOLERANCE = 1e-5
+LENGTHS = (9, 5, 1)
+SHAPE = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 12,
+    "embedding_size": 6,
+    "intra_bottleneck_size": 8,
+    "num_feedforward_networks": 3,
+    "num_labels": 3,
+}
+TINY = {"use_bottleneck_attention": True, "num_feedforward_networks": 1}
+CASES = {
+    "released": {"classifier_activation": False, "num_hidden_layers": 2},
+    "pooler": {"classifier_activation": True, "layer_norm_eps": 1e-2},
+    "tiny": {**TINY, "key_query_shared_bottleneck": False},
+    "tiny-with-unread-tensors": {**TINY, "key_query_shared_bottleneck": True},
+    "without-opt": {
+        "normalization_type": "layer_norm",
+        "hidden_act": "gelu_new",
+        "layer_norm_eps": 1e-2,
+        "classifier_activation": False,
+    },
+    "erf-without-trigram": {
+        "hidden_act": "gelu",
+        "trigram_input": False,
+        "classifier_activation": False,
+    },
+    # transformers builds queries and keys of the width inside, so both widths must be one.
+    "not-shared": {"key_query_shared_bottleneck": False, "intra_bottleneck_size": 16},
+    "bare-words": {"trigram_input": False, "embedding_size": 16, "classifier_activation": False},
+}
+
+
+def batch():
+    """Sentence pairs of different lengths, padded."""
+    rng = np.random.default_rng(1)
+    mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int32)
+    second = np.arange(max(LENGTHS)) >= np.array(LENGTHS)[:, None] // 2
+    return {
+        "input_ids": rng.integers(1, 40, mask.shape, np.int32) * mask,
+        "attention_mask": mask,
+        "token_type_ids": second.astype(np.int32) * mask,
+    }
+
+
+def randomise(variables):
+    rng = np.random.default_rng(2)
+    for variable in variables:
+        norm = "gamma" in variable.name or "LayerNorm/weight" in variable.name
+        # Small enough that a network without normalizations stays at O(1).
+        variable.assign(rng.normal(0, 0.2, variable.shape) + norm)
+
+
+def reference(changes, head="ForSequenceClassification"):
+    config = transformers.MobileBertConfig(**{**SHAPE, **changes})
+    model = getattr(transformers, f"TFMobileBert{head}")(config)
+    model(model.dummy_inputs)
+    randomise(model.weights)
+    return model
+
+
+def assert_equal_states(taps, theirs, features):
+    """Compares hidden states, attention probabilities and pooled output; returns theirs."""
+    expected = theirs(features, output_hidden_states=True, output_attentions=True)
+    ours = [taps["embeddings"], *taps["hidden_states"]]
+    assert len(ours) == len(expected.hidden_states)
+    for state, right in zip(ours, expected.hidden_states, strict=True):
+        np.testing.assert_allclose(state, right, atol=TOLERANCE)
+    mask = (1.0 - features["attention_mask"][:, None, None, :]) * models.ATTENTION_MASK_VALUE
+    for scores, right in zip(taps["attention_scores"], expected.attentions, strict=True):
+        np.testing.assert_allclose(tf.nn.softmax(scores + mask), right, atol=TOLERANCE)
+    return expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path):
+    theirs = reference(CASES[case])
+    theirs.save_pretrained(tmp_path, safe_serialization=True)
+    loaded = weights.load_classifier(tmp_path)
+    features = batch()
+    taps = models.taps(loaded.model)(features)
+    expected = assert_equal_states(taps, theirs, features)
+    np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
+    pooled = theirs.mobilebert(features).pooler_output
+    np.testing.assert_allclose(taps["pooled_output"], pooled, atol=TOLERANCE)
+    assert models.config_of(loaded.model) == loaded.config.replace(
+        # Where there is no LayerNorm its epsilon leaves no trace.
+        layer_norm_eps=1e-12 if loaded.config.normalization == "no_norm" else 1e-2
+    )
+    unread = {key for key in loaded.report.ignored if ".bottleneck.attention." in key}
+    assert len(unread) == (4 if case == "tiny-with-unread-tensors" else 0)
+
+
+def ours(**changes):
+    """A classifier here whose weights all matter."""
+    config = models.MobileBertConfig(
+        **{
+            "num_layers": 1,
+            "hidden_size": 16,
+            "num_heads": 2,
+            "intermediate_size": 12,
+            "vocab_size": 40,
+            "max_positions": 12,
+            "hidden_act": "relu",
+            "embedding_size": 6,
+            "bottleneck_size": 8,
+            "num_feed_forward": 2,
+            **changes,
+        }
+    )
+    model = models.build_classifier(config, 3)
+    randomise(model.weights)
+    return model
+
+
+def open_in_transformers(folder):
+    """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
+    from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model = transformers.TFMobileBertForSequenceClassification(config)
+    model(model.dummy_inputs)
+    with safetensors.safe_open(folder / "model.safetensors", framework="numpy") as file:
+        state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    model, info = load_pytorch_state_dict_in_tf2_model(model, state, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    return model
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_layers": 2},
+        {"pooler": True, "normalization": "layer_norm", "hidden_act": "gelu_tanh"},
+        {"shared_key_query": False, "bottleneck_attention": True, "type_vocab_size": 0},
+    ],
+    ids=["released", "pooler-and-norm", "tiny"],
+)
+def test_a_folder_saved_here_gives_the_same_states_in_transformers(changes, tmp_path):
+    model = ours(**changes)
+    weights.save_hf(model, tmp_path / "hf", labels=["no", "yes", "maybe"])
+    theirs = open_in_transformers(tmp_path / "hf")
+    assert theirs.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
+    features = batch()
+    seen = {name: features[name] for name in model.input}
+    taps = models.taps(model)(seen)
+    expected = assert_equal_states(taps, theirs, features)
+    np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"type_vocab_size": 0, "classifier_dropout": 0.3, "pad_token_id": 2},
+        {"shared_key_query": False, "bottleneck_size": 24, "num_feed_forward": 1},
+    ],
+    ids=["released", "ib-bert"],
+)
+def test_a_saved_folder_comes_back_whole(changes, tmp_path):
+    model = ours(**changes)
+    weights.save_hf(model, tmp_path / "hf", labels=["no", "yes", "maybe"])
+    loaded = weights.load_classifier(tmp_path / "hf")
+    assert loaded.config == models.config_of(model)
+    features = {name: batch()[name] for name in model.input}
+    np.testing.assert_array_equal(loaded.model(features), model(features))
+
+
+def test_transformers_refuses_an_ib_bert_instead_of_building_another_network(tmp_path):
+    weights.save_hf(ours(shared_key_query=False), tmp_path / "hf")
+    with pytest.raises(ValueError, match=r"query|key|shape"):
+        open_in_transformers(tmp_path / "hf")
+
+
+def test_a_config_without_bottlenecks_is_refused(tmp_path):
+    weights.save_hf(ours(), tmp_path / "hf")
+    path = tmp_path / "hf" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "use_bottleneck": False}))
+    with pytest.raises(errors.WeightsError, match="use_bottleneck: expected true"):
+        weights.load_classifier(tmp_path / "hf")
+
+
+def test_a_config_of_another_shape_names_the_keys_that_differ(tmp_path):
+    weights.save_hf(ours(), tmp_path / "hf")
+    path = tmp_path / "hf" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "num_feedforward_networks": 3}))
+    with pytest.raises(
+        errors.WeightsError, match=r"missing: encoder\.layer\.0\.ffn\.1\.intermediate\.dense\.bias"
+    ):
+        weights.load_classifier(tmp_path / "hf")

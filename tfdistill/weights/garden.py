@@ -1,0 +1,268 @@
+"""Model Garden TF2 checkpoints (tf-models-official) -> our models."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from tfdistill import errors, files, models
+from tfdistill.models import EncoderConfig
+from tfdistill.weights import checkpoint as hf_checkpoint
+from tfdistill.weights import garden_config, garden_keys
+from tfdistill.weights.filling import LoadReport
+from tfdistill.weights.load import LoadedEncoder, LoadedMaskedLm
+
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_BOOKKEEPING = ("optimizer/", "save_counter/", "global_step", "_CHECKPOINTABLE")
+_SLOT = "/.OPTIMIZER_SLOT/"
+_SHOWN = 5  # names of each kind in an error
+
+
+def load_garden(
+    source: files.Path,
+    preset_or_config: str | EncoderConfig | None = None,
+    *,
+    lower_case: bool = True,
+) -> LoadedEncoder:
+    """Loads a MobileBERTEncoder or a BertEncoder of tf-models-official.
+
+    The checkpoint may hold more: heads, a pre-trainer around the encoder, an optimizer. It tells
+    sizes but not which activation or normalization stands between them; those come from the
+    params.yaml that the Garden's trainer writes, or from the caller. Whether there is a pooler is
+    read off the checkpoint.
+
+    Args:
+      source: A folder with one checkpoint (the newest, where a file named "checkpoint" says so),
+        or the prefix of one, for example ".../bert_model.ckpt".
+      preset_or_config: The architecture; None reads params.yaml beside the checkpoint. A BERT
+        preset's name stands for its shape with Google's GELU, the approximation by tanh; a
+        configuration is taken as it is.
+      lower_case: Whether its tokenizer lower-cases.
+
+    Returns:
+      The encoder, its configuration, vocab.txt if one lies beside the checkpoint, and what became
+      of every tensor, by the names in the checkpoint.
+
+    Raises:
+      WeightsError: If the checkpoint is missing or corrupt, its architecture is not known or is
+        another one (the message lists the first names that differ), or a tensor is not finite.
+      ConfigError: If there is no such preset.
+    """
+    prefix, tensors, ignored = _open(source)
+    config, _ = _architecture(prefix, preset_or_config)
+    pools = any(name.startswith(garden_keys.POOLERS) for name in tensors)
+    config = config.replace(pooler=pools)
+    model = models.build_encoder(config)
+    head = {name for name in tensors if name.startswith(garden_keys.MASKED_LM)}
+    wanted = garden_keys.variables(config)
+    report = _fill(model, prefix, tensors, wanted, ignored=ignored, left_out=head)
+    return LoadedEncoder(model, config, _vocab_file(prefix, config), lower_case, report)
+
+
+def load_garden_masked_lm(
+    source: files.Path,
+    preset_or_config: str | EncoderConfig | None = None,
+    *,
+    lower_case: bool = True,
+) -> LoadedMaskedLm:
+    """Loads the masked language model of a Garden pre-training run.
+
+    Args:
+      source: As for `load_garden`.
+      preset_or_config: As for `load_garden`.
+      lower_case: As for `load_garden`.
+
+    Returns:
+      The model, its configuration, vocabulary and report; see `load_garden`.
+
+    Raises:
+      WeightsError: As `load_garden` does; also if there is no such head, or params.yaml gives it
+        another activation than the encoder.
+      ConfigError: If there is no such preset.
+    """
+    prefix, tensors, ignored = _open(source)
+    config, activation = _architecture(prefix, preset_or_config)
+    if activation not in (None, config.hidden_act):
+        raise errors.WeightsError(
+            errors.explain(
+                f"mlm_activation in {garden_config.PARAMS_FILE}",
+                f"the encoder's, {config.hidden_act!r}",
+                repr(activation),
+                "Load the encoder alone with load_garden.",
+            )
+        )
+    config = config.replace(pooler=False)
+    model = models.build_masked_lm(config)
+    pooler = {name for name in tensors if name.startswith(garden_keys.POOLERS)}
+    wanted = garden_keys.variables(config, masked_lm=True)
+    report = _fill(model, prefix, tensors, wanted, ignored=ignored, left_out=pooler)
+    return LoadedMaskedLm(model, config, _vocab_file(prefix, config), lower_case, report)
+
+
+def _architecture(
+    prefix: pathlib.Path, given: str | EncoderConfig | None
+) -> tuple[EncoderConfig, str | None]:
+    """Returns the encoder and the activation of the masked-LM head, None where nobody says."""
+    activation = None
+    if given is None:
+        read = garden_config.read_params(prefix.parent)
+        if read is None:
+            raise errors.WeightsError(
+                errors.explain(
+                    f"architecture of {prefix}",
+                    f"{garden_config.PARAMS_FILE} beside it, a preset or a configuration",
+                    "none of them",
+                    'Pass one, for example load_garden(path, "mobilebert").',
+                )
+            )
+        config, activation = read
+    elif isinstance(given, str):
+        config = models.preset(given)
+        if config.family == "bert" and config.hidden_act == "gelu":
+            config = config.replace(hidden_act="gelu_tanh")
+    else:
+        config = given
+    garden_keys.check(config)
+    return config, activation
+
+
+def _open(source: files.Path) -> tuple[pathlib.Path, dict[str, np.ndarray], list[str]]:
+    """Returns the prefix, canonical name -> tensor, and the names of all other variables."""
+    prefix = _prefix(pathlib.Path(source).expanduser())
+    tensors: dict[str, np.ndarray] = {}
+    others = []
+    for name, tensor in _read(prefix):
+        canonical = garden_keys.canonical_name(name)
+        if canonical is None:
+            others.append(name)
+        elif canonical in tensors:
+            raise errors.WeightsError(
+                errors.explain(
+                    str(prefix),
+                    f"one variable called {canonical}",
+                    "two: it holds several encoders",
+                    "Save the one encoder: tf.train.Checkpoint(encoder=encoder).save(...).",
+                )
+            )
+        else:
+            tensors[canonical] = np.asarray(tensor, np.float32)
+    broken = [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]
+    if broken:
+        what = f"NaN or infinity in {_first(broken)}"
+        raise errors.WeightsError(errors.explain(str(prefix), "finite weights", what))
+    return prefix, tensors, others
+
+
+def _read(prefix: pathlib.Path) -> list[tuple[str, np.ndarray]]:
+    """Returns name and value of every variable that is not of an optimizer or a counter."""
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        keys = list(reader.get_variable_to_shape_map())
+        if _OBJECT_GRAPH in keys:
+            graph = trackable_object_graph_pb2.TrackableObjectGraph()
+            graph.ParseFromString(reader.get_tensor(_OBJECT_GRAPH))
+            named = [(a.full_name, a.checkpoint_key) for n in graph.nodes for a in n.attributes]
+        else:  # name-based, as tf.compat.v1.train.Saver writes it
+            named = [(key, key) for key in keys]
+        return [
+            (name, reader.get_tensor(key))
+            for name, key in named
+            if key in keys and _SLOT not in key and not key.startswith(_BOOKKEEPING)
+        ]
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        raise errors.WeightsError(
+            errors.explain(
+                str(prefix),
+                "a whole TensorFlow checkpoint",
+                str(error).strip().splitlines()[0],
+                "It is missing or corrupt; copy its .index and .data files again.",
+            )
+        ) from error
+
+
+def _prefix(path: pathlib.Path) -> pathlib.Path:
+    if not path.is_dir():
+        return path
+    newest = tf.train.latest_checkpoint(str(path))
+    if newest is not None:
+        return pathlib.Path(newest)
+    found = sorted(path.glob("*.index"))
+    if len(found) != 1:
+        raise errors.WeightsError(
+            errors.explain(
+                f"folder {path}",
+                "one checkpoint (a file *.index)",
+                [file.name for file in found] or "none",
+                "Give the prefix of the one to load." if found else "",
+            )
+        )
+    return found[0].with_suffix("")
+
+
+def _fill(
+    model: keras.Model,
+    prefix: pathlib.Path,
+    tensors: dict[str, np.ndarray],
+    wanted: Sequence[garden_keys.GardenVariable],
+    *,
+    ignored: Sequence[str],
+    left_out: set[str],
+) -> LoadReport:
+    """Copies tensors into the model after every name has been found right."""
+    variables = {variable.name: variable for variable in wanted}
+    offered = {name: tensor for name, tensor in tensors.items() if name not in left_out}
+    faults = {
+        "missing": [name for name in variables if name not in offered],
+        "unexpected": [name for name in offered if name not in variables],
+        "wrong shape": [
+            f"{name} {offered[name].shape} instead of {variable.shape}"
+            for name, variable in variables.items()
+            if name in offered and offered[name].shape != variable.shape
+        ],
+    }
+    if any(faults.values()):
+        received = "; ".join(f"{what}: {_first(names)}" for what, names in faults.items() if names)
+        if not tensors:
+            received += f"; it holds: {_first(ignored) or 'no named variables'}"
+        raise errors.WeightsError(
+            errors.explain(
+                f"checkpoint {prefix}",
+                f"the variables of a Model Garden {models.config_of(model).family} encoder of "
+                "these sizes",
+                received,
+                "It is of another architecture: give the configuration that it was trained with.",
+            )
+        )
+    arrays: dict[str, dict[int, np.ndarray]] = {}
+    for variable in wanted:
+        tensor = offered[variable.name]
+        values = arrays.setdefault(variable.layer, {})
+        values[variable.index] = tensor.T if variable.transposed else tensor
+    for layer, values in arrays.items():
+        ours = model.get_layer(layer)
+        shapes = [weight.shape for weight in ours.weights]
+        ours.set_weights([values[i].reshape(shape) for i, shape in enumerate(shapes)])
+    return LoadReport(
+        loaded=tuple(sorted(offered)),
+        ignored=tuple(sorted({*ignored, *(left_out & set(tensors))})),
+        fresh=(),
+    )
+
+
+def _vocab_file(prefix: pathlib.Path, config: EncoderConfig) -> pathlib.Path | None:
+    path = prefix.parent / hf_checkpoint.VOCAB_FILE
+    if not path.is_file():
+        return None
+    hf_checkpoint.check_vocab_size(path, config.vocab_size)
+    return path
+
+
+def _first(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
