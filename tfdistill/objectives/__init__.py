@@ -9,14 +9,30 @@ from tfdistill.objectives.attention import attention_score_mse
 from tfdistill.objectives.hidden import cosine_distance, hidden_state_mse
 from tfdistill.objectives.layer_map import describe_layer_map, layer_map
 from tfdistill.objectives.logits import kl_divergence, logit_mse, soft_cross_entropy
+from tfdistill.objectives.patient import patient_mse
+from tfdistill.objectives.relations import relation_kl
+from tfdistill.objectives.transfer import (
+    attention_cross_entropy,
+    attention_kl_divergence,
+    feature_map_mse,
+    feature_mean_mse,
+    feature_variance_mae,
+)
 
 __all__ = [
+    "attention_cross_entropy",
+    "attention_kl_divergence",
     "attention_score_mse",
     "cosine_distance",
     "describe_layer_map",
+    "feature_map_mse",
+    "feature_mean_mse",
+    "feature_variance_mae",
     "hidden_state_mse",
     "kl_divergence",
     "layer_map",
     "logit_mse",
+    "patient_mse",
+    "relation_kl",
     "soft_cross_entropy",
 ]

@@ -99,14 +99,14 @@ def cosine_distance(teacher: Array, student: Array, mask: Array) -> tf.Tensor:
     teacher, student, mask = _prepare(teacher, student, mask, remedy)
     real = mask[:, :, None] > 0.0
     # Padding is replaced before the square roots, whose gradient it could turn into NaN.
-    teacher = _direction(tf.where(real, teacher, 0.0))
-    student = _direction(tf.where(real, student, 0.0))
+    teacher = direction(tf.where(real, teacher, 0.0))
+    student = direction(tf.where(real, student, 0.0))
     cosine = tf.reduce_sum(teacher * student, axis=-1)  # (batch, tokens)
     return reductions.weighted_mean(1.0 - cosine, mask)
 
 
-def _direction(states: tf.Tensor) -> tf.Tensor:
-    """Scales vectors to length 1 without overflow or underflow; zero stays zero."""
+def direction(states: tf.Tensor) -> tf.Tensor:
+    """Scales vectors, (..., width), to length 1 without overflow or underflow; zero stays zero."""
     largest = tf.reduce_max(tf.abs(states), axis=-1, keepdims=True)
     # A direction does not depend on the scale, so no gradient is lost here.
     states = tf.math.divide_no_nan(states, tf.stop_gradient(largest))
