@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import metrics, tasks
+from tfdistill.data import encoded, metrics, tasks
 
 BINARY = tasks.TaskSpec("b", "t", "l", labels=("no", "yes"), metrics=("accuracy", "f1", "matthews"))
 # Answers 1 1 1 0 0 0 against gold 1 1 0 0 0 1: tp 2, fp 1, fn 1, tn 2.
@@ -79,3 +79,107 @@ def test_logits_that_are_not_finite_are_refused():
     logits[2, 1] = np.nan
     with pytest.raises(errors.DataError, match="logits of example 2: expected finite"):
         metrics.compute_metrics(BINARY, logits, GOLD)
+
+
+# The area under the ROC curve.
+
+MATCHING = dataclasses.replace(BINARY, metrics=("auc",), primary_metric="auc")
+
+
+def pairwise(scores, positive):
+    """The definition: every pair of a positive and a negative example, ties counting half."""
+    wins = [
+        (a > b) + 0.5 * (a == b)
+        for a, yes in zip(scores, positive, strict=True)
+        for b, other in zip(scores, positive, strict=True)
+        if yes and not other
+    ]
+    return sum(wins) / len(wins)
+
+
+def test_auc_is_the_share_of_pairs_in_order(rng):
+    logits = np.round(rng.normal(size=(40, 2)) * 2) / 2  # exact differences, many of them tied
+    gold = rng.integers(0, 2, 40)
+    expected = pairwise(logits[:, 1] - logits[:, 0], gold == 1)
+    assert metrics.compute_metrics(MATCHING, logits, gold)["auc"] == pytest.approx(expected)
+
+
+def test_auc_looks_at_the_order_not_at_the_decision():
+    logits = np.array([[9.0, 0.0], [9.0, 1.0], [9.0, 2.0]])  # always "no"
+    assert metrics.compute_metrics(MATCHING, logits, np.array([0, 1, 1]))["auc"] == 1.0
+    assert metrics.compute_metrics(MATCHING, logits, np.array([1, 0, 0]))["auc"] == 0.0
+    assert metrics.compute_metrics(MATCHING, logits * 0, np.array([1, 0, 0]))["auc"] == 0.5
+    turned = dataclasses.replace(MATCHING, positive_label="no")
+    assert metrics.compute_metrics(turned, logits, np.array([0, 1, 1]))["auc"] == 1.0
+    assert metrics.compute_metrics(turned, logits, np.array([0, 0, 1]))["auc"] == 1.0
+
+
+def test_auc_of_one_class_alone_is_that_of_guessing():
+    assert metrics.compute_metrics(MATCHING, LOGITS, np.ones(6, int))["auc"] == 0.5
+
+
+def test_auc_needs_two_labels():
+    with pytest.raises(errors.ConfigError, match="labels: expected two for the metric auc"):
+        dataclasses.replace(MATCHING, labels=("a", "b", "c"))
+    late = dataclasses.replace(MATCHING, labels=())
+    with pytest.raises(errors.ConfigError, match="two for the metric auc"):
+        late.with_labels(("a", "b", "c"))
+
+
+# Several labels.
+
+TOPICS = tasks.TaskSpec("topics", "t", "l", kind="multi_label", labels=("a", "b", "c"))
+
+
+def test_metrics_of_several_labels_equal_their_formulas():
+    answers = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 0]])
+    gold = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32)
+    values = metrics.compute_metrics(TOPICS, np.where(answers, 0.3, -2.0), gold)
+    # a: one right, one wrong, one missed; b: both right; c: one missed.
+    assert values == {
+        "micro_f1": pytest.approx(2 * 3 / (2 * 3 + 1 + 2)),
+        "macro_f1": pytest.approx((2 * 1 / (2 * 1 + 1 + 1) + 1.0 + 0.0) / 3),
+        "exact_match": 1 / 4,
+    }
+
+
+def test_a_label_is_predicted_above_even_odds():
+    gold = np.array([[1, 0, 0]], np.float32)
+    for logit, expected in ((1e-3, 1.0), (0.0, 0.0), (-1e-3, 0.0)):
+        logits = np.array([[logit, -1.0, -1.0]])
+        assert metrics.compute_metrics(TOPICS, logits, gold)["exact_match"] == expected
+
+
+def test_nothing_said_where_nothing_is_there_is_right_but_has_no_f1():
+    values = metrics.compute_metrics(TOPICS, -np.ones((2, 3)), np.zeros((2, 3)))
+    assert values == {"micro_f1": 0.0, "macro_f1": 0.0, "exact_match": 1.0}
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 2), (3, 3)])
+def test_labels_of_another_shape_are_refused(shape):
+    with pytest.raises(errors.ShapeError, match=r"shapes \(n, 3\) and \(n, 3\)"):
+        metrics.compute_metrics(TOPICS, np.zeros((4, 3)), np.zeros(shape))
+
+
+# Any kind of task.
+
+
+def examples_of(labels, **fields):
+    rows = len(labels)
+    return encoded.EncodedExamples(
+        ids=np.ones(2 * rows, np.int32),
+        offsets=np.arange(rows + 1, dtype=np.int64) * 2,
+        types=np.zeros(2 * rows, np.uint8),
+        labels=labels,
+        **fields,
+    )
+
+
+def test_a_score_is_that_of_the_labels_of_the_examples():
+    scored = metrics.score(BINARY, LOGITS, examples_of(GOLD.astype(np.int32)))
+    assert scored == metrics.compute_metrics(BINARY, LOGITS, GOLD)
+    gold = np.eye(3, dtype=np.float32)
+    assert metrics.score(TOPICS, 2 * gold - 1, examples_of(gold))["exact_match"] == 1.0
+    with pytest.raises(errors.DataError, match="labelled examples"):
+        bare = dataclasses.replace(examples_of(gold), labels=None)
+        metrics.score(TOPICS, 2 * gold - 1, bare)

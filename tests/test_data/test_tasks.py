@@ -74,7 +74,7 @@ def test_a_label_outside_the_set_is_named_with_its_line(tmp_path):
 @pytest.mark.parametrize("value", ["high", "", "nan", "inf"])
 def test_a_regression_label_is_a_finite_number(tmp_path, value):
     spec = tasks.TaskSpec(
-        "r", "text", "label", regression=True, metrics=("pearson",), primary_metric="pearson"
+        "r", "text", "label", kind="regression", metrics=("pearson",), primary_metric="pearson"
     )
     folder = folder_of(tmp_path, train=["1.5", value], dev=["0.25", "-3"])
     labels = tasks.load_examples(spec, folder, "dev").labels
@@ -171,7 +171,7 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
         ({"labels": ("a", "a")}, "each name once"),
         ({"labels": ("a",)}, "at least two"),
         ({"labels": "ab"}, "a list of names, received 'ab'"),
-        ({"regression": True}, "none for a regression"),
+        ({"kind": "regression"}, "none for a regression"),
         ({"label_values": ("0",)}, "one for each label"),
         ({"positive_label": "maybe"}, "received 'maybe'"),
     ],
@@ -187,6 +187,88 @@ def test_tasks_are_found_by_any_spelling_of_their_name():
     assert tasks.task("mnli").num_labels == 3
     with pytest.raises(errors.ConfigError, match=r"received 'sst3'\. Did you mean 'sst2'"):
         tasks.task("sst3")
+
+
+def test_what_a_kind_leaves_open_follows_from_it():
+    squad = tasks.task("squad_v2")
+    assert (squad.layout, squad.head, squad.num_labels) == ("squad", "span", 2)
+    assert (squad.metrics, squad.primary_metric) == (("f1", "exact_match"), "f1")
+    assert squad.spans.unanswerable and not tasks.task("squad").spans.unanswerable
+    ner = tasks.task("ner")
+    assert (ner.layout, ner.head, ner.primary_metric) == ("conll", "token", "entity_f1")
+    regression = tasks.TaskSpec("r", "t", "l", kind="regression")
+    assert (regression.metrics, regression.head) == (("pearson", "spearman"), "sequence")
+    assert regression.regression and regression.num_labels == 1
+    assert tasks.task("imdb").head == "sequence"
+    assert TASK.metrics == ("accuracy",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "multilabel"}, "received 'multilabel'. Did you mean 'multi_label'"),
+        ({"layout": "squad"}, r"layout: expected one of table, folders, received 'squad'"),
+        ({"metrics": ("pearson",)}, "metric: expected one of accuracy, f1, matthews, auc"),
+        ({"kind": "span", "labels": (), "metrics": ("accuracy",)}, "one of f1, exact_match"),
+        ({"kind": "token", "metrics": ("entity_f1",), "primary_metric": ""}, "O, B-TYPE"),
+        ({"kind": "span"}, "none for a span"),
+    ],
+)
+def test_a_kind_with_what_does_not_belong_to_it_is_refused(fields, message):
+    fields = {"layout": "", **fields}
+    with pytest.raises(errors.ConfigError, match=message):
+        dataclasses.replace(TASK, **fields)
+
+
+def test_spans_have_no_names():
+    with pytest.raises(errors.DataError, match="answers, no names"):
+        tasks.task("squad").with_labels(("start", "end"))
+
+
+# Several labels.
+
+TOPICS = tasks.TaskSpec("topics", "text", "labels", kind="multi_label")
+
+
+def test_several_labels_become_a_row_of_zeros_and_ones(tmp_path):
+    rows = [("x", "red,blue"), ("y", ""), ("z", "green"), ("w", " blue , green")]
+    write(tmp_path / "train.tsv", ("text", "labels"), *rows)
+    examples = tasks.load_examples(TOPICS, tmp_path, "train")
+    assert examples.spec.labels == ("blue", "green", "red")
+    assert examples.labels.dtype == np.float32
+    assert examples.labels.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 0]]
+    assert examples.select([3]).labels.tolist() == [[1, 1, 0]]
+
+
+def test_several_labels_may_be_a_list_of_json_or_stand_between_other_marks(tmp_path):
+    (tmp_path / "train.jsonl").write_text(
+        '{"text": "x", "labels": ["a, b", "c"]}\n{"text": "y", "labels": []}\n'
+        '{"text": "z", "labels": "c"}\n'
+    )
+    examples = tasks.load_examples(TOPICS, tmp_path, "train")
+    assert examples.spec.labels == ("a, b", "c")
+    assert examples.labels.tolist() == [[1, 1], [0, 0], [0, 1]]
+    write(tmp_path / "dev.tsv", ("text", "labels"), ("x", "c|a, b"))
+    other = dataclasses.replace(examples.spec, label_separator="|")
+    assert tasks.load_examples(other, tmp_path, "dev").labels.tolist() == [[1, 1]]
+    one = dataclasses.replace(TASK, label_column="labels", labels=())
+    with pytest.raises(errors.DataError, match="a string or a number, received list"):
+        tasks.load_examples(one, tmp_path, "train")
+
+
+def test_an_unknown_one_of_several_labels_is_named_with_its_line(tmp_path):
+    write(tmp_path / "train.tsv", ("text", "labels"), ("x", "red,blue"))
+    write(tmp_path / "dev.tsv", ("text", "labels"), ("x", "red"), ("y", "blue,pink"))
+    message = r"dev\.tsv, line 3, column 'labels': expected one of 'blue', 'red', received 'pink'"
+    with pytest.raises(errors.DataError, match=message):
+        tasks.load_examples(TOPICS, tmp_path, "dev")
+
+
+def test_many_classes_keep_the_order_of_their_numbers(tmp_path):
+    spec = dataclasses.replace(TASK, labels=())
+    values = [str(number) for number in range(150)]
+    folder = folder_of(tmp_path, train=values[::-1], dev=["149", "7"])
+    assert tasks.load_examples(spec, folder, "dev").labels.tolist() == [149, 7]
 
 
 # Rows of each split as the README of the data counts them; None: hidden or absent. The last

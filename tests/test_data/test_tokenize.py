@@ -252,6 +252,68 @@ def test_bad_arguments_are_refused(toy_vocab_file):
         tokenizer.encode_batch(["good", "bad"], ["film"])
 
 
+def assert_located_like_the_reference(vocab_file, texts, *, lower_case=True):
+    located = tokenize.Tokenizer(vocab_file, lower_case).locate(texts)
+    theirs = reference(vocab_file, lower_case)(
+        texts, add_special_tokens=False, return_offsets_mapping=True
+    )
+    assert len(located.offsets) == len(texts) + 1
+    for index, text in enumerate(texts):
+        row = slice(located.offsets[index], located.offsets[index + 1])
+        assert located.ids[row].tolist() == theirs["input_ids"][index], repr(text)
+        places = list(zip(located.starts[row].tolist(), located.ends[row].tolist(), strict=True))
+        assert places == theirs["offset_mapping"][index], repr(text)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_pieces_stand_where_the_fast_tokenizer_says(character_vocab_file, lower_case):
+    assert_located_like_the_reference(character_vocab_file, NASTY, lower_case=lower_case)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_pieces_of_random_texts_stand_where_the_fast_tokenizer_says(toy_vocab_file, lower_case):
+    texts = random_texts(2500)  # three calls of the graph
+    assert_located_like_the_reference(toy_vocab_file, texts, lower_case=lower_case)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("playing", ["play", "ing"]),
+        ("  The\tstory.", ["The", "story", "."]),
+        ("pla\u0301ying", ["pla\u0301y", "ing"]),  # a stripped accent inside a piece
+        ("plày a\u0301", ["plày", "a"]),  # ... and behind one: not part of it
+        ("se\u200bt\x00s", ["se\u200bt", "s"]),  # dropped characters
+        ("\ud800set", ["set"]),  # a lone surrogate
+        ("bad中set", ["bad", "中", "set"]),
+        ("😀set ﬁlm", ["😀set", "ﬁlm"]),  # unknown words keep their characters
+        ("İx", ["İ", "x"]),
+        ("", []),
+    ],
+)
+def test_a_piece_is_found_in_the_text_as_it_was_given(toy_vocab_file, text, places):
+    located = tokenize.Tokenizer(toy_vocab_file).locate([text])
+    spans = zip(located.starts, located.ends, strict=True)
+    assert [text[start:end] for start, end in spans] == places
+
+
+def test_marks_that_change_places_keep_their_own(tmp_path):
+    """Decomposition sorts marks by class; U+302E and U+1D165 are spacing marks and stay."""
+    path = tmp_path / "vocab.txt"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##\U0001d165", "##\u302e"]
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    located = tokenize.Tokenizer(path).locate(["xx a\u302e\U0001d165\u302e"])
+    assert located.ids.tolist() == [1, 5, 6, 7, 7]
+    assert located.starts.tolist() == [0, 3, 5, 4, 6]
+    assert located.ends.tolist() == [2, 4, 6, 5, 7]
+
+
+def test_no_texts_have_no_pieces(toy_vocab_file):
+    located = tokenize.Tokenizer(toy_vocab_file).locate([])
+    assert (located.ids.tolist(), located.offsets.tolist()) == ([], [0])
+    assert (located.starts.tolist(), located.ends.tolist()) == ([], [])
+
+
 GLUE = ("CoLA", "MRPC", "QNLI", "RTE", "SST-2", "STS-B", "WNLI")
 
 
@@ -296,6 +358,16 @@ def test_chinese_and_nasty_texts_agree_under_real_vocabularies(shared_data, lang
     ]
     texts += [*NASTY, *random_texts(2000)]
     assert_equal_to_reference(vocab_file, texts, lower_case=lower_case)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("language", ["chinese", "uncased"])
+def test_pieces_under_real_vocabularies_stand_where_the_fast_tokenizer_says(shared_data, language):
+    data = json.loads((shared_data / "squad" / "xquad.en.json").read_text(encoding="utf-8"))["data"]
+    texts = [paragraph["context"] for article in data for paragraph in article["paragraphs"]]
+    texts += ["今天天气很好，我们去公园吧！", "《书名》「引号」 ＡＢＣ", "繁體中文測試é。", *NASTY]
+    vocab_file = shared_data / "vocab" / f"bert-base-{language}-vocab.txt"
+    assert_located_like_the_reference(vocab_file, texts)
 
 
 @pytest.mark.shared_data

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data.encoded import EncodedExamples, encode_examples, spans
+from tfdistill.data.encoded import EncodedExamples, spans
+from tfdistill.data.encoding import encode_examples
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -22,6 +23,7 @@ __all__ = ["Batches", "EncodedExamples", "encode_examples"]
 
 _FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
 INDEX_FEATURE = "example_index"
+_UNLABELLED = -100  # the label of padding, where tokens have labels
 
 
 class Batches:
@@ -46,6 +48,7 @@ class Batches:
         drop_remainder: bool = False,
         with_index: bool = False,
         extra: Mapping[str, np.ndarray] | None = None,
+        token_extra: Mapping[str, np.ndarray] | None = None,
     ):
         """Plans the batches.
 
@@ -69,18 +72,22 @@ class Batches:
           with_index: Whether the features hold `example_index`, int32 (batch,).
           extra: More features by name, each an array (n, ...) with a row for each example, for
             example cached ``teacher_logits``.
+          token_extra: The same with a row for each token, (tokens, ...); a batch pads them with
+            zeros to (b, length, ...).
 
         Raises:
           DataError: If there is no example, or one is longer than `max_length` or the budget.
           ConfigError: If options contradict each other.
-          ShapeError: If an extra feature has not one row for each example.
+          ShapeError: If an extra feature has not one row for each example or token.
         """
         self.encoded = encoded
         self._seed, self._shuffle, self._bucketing = seed, shuffle, bucketing
         self._with_index = with_index
-        self._extra = dict(extra or {})
+        self._extra, self._token_extra = dict(extra or {}), dict(token_extra or {})
         self._lengths = encoded.lengths
-        _check_options(encoded, batch_size, token_budget, drop_remainder, self._extra)
+        _check_options(encoded, batch_size, token_budget, drop_remainder)
+        _check_extra(self._extra, len(encoded))
+        _check_extra(self._token_extra, encoded.num_tokens)
         longest = int(self._lengths.max())
         if max_length is not None and longest > max_length:
             raise errors.DataError(
@@ -146,7 +153,8 @@ class Batches:
         Returns:
           Features (`input_ids`, `attention_mask`, `token_type_ids`, each int32 (b, length), and
           what was asked for), followed by labels and sample weights where there are any; the
-          features alone, not in a tuple, where there are no labels.
+          features alone, not in a tuple, where there are no labels. Labels of tokens are
+          (b, length), -100 in the padding.
         """
         encoded = self.encoded
         lengths = self._lengths[indices]
@@ -164,11 +172,19 @@ class Batches:
             features[INDEX_FEATURE] = indices.astype(np.int32)
         for name, rows in self._extra.items():
             features[name] = rows[indices]
+        for name, rows in self._token_extra.items():
+            features[name] = np.zeros((*mask.shape, *rows.shape[1:]), rows.dtype)
+            features[name][mask] = rows[places]
         if encoded.labels is None:
             return features
+        if encoded.token_labels:
+            labels = np.full(mask.shape, _UNLABELLED, encoded.labels.dtype)
+            labels[mask] = encoded.labels[places]
+        else:
+            labels = encoded.labels[indices]
         if encoded.weights is None:
-            return features, encoded.labels[indices]
-        return features, encoded.labels[indices], encoded.weights[indices]
+            return features, labels
+        return features, labels, encoded.weights[indices]
 
     def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
         """Streams the batches of all epochs, one after the other.
@@ -216,12 +232,17 @@ class Batches:
             features[INDEX_FEATURE] = tf.TensorSpec((None,), tf.int32)
         for name, rows in self._extra.items():
             features[name] = tf.TensorSpec((None, *rows.shape[1:]), rows.dtype)
-        if self.encoded.labels is None:
+        for name, rows in self._token_extra.items():
+            shape = (None, self._padded_length, *rows.shape[1:])
+            features[name] = tf.TensorSpec(shape, rows.dtype)
+        labels, weights = self.encoded.labels, self.encoded.weights
+        if labels is None:
             return features
-        targets = [self.encoded.labels]
-        if self.encoded.weights is not None:
-            targets.append(self.encoded.weights)
-        return features, *(tf.TensorSpec((None,), array.dtype) for array in targets)
+        row = (self._padded_length,) if self.encoded.token_labels else labels.shape[1:]
+        targets = [tf.TensorSpec((None, *row), labels.dtype)]
+        if weights is not None:
+            targets.append(tf.TensorSpec((None,), weights.dtype))
+        return features, *targets
 
     def _generator(self, epoch: int, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, epoch, purpose])
@@ -260,7 +281,6 @@ def _check_options(
     batch_size: int,
     token_budget: int | None,
     drop_remainder: bool,
-    extra: Mapping[str, np.ndarray],
 ) -> None:
     if not len(encoded):
         raise errors.DataError(errors.explain("batches", "at least one example", "none"))
@@ -279,12 +299,15 @@ def _check_options(
         raise errors.ConfigError(
             errors.explain("sample weights", "labels beside them", "examples without labels")
         )
+
+
+def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
     for name, rows in extra.items():
         if name in (*_FEATURES, INDEX_FEATURE):
             raise errors.ConfigError(
                 errors.explain("extra feature", "a new name", f"{name!r}, which batches have")
             )
-        if rows.ndim < 1 or len(rows) != len(encoded):
+        if rows.ndim < 1 or len(rows) != count:
             raise errors.ShapeError(
-                errors.explain(f"extra feature {name!r}", f"{len(encoded)} rows", rows.shape)
+                errors.explain(f"extra feature {name!r}", f"{count} rows", rows.shape)
             )

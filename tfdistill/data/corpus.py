@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import tables, truncation
+from tfdistill.data import tables, textspans, truncation
 from tfdistill.data.encoded import EncodedExamples
 
 if TYPE_CHECKING:
@@ -36,17 +36,11 @@ def documents(paths: Path | Sequence[Path]) -> Iterator[list[str]]:
     Raises:
       DataError: If a file is missing, not UTF-8, or holds no text.
     """
-    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        lines: list[str] = []
+    for path in textspans.as_list(paths):
         empty = True
-        for line in [*tables.read_text(pathlib.Path(path)).split("\n"), ""]:
-            stripped = line.strip()
-            if stripped:
-                lines.append(stripped)
-                empty = False
-            elif lines:
-                yield lines
-                lines = []
+        for lines in textspans.documents(tables.read_text(pathlib.Path(path))):
+            empty = False
+            yield lines
         if empty:
             raise errors.DataError(errors.explain(f"corpus {path}", "text", "a file without any"))
 
@@ -103,49 +97,118 @@ def encode_corpus(
     Raises:
       DataError: If a file is unusable or an option is out of range.
     """
-    paired = pair_fraction > 0
-    truncation.check_max_length(max_length, paired=paired)
+    room = check_room(max_length, paired=pair_fraction > 0)
     if not 0 <= pair_fraction <= 1:
         raise errors.DataError(errors.explain("pair_fraction", "0 to 1", pair_fraction))
     if max_tokens is not None and max_tokens < 1:
         raise errors.DataError(errors.explain("max_tokens", "at least 1", max_tokens))
-    room = max_length - (3 if paired else 2)
-    if room < 1:
-        raise errors.DataError(errors.explain("max_length", "room for a token of text", max_length))
-    sentences: list[str] = []
-    starts: list[int] = []  # the sentence that begins each document
-    for lines in documents(paths):
-        starts.append(len(sentences))
-        sentences += [sentence for line in lines for sentence in split_sentences(line)]
-    pieces = tokenizer.encode_batch(sentences, None, _NO_LIMIT)
-    lengths = np.diff(pieces.offsets) - 2  # without [CLS] and [SEP]
-    blocks = _pack(lengths, pieces.offsets[:-1] + 1, set(starts), room)
+    sentences = tokenize_sentences(documents(paths), tokenizer)
+    blocks = pack(sentences, room)
     if not blocks:
         raise errors.DataError(errors.explain("corpus", "words", "none in all of the files"))
     generator = np.random.default_rng(seed)
     if max_tokens is not None:
         blocks = _draw(blocks, max_tokens, generator)
-    return _assemble(blocks, pieces.ids, tokenizer, pair_fraction, generator)
+    return assemble(blocks, sentences.ids, tokenizer, pair_fraction, generator)
+
+
+class Sentences(NamedTuple):
+    """The sentences of some documents as token ids.
+
+    Attributes:
+      ids: int32 (tokens,); between two sentences lie special tokens.
+      begins: int64 (n,), where each sentence begins in `ids`.
+      lengths: int64 (n,), its tokens; 0 where a sentence has none.
+      documents: int64 (documents,), the sentence that begins each document.
+    """
+
+    ids: np.ndarray
+    begins: np.ndarray
+    lengths: np.ndarray
+    documents: np.ndarray
+
+
+def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> Sentences:
+    """Splits documents into sentences and tokenizes them.
+
+    Args:
+      parts: The lines of each document.
+      tokenizer: The tokenizer of the model.
+
+    Returns:
+      The sentences, whole.
+    """
+    sentences: list[str] = []
+    starts: list[int] = []
+    for lines in parts:
+        starts.append(len(sentences))
+        sentences += [sentence for line in lines for sentence in split_sentences(line)]
+    pieces = tokenizer.encode_batch(sentences, None, _NO_LIMIT)
+    return Sentences(
+        ids=pieces.ids,
+        begins=pieces.offsets[:-1] + 1,  # after [CLS]
+        lengths=np.diff(pieces.offsets) - 2,  # without [CLS] and [SEP]
+        documents=np.array(starts, np.int64),
+    )
+
+
+def check_room(max_length: int, *, paired: bool) -> int:
+    """Returns the tokens of text that an example holds.
+
+    Raises:
+      DataError: If there is no room for one.
+    """
+    truncation.check_max_length(max_length, paired=paired)
+    room = max_length - (3 if paired else 2)
+    if room < 1:
+        raise errors.DataError(errors.explain("max_length", "room for a token of text", max_length))
+    return room
 
 
 # A block is the spans (begin, end) of its sentences in the flat ids.
-_Block = list[tuple[int, int]]
+Block = list[tuple[int, int]]
 
 
-def _pack(
-    lengths: np.ndarray, begins: np.ndarray, document_starts: set[int], room: int
-) -> list[_Block]:
-    blocks: list[_Block] = []
-    block: _Block = []
+def pack(
+    sentences: Sentences,
+    room: int,
+    *,
+    short_probability: float = 0.0,
+    generator: np.random.Generator | None = None,
+) -> list[Block]:
+    """Puts whole sentences of a document together while they fit; cuts those that alone do not.
+
+    Args:
+      sentences: The sentences.
+      room: The most tokens of a block.
+      short_probability: The share of blocks whose room is drawn from 2 to `room` instead, so that
+        a model with learnt positions also sees short texts alone.
+      generator: Draws them.
+
+    Returns:
+      The blocks in order; all tokens of the sentences.
+    """
+    blocks: list[Block] = []
+    block: Block = []
     used = 0
-    for index, (length, begin) in enumerate(zip(lengths.tolist(), begins.tolist(), strict=True)):
-        if block and (used + length > room or index in document_starts):
+    document_starts = set(sentences.documents.tolist())
+
+    def next_room() -> int:
+        if generator is not None and room > 2 and generator.random() < short_probability:
+            return int(generator.integers(2, room + 1))
+        return room
+
+    limit = next_room()
+    pairs = zip(sentences.lengths.tolist(), sentences.begins.tolist(), strict=True)
+    for index, (length, begin) in enumerate(pairs):
+        if block and (used + length > limit or index in document_starts):
             blocks.append(block)
-            block, used = [], 0
+            block, used, limit = [], 0, next_room()
         end = begin + length
-        while end - begin > room:
-            blocks.append([(begin, begin + room)])
-            begin += room
+        while end - begin > limit:
+            blocks.append([(begin, begin + limit)])
+            begin += limit
+            limit = next_room()
         if end > begin:
             block.append((begin, end))
             used += end - begin
@@ -154,20 +217,32 @@ def _pack(
     return blocks
 
 
-def _draw(blocks: list[_Block], max_tokens: int, generator: np.random.Generator) -> list[_Block]:
+def _draw(blocks: list[Block], max_tokens: int, generator: np.random.Generator) -> list[Block]:
     sizes = np.array([sum(end - begin for begin, end in block) + 2 for block in blocks])
     order = generator.permutation(len(blocks))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), max_tokens)) + 1
     return [blocks[place] for place in np.sort(order[:enough])]
 
 
-def _assemble(
-    blocks: list[_Block],
+def assemble(
+    blocks: list[Block],
     ids: np.ndarray,
     tokenizer: Tokenizer,
     pair_fraction: float,
     generator: np.random.Generator,
 ) -> EncodedExamples:
+    """Writes blocks as ``[CLS] a [SEP]`` or, a part of them, ``[CLS] a [SEP] b [SEP]``.
+
+    Args:
+      blocks: At least one.
+      ids: The flat ids that the blocks point into.
+      tokenizer: Knows the special tokens.
+      pair_fraction: As for `encode_corpus`.
+      generator: Draws which blocks become pairs, and where they are cut.
+
+    Returns:
+      Examples without labels.
+    """
     cls = np.array([tokenizer.cls_id], np.int32)
     sep = np.array([tokenizer.sep_id], np.int32)
     parts: list[np.ndarray] = []

@@ -11,8 +11,23 @@ import numpy as np
 from tfdistill import errors
 
 if TYPE_CHECKING:
-    from tfdistill.data.tasks import Examples
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.data.squad import Question
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SpanSources:
+    """Where the tokens of windows stand in the texts that questions are about.
+
+    Attributes:
+      questions: The questions; `EncodedExamples.sources` counts them.
+      characters: int32 (tokens, 2), first character and one past the last; -1 for tokens that
+        are not of the text.
+      shown_best: bool (tokens,), whether no other window shows more around the token.
+    """
+
+    questions: tuple[Question, ...]
+    characters: np.ndarray
+    shown_best: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,9 +38,13 @@ class EncodedExamples:
       ids: int32 (tokens,).
       offsets: int64 (n + 1,); example i has ``ids[offsets[i]:offsets[i + 1]]``.
       types: uint8 (tokens,), token type of each id.
-      labels: (n,) int32 or float32, or None.
+      labels: (n,) int32 or float32; several at once float32 (n, classes); spans int32 (n, 2), first
+        and last token; with `token_labels` int32 (tokens,), -100 where there is none; or None.
       weights: float32 (n,), sample weights, or None.
       pad_id: The id that pads a batch.
+      token_labels: Whether labels belong to tokens.
+      sources: int64 (n,), the text of each example where a text may give several, or None.
+      span_sources: Where the tokens stand, for answers inside texts, or None.
     """
 
     ids: np.ndarray
@@ -34,6 +53,9 @@ class EncodedExamples:
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
     pad_id: int = 0
+    token_labels: bool = False
+    sources: np.ndarray | None = None
+    span_sources: SpanSources | None = None
 
     def __post_init__(self) -> None:
         """Checks that the arrays fit together.
@@ -57,14 +79,19 @@ class EncodedExamples:
                     f"{len(self.ids)} ids, {len(self.types)} types, offsets {offsets!r}",
                 )
             )
-        for name in ("labels", "weights"):
+        tokens = self.token_labels and self.labels is not None
+        rows = {name: (len(self),) for name in ("labels", "weights", "sources")}
+        if tokens:
+            rows["labels"] = (self.num_tokens,)
+        for name, shape in rows.items():
             value = getattr(self, name)
-            if value is not None and value.shape != (len(self),):
-                raise errors.ShapeError(
-                    errors.explain(
-                        f"encoded examples, {name}", f"shape ({len(self)},)", value.shape
-                    )
-                )
+            if value is None or value.shape == shape:
+                continue
+            if name == "labels" and not tokens and value.ndim == 2 and len(value) == len(self):
+                continue  # a row of labels for each example
+            raise errors.ShapeError(
+                errors.explain(f"encoded examples, {name}", f"shape {shape}", value.shape)
+            )
 
     def __len__(self) -> int:
         """Returns n."""
@@ -94,13 +121,23 @@ class EncodedExamples:
         lengths = self.lengths[index]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         places = spans(self.offsets[index], lengths)
+        label_places = places if self.token_labels else index
+        found = self.span_sources
+        if found is not None:
+            found = dataclasses.replace(
+                found,
+                characters=found.characters[places],
+                shown_best=found.shown_best[places],
+            )
         return dataclasses.replace(
             self,
             ids=self.ids[places],
             types=self.types[places],
             offsets=offsets,
-            labels=None if self.labels is None else self.labels[index],
+            labels=None if self.labels is None else self.labels[label_places],
             weights=None if self.weights is None else self.weights[index],
+            sources=None if self.sources is None else self.sources[index],
+            span_sources=found,
         )
 
 
@@ -116,35 +153,3 @@ def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(np.sum(lengths)))
-
-
-def encode_examples(
-    examples: Examples,
-    tokenizer: Tokenizer,
-    max_length: int = 128,
-    *,
-    weights: np.ndarray | None = None,
-) -> EncodedExamples:
-    """Tokenizes examples.
-
-    Args:
-      examples: Texts or pairs, with labels where they are known.
-      tokenizer: The tokenizer of the model.
-      max_length: The most tokens of an example; longer ones are cut.
-      weights: float (n,), sample weights, or None.
-
-    Returns:
-      The encoded examples, in the same order.
-
-    Raises:
-      DataError: If `max_length` has no room for the special tokens.
-    """
-    encoded = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
-    return EncodedExamples(
-        ids=encoded.ids,
-        offsets=encoded.offsets,
-        types=encoded.types,
-        labels=examples.labels,
-        weights=None if weights is None else np.asarray(weights, np.float32),
-        pad_id=tokenizer.pad_id,
-    )

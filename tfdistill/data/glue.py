@@ -48,7 +48,7 @@ GLUE: Mapping[str, TaskSpec] = {
         "sentence1",
         "sentence2",
         "score",
-        regression=True,
+        kind="regression",
         metrics=("pearson", "spearman"),
         primary_metric="pearson",
     ),

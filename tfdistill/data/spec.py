@@ -1,4 +1,4 @@
-"""What a task is: which columns, which label names, which metrics.
+"""What a task is: its kind, which columns, which label names, which metrics.
 
 Label *names* travel with a task, never bare indices: the same three classes of MNLI are numbered
 differently by different teachers.
@@ -8,35 +8,72 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.data import layouts
 
-METRICS = ("accuracy", "f1", "matthews", "pearson", "spearman")
+METRICS_OF: Mapping[str, tuple[str, ...]] = {
+    "classification": ("accuracy", "f1", "matthews", "auc"),
+    "regression": ("pearson", "spearman"),
+    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
+    "token": ("entity_f1", "entity_precision", "entity_recall", "accuracy"),
+    "span": ("f1", "exact_match"),
+}
+KINDS = tuple(METRICS_OF)
+METRICS = tuple(dict.fromkeys(name for names in METRICS_OF.values() for name in names))
+# The metrics of a task that names none; the first one chooses a checkpoint.
+_USUAL = {**METRICS_OF, "classification": ("accuracy",)}
+_HEADS = {"classification": "sequence", "regression": "sequence"}
+_UNNAMED = ("regression", "span")  # kinds without label names
 
 Path = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True)
+class SpanRules:
+    """How answers to questions are read off the logits; see `spans.decode`.
+
+    Attributes:
+      unanswerable: Whether the text may hold no answer (SQuAD v2).
+      max_answer_length: The most tokens of an answer.
+      n_best: Starts and ends of each window that are combined.
+      null_threshold: With `unanswerable`: an answer must score higher than "no answer" minus this.
+    """
+
+    unanswerable: bool = False
+    max_answer_length: int = 30
+    n_best: int = 20
+    null_threshold: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """A task of classification or regression over one text or a pair of texts.
+    """A task over one text, a pair of texts, the words of a text, or a question and a text.
 
     Attributes:
       name: How reports call it.
-      text_column: Column of the (first) text.
-      label_column: Column of the label.
+      text_column: Column of the (first) text; in a CoNLL file the number of the words' column.
+      label_column: Column of the label; in a CoNLL file the number of the tags' column, from 0
+        or, if negative, from the end.
       pair_column: Column of the second text, or None.
-      labels: Label names; the index of a name is the class index. Empty for regression, and for a
-        classification whose names are to be found in the train split (`with_labels_of`).
-      metrics: Of `METRICS`, all "higher is better".
-      primary_metric: The one that chooses a checkpoint.
-      regression: Whether labels are numbers.
+      labels: Label names; the index of a name is the class index. None for a regression or spans.
+        Empty for other kinds whose names are to be found in the train split (`with_labels_of`).
+      metrics: Of ``METRICS_OF[kind]``, all "higher is better"; the usual ones when left out.
+      primary_metric: The one that chooses a checkpoint; the first when left out.
+      kind: "classification" (one label), "regression" (a number), "multi_label" (any number of
+        labels), "token" (a tag for each word) or "span" (an answer inside a text).
+      layout: How the files lie: "table" (TSV, CSV, JSON Lines), "conll", "folders" (a folder for
+        each label) or "squad" (JSON). When left out: that of the kind.
       label_values: How the files spell each label, if not by its name.
-      positive_label: The class whose F1 counts; None: the second of two, the mean over classes
-        otherwise.
+      positive_label: The class whose F1 and AUC count; None: the second of two, the mean over
+        classes otherwise.
+      label_separator: What stands between the labels of an example, for "multi_label".
       header: Column names of files without a header line.
       skip_short_rows: Whether files are known to hold broken rows that everyone leaves out.
+      encoding: Of the files of the layout "conll".
+      dev_split: The split that serves as development set; IMDb has only "test".
+      spans: How answers are read off the logits, for "span".
     """
 
     name: str
@@ -44,16 +81,21 @@ class TaskSpec:
     label_column: str
     pair_column: str | None = None
     labels: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ("accuracy",)
-    primary_metric: str = "accuracy"
-    regression: bool = False
+    metrics: tuple[str, ...] = ()
+    primary_metric: str = ""
+    kind: str = "classification"
+    layout: str = ""
     label_values: tuple[str, ...] = ()
     positive_label: str | None = None
+    label_separator: str = ","
     header: tuple[str, ...] = ()
     skip_short_rows: bool = False
+    encoding: str = "utf-8"
+    dev_split: str = "dev"
+    spans: SpanRules = SpanRules()
 
     def __post_init__(self) -> None:
-        """Checks the fields against each other.
+        """Fills in what follows from the kind and checks the fields against each other.
 
         Raises:
           ConfigError: On the first contradiction.
@@ -61,23 +103,20 @@ class TaskSpec:
         for name in ("labels", "metrics", "label_values", "header"):
             value = getattr(self, name)
             if isinstance(value, str):
-                raise errors.ConfigError(
-                    errors.explain(f"task {self.name!r}, {name}", "a list of names", repr(value))
-                )
+                self._refuse(name, "a list of names")
             object.__setattr__(self, name, tuple(value))
-        for metric in (*self.metrics, self.primary_metric):
-            if metric not in METRICS:
-                raise errors.ConfigError(
-                    errors.explain(
-                        f"task {self.name!r}, metric",
-                        "a known one",
-                        repr(metric),
-                        errors.nearest(metric, METRICS),
-                    )
-                )
+        self._check_choice("kind", self.kind, KINDS)
+        if not self.metrics:
+            object.__setattr__(self, "metrics", _USUAL[self.kind])
+        if not self.primary_metric:
+            object.__setattr__(self, "primary_metric", self.metrics[0])
+        fitting = layouts.LAYOUTS_OF[self.kind]
+        if not self.layout:
+            object.__setattr__(self, "layout", fitting[0])
+        self._check_choice("layout", self.layout, fitting)
+        unnamed = self.kind in _UNNAMED
         facts = (
-            ("primary_metric", f"one of {self.metrics}", self.primary_metric in self.metrics),
-            ("labels", "none for a regression", not (self.regression and self.labels)),
+            ("labels", f"none for a {self.kind}", not (unnamed and self.labels)),
             ("labels", "each name once", len(set(self.labels)) == len(self.labels)),
             ("labels", "at least two", len(self.labels) != 1),
             (
@@ -93,20 +132,59 @@ class TaskSpec:
         )
         for field, expected, good in facts:
             if not good:
-                received = repr(getattr(self, field))
-                raise errors.ConfigError(
-                    errors.explain(f"task {self.name!r}, {field}", expected, received)
+                self._refuse(field, expected)
+        for metric in (*self.metrics, self.primary_metric):
+            self._check_choice("metric", metric, METRICS_OF[self.kind])
+        if self.primary_metric not in self.metrics:
+            self._refuse("primary_metric", f"one of {self.metrics}")
+        self._check_metrics_against_labels()
+
+    def _check_choice(self, what: str, value: str, choices: Sequence[str]) -> None:
+        if value not in choices:
+            raise errors.ConfigError(
+                errors.explain(
+                    f"task {self.name!r}, {what}",
+                    f"one of {', '.join(choices)}",
+                    repr(value),
+                    errors.nearest(value, choices),
                 )
+            )
+
+    def _check_metrics_against_labels(self) -> None:
+        if not self.labels:
+            return
+        if "auc" in self.metrics and len(self.labels) != 2:
+            self._refuse("labels", "two for the metric auc", "Choose other metrics.")
+        entities = any(metric.startswith("entity_") for metric in self.metrics)
+        if entities and any(
+            label != "O" and label[:2] not in ("B-", "I-") for label in self.labels
+        ):
+            self._refuse(
+                "labels",
+                "O, B-TYPE and I-TYPE for entity metrics",
+                "For other tags, choose the metric accuracy.",
+            )
+
+    def _refuse(self, field: str, expected: str, remedy: str = "") -> None:
+        received = repr(getattr(self, field))
+        raise errors.ConfigError(
+            errors.explain(f"task {self.name!r}, {field}", expected, received, remedy)
+        )
+
+    @property
+    def regression(self) -> bool:
+        """Whether labels are numbers."""
+        return self.kind == "regression"
 
     @property
     def num_labels(self) -> int:
-        """Width of the logits: the number of labels, 1 for a regression."""
-        return 1 if self.regression else len(self.labels)
+        """Width of the logits: the number of labels, 1 for a regression, 2 for a span."""
+        return {"regression": 1, "span": 2}.get(self.kind, len(self.labels))
 
     @property
-    def kind(self) -> str:
-        """Returns "regression" or "classification"."""
-        return "regression" if self.regression else "classification"
+    def head(self) -> str:
+        """The head that answers it: "sequence", "multi_label", "token" or "span"."""
+        return _HEADS.get(self.kind, self.kind)
 
     def with_labels(self, labels: Sequence[str]) -> TaskSpec:
         """Puts the labels in another order, for example that of a teacher.
@@ -120,11 +198,12 @@ class TaskSpec:
         Raises:
           DataError: If the names are not those of the task.
         """
-        if self.regression or (self.labels and set(labels) != set(self.labels)):
+        unnamed = {"regression": "numbers, no names", "span": "answers, no names"}.get(self.kind)
+        if unnamed or (self.labels and set(labels) != set(self.labels)):
             raise errors.DataError(
                 errors.explain(
                     f"labels for task {self.name!r}",
-                    "numbers, no names" if self.regression else f"the names {self.labels}",
+                    unnamed or f"the names {self.labels}",
                     tuple(labels),
                 )
             )
@@ -142,27 +221,32 @@ class TaskSpec:
           source: A folder with a train split, or the training file.
 
         Returns:
-          This task with labels: sorted, as numbers where all of them are numbers.
+          This task with labels: sorted, as numbers where all of them are numbers. Tags of words:
+          O first, then B-TYPE and I-TYPE of every type found, also where only one of them occurs.
 
         Raises:
           DataError: If the files are unusable or hold fewer than two labels.
         """
-        if self.regression or self.labels:
+        if self.kind in _UNNAMED or self.labels:
             return self
-        path = tables.split_file(source, "train")
-        table = tables.read_table(
-            path, [self.label_column], header=self.header, skip_short_rows=self.skip_short_rows
-        )
-        found = set(table.columns[self.label_column])
+        found, path = layouts.labels_in(self, source)
         if len(found) < 2:
+            received = f"only {found.pop()!r}" if found else "none"
+            column = "" if self.layout == "folders" else f", column {self.label_column!r}"
             raise errors.DataError(
-                errors.explain(
-                    f"{path}, column {self.label_column!r}",
-                    "at least two different labels",
-                    f"only {found.pop()!r}",
-                )
+                errors.explain(f"{path}{column}", "at least two different labels", received)
             )
-        return dataclasses.replace(self, labels=tuple(sorted(found, key=_label_order(found))))
+        order = _tags(found) if self.kind == "token" else sorted(found, key=_label_order(found))
+        return dataclasses.replace(self, labels=tuple(order))
+
+
+def _tags(found: set[str]) -> list[str]:
+    """Tags in order, with both tags of each entity type: a type may begin only in other files."""
+    types = {tag[2:] for tag in found if tag[:2] in ("B-", "I-")}
+    if not types:
+        return sorted(found)
+    others = sorted(tag for tag in found if tag[:2] not in ("B-", "I-") and tag != "O")
+    return ["O", *others, *(begin + name for name in sorted(types) for begin in ("B-", "I-"))]
 
 
 def _label_order(found: set[str]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from tfdistill import errors
 
 SUFFIXES = (".tsv", ".csv", ".jsonl")
+LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
 # Other names under which a split is looked for, after its own.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "dev": ("dev_matched", "validation", "valid", "val"),
@@ -36,13 +38,21 @@ class Table(NamedTuple):
     skipped: int
 
 
-def split_file(source: Path, split: str) -> pathlib.Path:
+def split_file(
+    source: Path,
+    split: str,
+    *,
+    suffixes: Sequence[str] = SUFFIXES,
+    versions: Sequence[str] = ("",),
+) -> pathlib.Path:
     """Finds the file of a split.
 
     Args:
       source: A folder, or the file itself.
       split: "train", "dev", "test", or the name of a file without its suffix, such as
         "dev_mismatched".
+      suffixes: What the file may end in.
+      versions: What may stand between the name and the suffix.
 
     Returns:
       The file.
@@ -58,7 +68,7 @@ def split_file(source: Path, split: str) -> pathlib.Path:
             errors.explain("data", "a folder with splits, or a file", f"{folder}: not there")
         )
     for stem in (split, *_ALIASES.get(split, ())):
-        found = [folder / (stem + suffix) for suffix in SUFFIXES]
+        found = [folder / (stem + version + end) for version in versions for end in suffixes]
         found = [path for path in found if path.is_file()]
         if len(found) == 1:
             return found[0]
@@ -67,11 +77,11 @@ def split_file(source: Path, split: str) -> pathlib.Path:
             raise errors.DataError(
                 errors.explain(f"{folder}, split {split!r}", "one file", names, "Remove one.")
             )
-    there = sorted(path.name for path in folder.iterdir() if path.suffix in SUFFIXES)
+    there = sorted(path.name for path in folder.iterdir() if path.suffix in suffixes)
     raise errors.DataError(
         errors.explain(
             f"{folder}, split {split!r}",
-            " or ".join(split + suffix for suffix in SUFFIXES),
+            " or ".join(split + version + end for version in versions for end in suffixes),
             ", ".join(there) or "a folder without data files",
         )
     )
@@ -84,6 +94,7 @@ def read_table(
     *,
     header: Sequence[str] = (),
     skip_short_rows: bool = False,
+    lists: bool = False,
 ) -> Table:
     r"""Reads named columns of a file; its suffix says the format.
 
@@ -102,6 +113,8 @@ def read_table(
         that holds all required names is taken as a header all the same.
       skip_short_rows: Whether to leave out (and count) rows with too few cells, instead of
         refusing the file.
+      lists: Whether a cell of a `.jsonl` file may be a list; it becomes its items, each followed
+        by `LIST_MARK`.
 
     Returns:
       The columns; at least one row.
@@ -117,7 +130,7 @@ def read_table(
     if not text.strip():
         raise errors.DataError(errors.explain(f"data file {path}", "rows", "an empty file"))
     if path.suffix.lower() == ".jsonl":
-        table = _read_json_lines(path, text, required, optional)
+        table = _read_json_lines(path, text, required, optional, lists)
     else:
         table = _read_cells(path, text, required, optional, header, skip_short_rows)
     if not table.lines:
@@ -127,29 +140,37 @@ def read_table(
     return table
 
 
-def read_text(path: pathlib.Path) -> str:
-    """Reads a UTF-8 file without its byte order mark; line breaks become line feeds.
+def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
+    """Reads a text file without its byte order mark; line breaks become line feeds.
 
     Args:
       path: The file.
+      encoding: A name that Python knows, such as "latin-1".
 
     Returns:
       Its text.
 
     Raises:
-      DataError: If it is not a file, or not UTF-8; the message says on which line.
+      ConfigError: If there is no such encoding.
+      DataError: If it is not a file, or not in this encoding; the message says on which line.
     """
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        raise errors.ConfigError(
+            errors.explain("encoding", "one that Python knows, such as utf-8", repr(encoding))
+        ) from None
     if not path.is_file():
         raise errors.DataError(errors.explain("data file", "a file", f"{path}: not there"))
     data = path.read_bytes()
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig" if name == "utf-8" else name)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise errors.DataError(
             errors.explain(
                 f"{path}, line {line}",
-                "UTF-8 text",
+                f"{name.upper()} text",
                 f"byte 0x{data[error.start]:02x}",
                 "Convert the file, for example with `iconv -t utf-8`.",
             )
@@ -229,7 +250,11 @@ def _csv_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _read_json_lines(
-    path: pathlib.Path, text: str, required: Sequence[str], optional: Sequence[str]
+    path: pathlib.Path,
+    text: str,
+    required: Sequence[str],
+    optional: Sequence[str],
+    lists: bool,
 ) -> Table:
     present: list[str] = list(required)
     columns: dict[str, list[str]] = {}
@@ -252,12 +277,14 @@ def _read_json_lines(
             columns = {name: [] for name in present}
         _check_columns(f"{path}, line {number}", present, list(row))
         for name in present:
-            columns[name].append(_json_cell(f"{path}, line {number}", name, row[name]))
+            columns[name].append(_json_cell(f"{path}, line {number}", name, row[name], lists))
         lines.append(number)
     return Table(columns, lines, 0)
 
 
-def _json_cell(where: str, name: str, value: object) -> str:
+def _json_cell(where: str, name: str, value: object, lists: bool) -> str:
+    if lists and isinstance(value, list):
+        return "".join(_json_cell(where, name, item, False) + LIST_MARK for item in value)
     if isinstance(value, str):
         return value
     if isinstance(value, (bool, int, float)):

@@ -1,24 +1,26 @@
-"""Tasks and the examples in their files: GLUE by name, or any columns of your own."""
+"""Tasks and the examples in their files: built in by name, or any files of your own."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.data import folders, labels, layouts, squad, tables
 from tfdistill.data.glue import GLUE
-from tfdistill.data.spec import METRICS, TaskSpec
+from tfdistill.data.spec import KINDS, METRICS, SpanRules, TaskSpec
 from tfdistill.data.tables import split_file
 
 __all__ = [
+    "KINDS",
     "METRICS",
     "SPLITS",
     "Examples",
+    "SpanRules",
     "TaskSpec",
     "load_examples",
     "split_file",
@@ -30,6 +32,30 @@ SPLITS = ("train", "dev", "test")
 
 _HIDDEN = {"-1", "-1.0", ""}  # what stands for a hidden label in a test split
 
+# Tasks beside GLUE. "ner" takes its tags from its files.
+_OTHERS: Mapping[str, TaskSpec] = {
+    "imdb": TaskSpec(
+        "imdb",
+        "text",
+        "label",
+        labels=("negative", "positive"),
+        label_values=("neg", "pos"),
+        layout="folders",
+        dev_split="test",
+    ),
+    "ner": TaskSpec("ner", "0", "-1", kind="token"),
+    "squad": TaskSpec("squad", "question", "answers", "context", kind="span"),
+    "squadv2": TaskSpec(
+        "squad_v2",
+        "question",
+        "answers",
+        "context",
+        kind="span",
+        spans=SpanRules(unanswerable=True),
+    ),
+}
+_TASKS = {**GLUE, **_OTHERS}
+
 Path = str | os.PathLike[str]
 
 
@@ -39,10 +65,14 @@ class Examples:
 
     Attributes:
       spec: The task, with its labels.
-      texts: n first texts.
-      pairs: n second texts, or None.
-      labels: int32 (n,) class indices, float32 (n,) for a regression, or None where hidden.
+      texts: n first texts; the words of a sentence with spaces between, or a question.
+      pairs: n second texts, the contexts of questions, or None.
+      labels: int32 (n,) class indices; float32 (n,) for a regression, (n, classes) of 0 and 1 for
+        several labels; for words an object array (n,) of int32 (words,); for questions int32
+        (n, 2), first character and one past the last, -1 without an answer; None where hidden.
       skipped: Broken rows that were left out.
+      words: The words of n sentences, or None.
+      questions: n questions, or None.
     """
 
     spec: TaskSpec
@@ -50,6 +80,8 @@ class Examples:
     pairs: list[str] | None
     labels: np.ndarray | None
     skipped: int = 0
+    words: list[list[str]] | None = None
+    questions: list[squad.Question] | None = None
 
     def __len__(self) -> int:
         """Returns n."""
@@ -63,37 +95,40 @@ class Examples:
             texts=[self.texts[i] for i in index],
             pairs=None if self.pairs is None else [self.pairs[i] for i in index],
             labels=None if self.labels is None else self.labels[index],
+            words=None if self.words is None else [self.words[i] for i in index],
+            questions=None if self.questions is None else [self.questions[i] for i in index],
         )
 
 
 def task(name: str) -> TaskSpec:
-    """Returns a GLUE task by its name.
+    """Returns a task by its name.
 
     Args:
-      name: sst2, cola, mrpc, stsb, rte, qnli, qqp, mnli or wnli; case and hyphens do not matter.
+      name: sst2, cola, mrpc, stsb, rte, qnli, qqp, mnli, wnli, imdb, ner, squad or squad_v2; case,
+        hyphens and underscores do not matter.
 
     Returns:
-      The task, labels in the order of Hugging Face's GLUE.
+      The task, GLUE's with the labels in the order of Hugging Face.
 
     Raises:
       ConfigError: If there is no such task.
     """
     key = name.lower().replace("-", "").replace("_", "")
-    if key not in GLUE:
+    if key not in _TASKS:
         raise errors.ConfigError(
             errors.explain(
                 "task",
-                "a GLUE task, or columns of your own files",
+                "a built-in task, or columns of your own files",
                 repr(name),
-                errors.nearest(key, GLUE),
+                errors.nearest(key, [spec.name for spec in _TASKS.values()]),
             )
         )
-    return GLUE[key]
+    return _TASKS[key]
 
 
 def tasks() -> list[str]:
     """Returns the names that `task` knows."""
-    return list(GLUE)
+    return [spec.name for spec in _TASKS.values()]
 
 
 def load_examples(
@@ -102,10 +137,10 @@ def load_examples(
     """Reads the examples of a split.
 
     Args:
-      spec: The task. If it is a classification without label names, they come from the train
+      spec: The task. If its labels have names and it lacks them, they come from the train
         split in the same folder; a single file gives them only if it is the train split itself.
       source: A folder with splits, or a file.
-      split: See `split_file`.
+      split: "train", "dev" (`TaskSpec.dev_split`), "test" or another name; see `split_file`.
       labelled: Whether labels must be there (True), are not read (False), or must be there
         except in a test split (None). GLUE hides the labels of its test splits.
 
@@ -116,11 +151,17 @@ def load_examples(
       DataError: If a file or a column is missing, or a label is outside the set; the message
         names the line and the value.
     """
-    path = split_file(source, split)
-    if labelled is not False:
-        hidden_allowed = labelled is None and split.startswith("test")
-    else:
-        hidden_allowed = True
+    hidden_allowed = labelled is False or (labelled is None and split.startswith("test"))
+    path = layouts.split_file(spec, source, spec.dev_split if split == "dev" else split)
+    read = labelled is not False
+    if spec.layout == "squad":
+        return _load_questions(spec, path, training=split == "train", labelled=read)
+    if spec.layout == "folders" or (spec.layout == "conll" and read):
+        spec = _with_labels(spec, source, path, split)
+    if spec.layout == "folders":
+        return _load_folders(spec, path, read)
+    if spec.layout == "conll":
+        return _load_words(spec, path, read)
     texts = [column for column in (spec.text_column, spec.pair_column) if column is not None]
     table = tables.read_table(
         path,
@@ -128,56 +169,63 @@ def load_examples(
         [spec.label_column] if hidden_allowed and labelled is not False else [],
         header=spec.header,
         skip_short_rows=spec.skip_short_rows,
+        lists=spec.kind == "multi_label",
     )
     values = table.columns.get(spec.label_column)
     if hidden_allowed and values is not None and set(values) <= _HIDDEN:
         values = None
-    labels = None
+    gold = None
     if values is not None:
-        if path == pathlib.Path(source) and split != "train" and not spec.num_labels:
-            raise errors.DataError(
-                errors.explain(
-                    f"{path}, split {split!r}",
-                    "a task that names its labels, or a folder with a train split",
-                    "a single file",
-                    "A class that is missing here would shift the others' indices.",
-                )
-            )
-        spec = spec.with_labels_of(source)
-        labels = _parse_labels(spec, values, table.lines, path)
+        spec = _with_labels(spec, source, path, split)
+        places = [f"{path}, line {line}, column {spec.label_column!r}" for line in table.lines]
+        gold = labels.parse(spec, values, places)
     pairs = None if spec.pair_column is None else table.columns[spec.pair_column]
-    return Examples(spec, table.columns[spec.text_column], pairs, labels, table.skipped)
+    return Examples(spec, table.columns[spec.text_column], pairs, gold, table.skipped)
 
 
-def _parse_labels(
-    spec: TaskSpec, values: Sequence[str], lines: Sequence[int], path: pathlib.Path
-) -> np.ndarray:
-    if spec.regression:
-        numbers = np.empty(len(values), np.float32)
-        for row, value in enumerate(values):
-            try:
-                number = float(value)
-            except ValueError:
-                number = float("nan")
-            if not np.isfinite(number):
-                raise errors.DataError(
-                    errors.explain(
-                        f"{path}, line {lines[row]}, column {spec.label_column!r}",
-                        "a finite number",
-                        repr(value),
-                    )
-                )
-            numbers[row] = number
-        return numbers
-    index = {value: place for place, value in enumerate(spec.label_values or spec.labels)}
-    for row, value in enumerate(values):
-        if value not in index:
-            raise errors.DataError(
-                errors.explain(
-                    f"{path}, line {lines[row]}, column {spec.label_column!r}",
-                    f"one of {', '.join(map(repr, index))}",
-                    repr(value),
-                    f"These are the labels of task {spec.name!r}.",
-                )
+def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -> TaskSpec:
+    if path == pathlib.Path(source) and split != "train" and not spec.num_labels:
+        raise errors.DataError(
+            errors.explain(
+                f"{path}, split {split!r}",
+                "a task that names its labels, or a folder with a train split",
+                "a single file",
+                "A class that is missing here would shift the others' indices.",
             )
-    return np.fromiter((index[value] for value in values), np.int32, len(values))
+        )
+    return spec.with_labels_of(source)
+
+
+def _load_folders(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
+    found = folders.read_folders(path, spec.label_values or spec.labels)
+    gold = labels.parse(spec, found.labels, [str(path) for path in found.paths])
+    return Examples(spec, found.texts, None, gold if labelled else None)
+
+
+def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
+    found = layouts.read_sentences(spec, path)
+    gold = None
+    if labelled:
+        gold = np.empty(len(found.words), object)
+        for index, (tags, lines) in enumerate(zip(found.tags, found.lines, strict=True)):
+            places = [f"{path}, line {line}" for line in lines]
+            gold[index] = labels.parse(spec, tags, places)
+    texts = [" ".join(words) for words in found.words]
+    return Examples(spec, texts, None, gold, words=found.words)
+
+
+def _load_questions(
+    spec: TaskSpec, path: pathlib.Path, *, training: bool, labelled: bool
+) -> Examples:
+    found = squad.read_questions(path, unanswerable=spec.spans.unanswerable, training=training)
+    gold = np.array(
+        [(-1, -1) if q.start is None else (q.start, q.end) for q in found.questions], np.int32
+    )
+    return Examples(
+        spec,
+        [question.question for question in found.questions],
+        [question.context for question in found.questions],
+        gold if labelled else None,
+        found.skipped,
+        questions=found.questions,
+    )

@@ -15,6 +15,8 @@ A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "s
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ import tensorflow as tf
 import tensorflow_text as text_ops
 
 from tfdistill import errors
+from tfdistill.data import alignment
 from tfdistill.data import unicode_classes as classes
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.encoded import spans
@@ -57,6 +60,23 @@ class RaggedIds(NamedTuple):
     def row(self, index: int) -> np.ndarray:
         """Returns the ids of text `index`, int32 (tokens,)."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+class LocatedPieces(NamedTuple):
+    """Pieces of n texts without special tokens, and where each piece stands in its text.
+
+    Attributes:
+      ids: int32 (pieces,).
+      offsets: int64 (n + 1,); text i has ``ids[offsets[i]:offsets[i + 1]]``.
+      starts: int32 (pieces,), the first character of each piece, counted as Python counts them.
+      ends: int32 (pieces,), one past its last character: ``text[start:end]`` is the piece before
+        normalisation, with whatever normalisation dropped inside it.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
 
 
 def words(strings: Any, *, lower_case: bool = True) -> Any:
@@ -136,8 +156,13 @@ class Tokenizer:
             unknown_token="[UNK]",
             no_pretokenization=True,
         )
-        self._graph = tf.function(
-            self.tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        strings = [tf.TensorSpec([None], tf.string)]
+        self._graph = tf.function(self.tokenize, input_signature=strings, autograph=False)
+        self._located_graph = tf.function(
+            self._words_and_pieces, input_signature=strings, autograph=False
+        )
+        self._piece_lengths = np.array(
+            [len(token.removeprefix(vocabularies.SUFFIX_INDICATOR)) for token in self.vocab]
         )
 
     def tokenize(self, strings: Any) -> Any:
@@ -149,11 +174,62 @@ class Tokenizer:
         Returns:
           `tf.RaggedTensor`, int32 (n, tokens).
         """
-        split = words(strings, lower_case=self.lower_case)  # (n, words)
+        _, pieces = self._words_and_pieces(strings)
+        return pieces.merge_dims(1, 2)
+
+    def _words_and_pieces(self, strings: Any) -> tuple[Any, Any]:
+        """Gives the words, string (n, words), and their pieces, int32 (n, words, pieces)."""
+        split = words(strings, lower_case=self.lower_case)
         lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
         known = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
-        pieces = self._wordpiece.tokenize(split.with_flat_values(known))  # (n, words, pieces)
-        return pieces.merge_dims(1, 2)
+        return split, self._wordpiece.tokenize(split.with_flat_values(known))
+
+    def locate(self, texts: Sequence[str]) -> LocatedPieces:
+        """Tokenizes texts and says where in them each piece stands.
+
+        The ids are those of `tokenize`. The characters are those of the text as given: accents
+        that are stripped, characters that are dropped and letters that become two are counted.
+
+        Args:
+          texts: n texts.
+
+        Returns:
+          Pieces without [CLS] and [SEP], not cut.
+
+        Raises:
+          DataError: If a text is not a string.
+        """
+        rows = [
+            self._locate(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)
+        ]
+        sizes = np.concatenate([[0], *(np.diff(row.offsets) for row in rows)])
+        empty = np.zeros(0, np.int32)
+        ids, starts, ends = (
+            np.concatenate([empty, *(getattr(row, name) for row in rows)])
+            for name in ("ids", "starts", "ends")
+        )
+        return LocatedPieces(ids, np.cumsum(sizes).astype(np.int64), starts, ends)
+
+    def _locate(self, texts: Sequence[str]) -> LocatedPieces:
+        split, pieces = self._located_graph(tf.constant(_as_bytes(texts), tf.string))
+        ids = pieces.flat_values.numpy()
+        letters = alignment.align_letters(
+            texts,
+            [b"".join(row).decode("utf-8") for row in _rows_of(split)],
+            functools.partial(_letters_of, lower_case=self.lower_case),
+        )
+        # A piece has as many letters as its token, but [UNK] has those of its whole word.
+        word_lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR").numpy()
+        word_of = np.repeat(np.arange(len(word_lengths)), pieces.values.row_lengths().numpy())
+        unknown = ids == self.unk_id
+        lengths = np.where(unknown, word_lengths[word_of], self._piece_lengths[ids])
+        last = np.cumsum(lengths) - 1  # the last letter of each piece, over all texts
+        return LocatedPieces(
+            ids,
+            pieces.merge_dims(1, 2).row_splits.numpy(),
+            letters[last - lengths + 1],
+            letters[last] + 1,
+        )
 
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
         """Encodes one text or pair: ``[CLS] text [SEP]`` or ``[CLS] text [SEP] pair [SEP]``.
@@ -193,15 +269,26 @@ class Tokenizer:
         if pairs is not None and len(pairs) != len(texts):
             raise errors.DataError(errors.explain("pairs", f"{len(texts)} as texts", len(pairs)))
         check_max_length(max_length, paired=pairs is not None and any(pairs))
-        first = self._pieces(texts)
+        first = self.pieces(texts)
         if pairs is None:
             return _join(first, None, max_length, self.cls_id, self.sep_id)
-        second = self._pieces(pairs)
+        second = self.pieces(pairs)
         has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
         return _join(first, (*second, has_pair), max_length, self.cls_id, self.sep_id)
 
-    def _pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (ids int32 (tokens,), lengths int64 (n,)) of all texts."""
+    def pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenizes texts, without special tokens and not cut.
+
+        Args:
+          texts: n texts.
+
+        Returns:
+          The ids of all texts one after the other, int32 (pieces,), and the pieces of each text,
+          int64 (n,).
+
+        Raises:
+          DataError: If a text is not a string.
+        """
         encoded = _as_bytes(texts)
         if len(encoded) <= _BATCH:
             rows = [self._graph(tf.constant(encoded, tf.string, [len(encoded)]))]
@@ -222,6 +309,18 @@ class Tokenizer:
                 num_parallel_calls=tf.data.AUTOTUNE,
             ).prefetch(2)
         )
+
+
+def _rows_of(ragged: Any) -> Iterator[np.ndarray]:
+    """Splits a ragged string tensor (n, words) into n arrays of bytes."""
+    values, splits = ragged.flat_values.numpy(), ragged.row_splits.numpy()
+    return (values[begin:end] for begin, end in itertools.pairwise(splits))
+
+
+def _letters_of(characters: Sequence[str], lower_case: bool) -> list[str]:
+    """Gives what is left of each character by itself: none, one or several letters."""
+    split = words(tf.constant(_as_bytes(characters), tf.string), lower_case=lower_case)
+    return [b"".join(row).decode("utf-8") for row in _rows_of(split)]
 
 
 def _as_bytes(texts: Sequence[str]) -> list[bytes]:

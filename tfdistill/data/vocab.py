@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tfdistill import errors, files
 
@@ -109,43 +109,50 @@ def write_vocab(tokens: Sequence[str], path: Path) -> None:
     files.atomic_write_text(path, "\n".join(tokens) + "\n")
 
 
-def check_same_vocabulary(teacher: Path | Sequence[str], student: Path | Sequence[str]) -> None:
+def check_same_vocabulary(
+    first: Path | Sequence[str],
+    second: Path | Sequence[str],
+    *,
+    names: tuple[str, str] = ("teacher", "student"),
+) -> None:
     """Checks that teacher and student give every token the same id.
 
     Equal sizes are not enough: a student that reads other ids than its teacher learns noise.
 
     Args:
-      teacher: A vocabulary file, or its tokens.
-      student: A vocabulary file, or its tokens.
+      first: A vocabulary file, or its tokens: the teacher's.
+      second: A vocabulary file, or its tokens: the student's.
+      names: What to call the two in the message.
 
     Raises:
       VocabularyError: If they differ; the message names the first id that differs.
     """
-    first, second = (
+    left, right = (
         read_vocab(value) if isinstance(value, (str, os.PathLike)) else list(value)
-        for value in (teacher, student)
+        for value in (first, second)
     )
-    for index, (left, right) in enumerate(zip(first, second, strict=False)):
-        if left != right:
+    remedy = f"Give the {names[1]} the vocab.txt of the {names[0]}."
+    for index, (theirs, ours) in enumerate(zip(left, right, strict=False)):
+        if theirs != ours:
             raise errors.VocabularyError(
                 errors.explain(
-                    f"student vocabulary, id {index} (line {index + 1})",
-                    f"{left!r} as in the teacher's",
-                    repr(right),
-                    "Build the student with the teacher's vocab.txt.",
+                    f"{names[1]} vocabulary, id {index} (line {index + 1})",
+                    f"{theirs!r} as in the {names[0]}'s",
+                    repr(ours),
+                    remedy,
                 )
             )
-    if len(first) != len(second):
-        index = min(len(first), len(second))
+    if len(left) != len(right):
+        index = min(len(left), len(right))
         longer, token = (
-            ("teacher", first[index]) if len(first) > len(second) else ("student", second[index])
+            (names[0], left[index]) if len(left) > len(right) else (names[1], right[index])
         )
         raise errors.VocabularyError(
             errors.explain(
-                "student vocabulary",
-                f"{len(first)} tokens as in the teacher's",
-                f"{len(second)}; from id {index} ({token!r}) on only the {longer} has tokens",
-                "Build the student with the teacher's vocab.txt.",
+                f"{names[1]} vocabulary",
+                f"{len(left)} tokens as in the {names[0]}'s",
+                f"{len(right)}; from id {index} ({token!r}) on only the {longer} has tokens",
+                remedy,
             )
         )
 
@@ -156,16 +163,22 @@ def train_vocab(
     *,
     lower_case: bool = True,
     reserved: Sequence[str] = SPECIAL_TOKENS,
+    max_characters: int | None = None,
 ) -> list[str]:
     """Learns a WordPiece vocabulary with the trainer of tensorflow-text.
 
     The words are those of `data.tokenize.split_words`, so the vocabulary fits the tokenizer.
+    Every character is a token of its own and, unless the tokenizer always sets it apart
+    (punctuation, ideographs), a ``##`` suffix: no word of known characters becomes [UNK].
 
     Args:
-      texts: Sentences.
+      texts: Sentences, documents, or any pieces of text; taken one after the other, so that they
+        need not fit into memory together.
       size: The upper limit of tokens, special tokens included; the result may be smaller.
       lower_case: Whether the tokenizer will lower-case.
       reserved: The first tokens of the vocabulary.
+      max_characters: Keep only so many characters, the most frequent ones; words with others
+        become [UNK]. None: all.
 
     Returns:
       The tokens in the order of their ids. The same texts give the same vocabulary.
@@ -174,39 +187,101 @@ def train_vocab(
       DataError: If `texts` hold no word.
       VocabularyError: If `size` has no room for the reserved tokens and all characters.
     """
+    return train_from_counts(
+        count_words(texts, lower_case=lower_case),
+        size,
+        reserved=reserved,
+        max_characters=max_characters,
+    )
+
+
+def count_words(
+    texts: Iterable[str], *, lower_case: bool = True, max_words: int = 5_000_000
+) -> collections.Counter[str]:
+    """Counts the words of text, in memory that does not grow with it.
+
+    Args:
+      texts: Pieces of text.
+      lower_case: Whether the tokenizer will lower-case.
+      max_words: Where more different words than this are found, the rarest are forgotten until
+        half as many are left.
+
+    Returns:
+      Word -> count.
+    """
+    from tfdistill.data import tokenize
+
+    counts: collections.Counter[str] = collections.Counter()
+    for text in texts:
+        lines = text.split("\n")
+        counts.update(tokenize.split_words(lines, lower_case=lower_case))
+        if len(counts) > max_words:
+            # Equal counts in the order of the alphabet: the same text gives the same words.
+            kept = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max_words // 2]
+            counts = collections.Counter(dict(kept))
+    return counts
+
+
+def train_from_counts(
+    counts: Mapping[str, int],
+    size: int,
+    *,
+    reserved: Sequence[str] = SPECIAL_TOKENS,
+    max_characters: int | None = None,
+) -> list[str]:
+    """Learns a vocabulary from word counts, as `train_vocab` does from text."""
     # The trainer's helper in `bert_vocab_from_dataset` uses tensorflow-text's own BertTokenizer,
     # whose words differ from BERT's; the learner behind it takes any word counts.
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
-    from tfdistill.data import tokenize
-
-    counts = collections.Counter(tokenize.split_words(list(texts), lower_case=lower_case))
     if not counts:
         raise errors.DataError(
             errors.explain("texts for a vocabulary", "at least one word", "none")
         )
-    characters = {letter for word in counts if len(word) <= _LONGEST for letter in word}
-    least = len(reserved) + 2 * len(characters)
+    characters: collections.Counter[str] = collections.Counter()
+    for word, count in counts.items():
+        if len(word) <= _LONGEST:
+            for letter in word:
+                characters[letter] += count
+    if max_characters is not None:
+        ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+        characters = collections.Counter(dict(ranked[:max_characters]))
+    apart = _set_apart(sorted(characters))
+    least = len(reserved) + 2 * len(characters) - len(apart)
     if size < least:
         raise errors.VocabularyError(
             errors.explain(
                 "vocabulary size",
                 f"at least {least} ({len(reserved)} reserved tokens and {len(characters)} "
-                "characters, each alone and as a ## suffix)",
+                f"characters, each alone and, but for {len(apart)}, as a ## suffix)",
                 size,
+                "Ask for more tokens, or keep fewer characters.",
             )
         )
     learned = learner.learn(
-        dict(counts),
-        vocab_size=size,
+        {word: n for word, n in counts.items() if characters.keys() >= set(word)},
+        vocab_size=size + len(apart),
         reserved_tokens=list(reserved),
         lower_thresh=1,
         max_token_length=_LONGEST,
         max_unique_chars=len(characters),
     )
+    useless = {SUFFIX_INDICATOR + letter for letter in apart}
+    learned = [token for token in learned if token not in useless]
     tokens = _cut(list(dict.fromkeys([*reserved, *learned])), size, len(reserved))
     check_vocab(tokens, "trained vocabulary")
     return tokens
+
+
+def _set_apart(characters: list[str]) -> set[str]:
+    """The characters that the tokenizer never leaves inside a word."""
+    import tensorflow as tf
+
+    from tfdistill.data import tokenize
+
+    doubled = tf.constant([letter * 2 for letter in characters], tf.string)
+    found = tokenize.words(doubled, lower_case=False).row_lengths().numpy()
+    return {letter for letter, count in zip(characters, found, strict=True) if count > 1}
 
 
 def _cut(tokens: list[str], size: int, reserved: int) -> list[str]:

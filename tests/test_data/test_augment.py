@@ -1,0 +1,142 @@
+"""Which words are exchanged, how draws are made, what becomes of pairs."""
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import augment, stop_words
+
+# A text with two places that may change: "film" has two candidates, "bad" one.
+TEXT = augment.Text("the film is bad".split(), {1: ["movie", "film"], 3: ["good"]})
+
+
+def drawn(seed, *, text=TEXT, copies=6, probability=0.5):
+    generator = np.random.default_rng(seed)
+    return augment.variants(text, copies=copies, probability=probability, generator=generator)
+
+
+def test_only_pure_words_that_are_no_stop_words_may_be_exchanged():
+    words = "the Film is good . 3d café don ' t re-watch x naïve bad".replace("-", " - ").split()
+    places = augment.replaceable_places(words, stop_words.STOP_WORDS)
+    assert [words[place] for place in places] == ["good", "watch", "x", "bad"]
+    assert augment.replaceable_places(["the", "a"], frozenset({"a"})) == [0]
+
+
+def test_variants_equal_a_loop_over_the_draws():
+    for seed in range(20):
+        draws = np.random.default_rng(seed).random((6, 2, 2))
+        expected = []
+        for draw in draws:
+            words = list(TEXT.words)
+            for (chance, choice), place in zip(draw, (1, 3), strict=True):
+                if chance < 0.5:
+                    offered = TEXT.candidates[place]
+                    words[place] = offered[0] if choice < 1 / len(offered) else offered[-1]
+            sentence = " ".join(words)
+            if sentence != "the film is bad" and sentence not in expected:
+                expected.append(sentence)
+        assert drawn(seed) == expected
+
+
+def test_each_place_changes_with_the_probability_and_candidates_are_equally_likely():
+    text = augment.Text(["w"] * 4000, {place: ["a", "b", "c", "d"] for place in range(4000)})
+    (sentence,) = drawn(1, text=text, copies=1, probability=0.4)
+    words = np.array(sentence.split())
+    # 4,000 draws: deviations 0.0077 of the share, 0.011 of a quarter of 1,600; five of them.
+    assert abs((words != "w").mean() - 0.4) < 0.039
+    for candidate in "abcd":
+        assert abs((words == candidate).sum() / (words != "w").sum() - 0.25) < 0.055
+
+
+def test_a_form_that_equals_the_original_or_another_one_is_dropped():
+    assert set(drawn(0, copies=200)) == {
+        "the movie is bad",
+        "the movie is good",
+        "the film is good",
+    }
+    assert len(drawn(0, copies=200)) == 3
+    same = augment.Text(["bad"], {0: ["bad"]})
+    assert drawn(0, text=same, copies=50) == []
+    assert drawn(0, text=augment.Text(["the"], {}), copies=50) == []
+    assert drawn(0, text=augment.Text([], {})) == []
+
+
+def test_more_copies_begin_with_the_same_ones():
+    text = augment.Text(["w"] * 9, {place: list("abcdefgh") for place in range(9)})
+    assert drawn(3, text=text, copies=20)[:5] == drawn(3, text=text, copies=5)
+
+
+def test_of_a_pair_one_text_changes_at_a_time_and_the_other_stays_as_it_was():
+    first = augment.Text(["good", "film"], {0: ["bad"], 1: ["story"]})
+    second = augment.Text(["fine", "play"], {0: ["dull"], 1: ["story"]})
+    options = augment.AugmentOptions(copies=50, probability=0.5)
+    found = list(augment.augmented_pairs(7, [first, second], options))
+    assert {form for which, form in found if which == 0} == {
+        *("bad film", "good story", "bad story"),
+    }
+    assert {form for which, form in found if which == 1} == {
+        *("dull play", "fine story", "dull story"),
+    }
+    assert len(found) == 6
+
+
+def test_draws_depend_on_seed_example_and_text_only():
+    text = augment.Text(["w"] * 30, {place: list("abcdefgh") for place in range(30)})
+
+    def forms(index, *, seed=0, texts=(text,)):
+        options = augment.AugmentOptions(copies=2, seed=seed)
+        return list(augment.augmented_pairs(index, texts, options))
+
+    assert forms(3) == forms(3)
+    assert forms(3) == forms(3, texts=(text, text))[:2]
+    firsts = [forms(3)[0][1], forms(4)[0][1], forms(3, seed=1)[0][1]]
+    assert len({*firsts, forms(3, texts=(text, text))[2][1]}) == 4
+
+
+@pytest.mark.parametrize(
+    ("task", "copies"),
+    [("mnli", 10), ("QQP", 10), ("sst2", 20), ("qnli", 20), ("cola", 30), ("my own", 30)],
+)
+def test_copies_are_the_published_ones(task, copies):
+    assert augment.copies_for(task) == copies
+
+
+def test_published_options_are_the_default():
+    options = augment.AugmentOptions()
+    assert (options.probability, options.num_candidates, options.copies) == (0.4, 15, 30)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"copies": 0},
+        {"num_candidates": 0},
+        {"seed": -1},
+        {"probability": 0.0},
+        {"probability": 1.1},
+        {"probability": float("nan")},
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(changes):
+    (name,) = changes
+    with pytest.raises(errors.ConfigError, match=f"{name}: expected"):
+        augment.AugmentOptions(**changes)
+
+
+def test_a_cell_holds_one_line_that_utf_8_can_hold():
+    assert augment.cell("a\tb\nc\rd\u2028e\ud800f") == "a b c d\u2028ef"
+
+
+def test_stop_words_are_function_words_in_lower_case():
+    words = stop_words.STOP_WORDS
+    assert {"the", "and", "not", "isn", "t", "she", "would", "of"} <= words
+    assert not {"film", "good", "run", "see"} & words
+    assert all(word.isalpha() and word.islower() and word.isascii() for word in words)
+
+
+def test_stop_words_of_ones_own_come_from_a_file(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("Film  story\n\nplay\n")
+    assert stop_words.read_stop_words(path) == {"film", "story", "play"}
+    with pytest.raises(errors.DataError, match="not there"):
+        stop_words.read_stop_words(tmp_path / "none.txt")

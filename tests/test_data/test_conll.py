@@ -1,0 +1,289 @@
+"""CoNLL files, tags on pieces, and entities."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import batches, conll, metrics, tasks, tokenize
+
+NER = tasks.task("ner")
+OFFICIAL = """-DOCSTART- -X- -X- O
+
+EU NNP I-NP B-ORG
+rejects VBZ I-VP O
+German JJ I-NP B-MISC
+
+-DOCSTART- -X- O O
+
+Peter NNP I-NP B-PER
+Blackburn NNP I-NP I-PER
+"""
+
+
+def write(folder, text, name="train.txt", encoding="utf-8"):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_documents_and_empty_lines_end_sentences(tmp_path):
+    found = conll.read_sentences(write(tmp_path, OFFICIAL))
+    assert found.words == [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
+    assert found.tags == [["B-ORG", "O", "B-MISC"], ["B-PER", "I-PER"]]
+    assert found.lines == [[3, 4, 5], [9, 10]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffa\tO\nb\tB-X\n\nc\tO",
+        "a O\r\nb B-X\r\n\r\nc O\r\n",
+        "\n\na O\nb B-X\n\t\n \n\nc O\n\n\n",
+        "a   O\nb  B-X\n-DOCSTART- O\nc O\n-DOCSTART-\n",
+    ],
+)
+def test_blanks_breaks_and_marks_of_all_sorts(tmp_path, text):
+    found = conll.read_sentences(write(tmp_path, text))
+    assert (found.words, found.tags) == ([["a", "b"], ["c"]], [["O", "B-X"], ["O"]])
+
+
+def test_a_no_break_space_is_part_of_a_word(tmp_path):
+    assert conll.read_sentences(write(tmp_path, "a\u00a0b O\n")).words == [["a\u00a0b"]]
+
+
+def test_columns_are_counted_from_either_end(tmp_path):
+    path = write(tmp_path, "1 EU NNP B-ORG\n2 says VBZ O\n")
+    found = conll.read_sentences(path, word_column=1, tag_column=2)
+    assert (found.words, found.tags) == ([["EU", "says"]], [["NNP", "VBZ"]])
+    assert conll.read_sentences(path, word_column=-3, tag_column=-1).tags == [["B-ORG", "O"]]
+    with pytest.raises(errors.DataError, match=r"train\.txt, line 1: expected at least 6 columns"):
+        conll.read_sentences(path, tag_column=5)
+
+
+def test_a_line_with_too_few_columns_is_named(tmp_path):
+    path = write(tmp_path, "EU NNP B-ORG\nsays\n")
+    with pytest.raises(
+        errors.DataError, match=r"line 2: expected at least 2 columns, .* 1: 'says'"
+    ):
+        conll.read_sentences(path, word_column=0, tag_column=-2)
+
+
+def test_other_encodings_are_read_on_request(tmp_path):
+    path = write(tmp_path, "Österreich B-LOC\n", encoding="latin-1")
+    assert conll.read_sentences(path, encoding="latin-1").words == [["Österreich"]]
+    with pytest.raises(errors.DataError, match=r"line 1: expected UTF-8 text, received byte 0xd6"):
+        conll.read_sentences(path)
+    with pytest.raises(errors.ConfigError, match=r"encoding: .* received 'latin-11'"):
+        conll.read_sentences(path, encoding="latin-11")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "-DOCSTART- -X- O O\n\n"])
+def test_a_file_without_words_is_refused(tmp_path, text):
+    with pytest.raises(errors.DataError, match="expected words with tags"):
+        conll.read_sentences(write(tmp_path, text))
+
+
+def test_tags_come_from_the_train_split_with_both_of_each_type(tmp_path):
+    write(tmp_path, "EU I-ORG\nis O\nin O\nRome I-LOC\n")
+    write(tmp_path, "Rome B-LOC\n", "valid.txt")
+    train = tasks.load_examples(NER, tmp_path, "train")
+    assert train.spec.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
+    assert [row.tolist() for row in train.labels] == [[4, 0, 0, 2]]
+    assert (train.texts, train.words) == (["EU is in Rome"], [["EU", "is", "in", "Rome"]])
+    dev = tasks.load_examples(NER, tmp_path, "dev")
+    assert [row.tolist() for row in dev.labels] == [[1]]
+    assert train.select([0]).words == train.words
+
+
+def test_a_tag_that_the_task_does_not_know_is_named_with_its_line(tmp_path):
+    write(tmp_path, "EU I-ORG\nis O\n")
+    write(tmp_path, "\nso O\nRome B-LOC\n", "dev.txt")
+    message = r"dev\.txt, line 3: expected one of 'O', 'B-ORG', 'I-ORG', received 'B-LOC'"
+    with pytest.raises(errors.DataError, match=message):
+        tasks.load_examples(NER, tmp_path, "dev")
+    assert tasks.load_examples(NER, tmp_path, "dev", labelled=False).labels is None
+
+
+def test_other_tags_than_entities_need_another_metric(tmp_path):
+    write(tmp_path, "EU NNP\nsays VBZ\n")
+    with pytest.raises(errors.ConfigError, match="choose the metric accuracy"):
+        tasks.load_examples(NER, tmp_path, "train")
+    parts = dataclasses.replace(NER, metrics=("accuracy",), primary_metric="accuracy")
+    assert tasks.load_examples(parts, tmp_path, "train").spec.labels == ("NNP", "VBZ")
+
+
+def test_a_column_without_a_number_is_refused(tmp_path):
+    write(tmp_path, OFFICIAL)
+    with pytest.raises(errors.ConfigError, match=r"column of a CoNLL file: .* received 'tag'"):
+        tasks.load_examples(dataclasses.replace(NER, label_column="tag"), tmp_path, "train")
+
+
+# Tags on pieces.
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy_vocab_file):
+    return tokenize.Tokenizer(toy_vocab_file)
+
+
+def encode(tokenizer, words, tags, max_length=20):
+    arrays = None if tags is None else [np.array(row, np.int32) for row in tags]
+    return conll.encode_words(words, arrays, tokenizer, max_length)
+
+
+def test_the_first_piece_of_a_word_has_its_tag(tokenizer):
+    encoded = encode(tokenizer, [["playing", "a", "film."], ["sets"]], [[1, 0, 2], [3]])
+    assert [tokenizer.vocab[i] for i in encoded.row(0)] == [
+        *("[CLS]", "play", "##ing", "a", "film", ".", "[SEP]")
+    ]
+    assert encoded.labels.tolist() == [-100, 1, -100, 0, 2, -100, -100, -100, 3, -100, -100]
+    assert encoded.sources.tolist() == [0, 1]
+    assert not encoded.types.any()
+
+
+def test_a_word_without_pieces_is_unknown_but_keeps_its_tag(tokenizer):
+    words = ["\u00ad", "good", "中国", "é", "\ufeff"]  # both ends of it are dropped
+    encoded = encode(tokenizer, [words], [[1, 2, 3, 4, 5]])
+    pieces = [tokenizer.vocab[i] for i in encoded.row(0)]
+    assert pieces == ["[CLS]", "[UNK]", "good", "[UNK]", "[UNK]", "e", "[UNK]", "[SEP]"]
+    assert encoded.labels.tolist() == [-100, 1, 2, 3, -100, 4, 5, -100]
+
+
+def test_a_long_sentence_becomes_rows_of_whole_words(tokenizer):
+    words = [["a", "playing", "playing", "a", "b"], ["good"]]
+    encoded = encode(tokenizer, words, [[0, 1, 2, 3, 4], [5]], max_length=6)  # 4 pieces a row
+    rows = [
+        ["a", "play", "##ing"],
+        ["play", "##ing", "a", "b"],
+        ["good"],
+    ]
+    for index, row in enumerate(rows):
+        assert [tokenizer.vocab[i] for i in encoded.row(index)[1:-1]] == row
+    assert encoded.sources.tolist() == [0, 0, 1]
+    kept = encoded.labels[encoded.labels >= 0]
+    assert kept.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_word_that_is_too_long_by_itself_is_cut(tokenizer):
+    encoded = encode(tokenizer, [["a", "zzzzzzzz", "b"]], [[0, 1, 2]], max_length=5)
+    assert encoded.lengths.tolist() == [3, 5, 3]
+    assert encoded.labels[encoded.labels >= 0].tolist() == [0, 1, 2]
+    with pytest.raises(errors.DataError, match="max_length: expected at least 3"):
+        encode(tokenizer, [["a"]], [[0]], max_length=2)
+
+
+def test_batches_pad_tags_with_no_label(tokenizer):
+    encoded = encode(tokenizer, [["a", "playing"], ["good"]], [[1, 2], [3]])
+    weighted = dataclasses.replace(encoded, weights=np.array([1.0, 0.5], np.float32))
+    made = batches.Batches(weighted, batch_size=2, shuffle=False)
+    ((features, labels, weights),) = made.dataset().as_numpy_iterator()
+    assert features["input_ids"].shape == labels.shape == (2, 5)
+    assert labels.tolist() == [[-100, 3, -100, -100, -100], [-100, 1, 2, -100, -100]]
+    assert weights.tolist() == [0.5, 1.0]
+    long = batches.Batches(encoded, batch_size=2, bucketing=False, max_length=7)
+    assert next(iter(long.dataset()))[1].shape == (2, 7)
+
+
+def test_features_of_tokens_are_padded_with_zeros(tokenizer):
+    encoded = encode(tokenizer, [["a", "playing"], ["good"]], None)
+    rows = np.arange(1, 1 + 2 * encoded.num_tokens, dtype=np.float32).reshape(-1, 2)
+    made = batches.Batches(encoded, batch_size=2, shuffle=False, token_extra={"more": rows})
+    (features,) = made.dataset().as_numpy_iterator()
+    assert features["more"].shape == (2, 5, 2)
+    np.testing.assert_array_equal(features["more"][0, :3], rows[5:])
+    np.testing.assert_array_equal(features["more"][1], rows[:5])
+    assert not features["more"][0, 3:].any()
+    with pytest.raises(errors.ShapeError, match=r"'more': expected 8 rows, received \(7, 2\)"):
+        batches.Batches(encoded, token_extra={"more": rows[1:]})
+
+
+def test_labels_must_be_one_for_each_token(tokenizer):
+    encoded = encode(tokenizer, [["a"]], [[1]])
+    with pytest.raises(errors.ShapeError, match=r"labels: expected shape \(3,\), received \(1,\)"):
+        dataclasses.replace(encoded, labels=np.array([1], np.int32))
+
+
+# Entities, worked out by hand after the rules of the CoNLL-2000/2003 evaluation.
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("O O", set()),
+        ("B-PER I-PER O B-LOC", {("PER", 0, 2), ("LOC", 3, 4)}),
+        ("B-PER B-PER I-PER", {("PER", 0, 1), ("PER", 1, 3)}),
+        ("B-PER I-LOC", {("PER", 0, 1), ("LOC", 1, 2)}),  # another type: another entity
+        ("I-PER I-PER O I-LOC", {("PER", 0, 2), ("LOC", 3, 4)}),  # IOB1
+        ("I-PER B-PER I-PER", {("PER", 0, 1), ("PER", 1, 3)}),  # IOB1: two side by side
+        ("I-PER I-LOC I-LOC B-LOC", {("PER", 0, 1), ("LOC", 1, 3), ("LOC", 3, 4)}),
+        ("O I-PER", {("PER", 1, 2)}),
+        ("B-a-b I-a-b", {("a-b", 0, 2)}),
+    ],
+)
+def test_entities_are_found_in_both_forms(tags, expected):
+    assert conll.entities(tags.split()) == expected
+
+
+def scored(gold, answers):
+    return metrics.tag_metrics([row.split() for row in gold], [row.split() for row in answers])
+
+
+def test_an_entity_counts_only_with_type_and_both_ends_right():
+    gold = ["B-PER I-PER O B-LOC", "B-ORG O O O"]
+    answers = ["B-PER O O B-LOC", "B-LOC O B-ORG I-ORG"]  # only the first LOC is right
+    assert scored(gold, answers) == {
+        "entity_precision": 1 / 4,
+        "entity_recall": 1 / 3,
+        "entity_f1": pytest.approx(2 * (1 / 4) * (1 / 3) / (1 / 4 + 1 / 3)),
+        "accuracy": 4 / 8,
+    }
+
+
+def test_the_two_forms_of_the_same_entities_agree_fully():
+    gold, other = ["B-PER I-PER B-PER O B-LOC"], ["I-PER I-PER B-PER O I-LOC"]
+    found = scored(gold, other)
+    assert found["entity_f1"] == found["entity_precision"] == found["entity_recall"] == 1.0
+    assert found["accuracy"] == 3 / 5
+
+
+def test_entities_do_not_go_on_into_the_next_sentence():
+    assert scored(["B-PER", "I-PER"], ["B-PER", "I-PER"])["entity_f1"] == 1.0
+    assert conll.entities(["B-PER", "I-PER"]) != conll.entities(["B-PER"]) | {("PER", 1, 2)}
+    assert scored(["B-PER", "I-PER"], ["B-PER", "B-PER"])["entity_f1"] == 1.0
+
+
+def test_without_entities_the_scores_are_zero():
+    assert scored(["O O"], ["O O"])["entity_f1"] == 0.0
+    assert scored(["B-PER"], ["O"]) == {
+        "entity_f1": 0.0,
+        "entity_precision": 0.0,
+        "entity_recall": 0.0,
+        "accuracy": 0.0,
+    }
+    with pytest.raises(errors.ShapeError, match="one for each of 2 words"):
+        scored(["O O"], ["O"])
+
+
+def test_rows_of_one_sentence_are_scored_together(tokenizer):
+    spec = dataclasses.replace(NER, labels=("O", "B-X", "I-X"))
+    # The entity goes over the cut between the two rows of the first sentence.
+    words = [["a", "b", "c", "d"], ["good"]]
+    encoded = encode(tokenizer, words, [[0, 1, 2, 0], [1]], max_length=4)
+    assert encoded.sources.tolist() == [0, 0, 1]
+    logits = np.zeros((encoded.num_tokens, 3))
+    for token, label in enumerate(encoded.labels):
+        logits[token, label if label >= 0 else 1] = 3.0
+    found = metrics.score(spec, logits, encoded)
+    assert found == dict.fromkeys(spec.metrics, 1.0)
+    wrong = logits.copy()
+    wrong[5] = [0, 9, 0]  # c becomes B-X: two short entities instead of the long one
+    assert metrics.score(spec, wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
+    apart = encoded.select([0, 2, 1])  # another sentence comes between the two rows
+    places = np.concatenate([np.arange(4), np.arange(8, 11), np.arange(4, 8)])
+    found = metrics.score(spec, wrong[places], apart)
+    assert found["entity_precision"] == pytest.approx(1 / 3)
+    with pytest.raises(errors.ShapeError, match=r"shapes \(11, 3\) and \(11,\)"):
+        metrics.score(spec, logits[:-1], encoded)

@@ -1,0 +1,322 @@
+"""Windows over contexts, and answers read off logits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import batches, spans, squad, tasks, tokenize
+from tfdistill.data.spec import SpanRules
+
+RULES = SpanRules()
+V2 = SpanRules(unanswerable=True)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy_vocab_file):
+    return tokenize.Tokenizer(toy_vocab_file)
+
+
+def ask(context, answer=None, *, question="is it", key="k", occurrence=0):
+    if answer is None:
+        return squad.Question(key, question, context, (), None)
+    start = -1
+    for _ in range(occurrence + 1):
+        start = context.index(answer, start + 1)
+    return squad.Question(key, question, context, (answer,), start)
+
+
+def tokens_of(tokenizer, encoded, row):
+    return [tokenizer.vocab[index] for index in encoded.row(row)]
+
+
+LETTERS = "abcdefghijklmnopqrst"
+LONG = " ".join(LETTERS)  # a token a letter
+
+
+def test_a_short_context_is_one_window_with_the_question_before_it(tokenizer):
+    item = ask("the film is not good.", "not good")
+    encoded = spans.encode_questions([item], tokenizer, 20)
+    words = ["[CLS]", "is", "it", "[SEP]", "the", "film", "is", "not", "good", ".", "[SEP]"]
+    assert tokens_of(tokenizer, encoded, 0) == words
+    assert encoded.row_types(0).tolist() == [0] * 4 + [1] * 7
+    assert encoded.labels.tolist() == [[7, 8]]
+    characters = encoded.span_sources.characters
+    texts = [item.context[a:b] if a >= 0 else None for a, b in characters.tolist()]
+    assert texts == [None] * 4 + ["the", "film", "is", "not", "good", "."] + [None]
+
+
+def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
+    item = ask(LONG, "k l")
+    encoded = spans.encode_questions([item], tokenizer, 13, doc_stride=5)  # 8 tokens of context
+    windows = [tokens_of(tokenizer, encoded, row)[4:-1] for row in range(len(encoded))]
+    assert ["".join(window) for window in windows] == [
+        LETTERS[0:8],
+        LETTERS[5:13],
+        LETTERS[10:18],
+        LETTERS[15:20],
+    ]
+    assert encoded.sources.tolist() == [0, 0, 0, 0]
+    # "k l" is wholly in the second and third window only; elsewhere the label is [CLS].
+    assert encoded.labels.tolist() == [[0, 0], [9, 10], [4, 5], [0, 0]]
+    assert max(encoded.lengths) == 13
+
+
+def test_an_answer_that_a_window_cuts_is_not_in_it(tokenizer):
+    encoded = spans.encode_questions([ask(LONG, "g h i")], tokenizer, 13, doc_stride=5)
+    assert encoded.labels.tolist() == [[0, 0], [5, 7], [0, 0], [0, 0]]
+
+
+def test_each_token_is_shown_best_by_one_window(tokenizer):
+    encoded = spans.encode_questions([ask(LONG)], tokenizer, 13, doc_stride=5)
+    seen = np.flatnonzero(encoded.span_sources.shown_best)
+    assert sorted(encoded.span_sources.characters[seen, 0].tolist()) == list(range(0, 40, 2))
+    rows = {}
+    for row in range(4):
+        tokens = slice(int(encoded.offsets[row]), int(encoded.offsets[row + 1]))
+        best = encoded.span_sources.shown_best[tokens]
+        rows[row] = "".join(np.array(tokens_of(tokenizer, encoded, row))[best])
+    # h: 0 to its right in the first window, 2 to its left in the second one.
+    expected = {0: "abcdef", 1: "", 2: "", 3: ""}
+    for letter, place in zip(LETTERS, range(20), strict=True):
+        scores = [
+            min(place - begin, end - 1 - place) + 0.01 * (end - begin)
+            if begin <= place < end
+            else -1
+            for begin, end in ((0, 8), (5, 13), (10, 18), (15, 20))
+        ]
+        expected[int(np.argmax(scores))] += "" if letter in "abcdef" else letter
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "pieces"),
+    [
+        ("Thé film", "Thé", ["the"]),
+        ("playing a set", "playing", ["play", "##ing"]),
+        ("playing a set", "ing", ["##ing"]),
+        ("playing a set", "lay", ["play"]),  # part of a piece: the whole piece
+        ("good, bad", "good,", ["good", ","]),
+        ("a\u200b film", "\u200b film", ["film"]),
+        ("is it 中 good", "中", ["[UNK]"]),
+    ],
+)
+def test_the_label_is_the_pieces_that_share_a_character(tokenizer, context, answer, pieces):
+    encoded = spans.encode_questions([ask(context, answer)], tokenizer, 30)
+    first, last = encoded.labels[0]
+    assert tokens_of(tokenizer, encoded, 0)[first : last + 1] == pieces
+
+
+def test_the_second_place_of_a_word_is_told_from_the_first(tokenizer):
+    item = ask("the film is the film", "film", occurrence=1)
+    assert spans.encode_questions([item], tokenizer, 30).labels.tolist() == [[8, 8]]
+
+
+def test_a_long_question_is_cut_and_an_empty_context_is_a_window(tokenizer):
+    item = ask("good", question="a b c d e f")
+    encoded = spans.encode_questions([item, ask("")], tokenizer, 20, max_question_length=3)
+    assert tokens_of(tokenizer, encoded, 0) == ["[CLS]", "a", "b", "c", "[SEP]", "good", "[SEP]"]
+    assert tokens_of(tokenizer, encoded, 1) == ["[CLS]", "is", "it", "[SEP]", "[SEP]"]
+
+
+def test_windows_without_room_or_with_gaps_are_refused(tokenizer):
+    items = [ask(LONG, question="a b c d")]
+    with pytest.raises(errors.DataError, match="max_length: expected at least 8, received 7"):
+        spans.encode_questions(items, tokenizer, 7)
+    with pytest.raises(errors.DataError, match="doc_stride: expected at least 1, received 0"):
+        spans.encode_questions(items, tokenizer, 20, doc_stride=0)
+    with pytest.raises(errors.DataError, match=r"at most 5, .* question 'k', received 6"):
+        spans.encode_questions(items, tokenizer, 12, doc_stride=6)
+
+
+# From logits to answers.
+
+
+def logits_for(encoded, low=-5.0):
+    return np.full((encoded.num_tokens, 2), low, np.float32)
+
+
+def put(logits, encoded, row, first, last, value):
+    logits[encoded.offsets[row] + first, 0] = value
+    logits[encoded.offsets[row] + last, 1] = value
+
+
+@pytest.fixture(scope="module")
+def encoded(tokenizer):
+    items = [ask(LONG, "k l"), ask("the film is not good.", "not good", key="second")]
+    return spans.encode_questions(items, tokenizer, 13, doc_stride=5)
+
+
+def test_gold_places_decode_to_the_gold_answers(encoded):
+    logits = logits_for(encoded)
+    for row, (first, last) in enumerate(encoded.labels):
+        if first:
+            put(logits, encoded, row, first, last, 9.0)
+    found = spans.decode(logits, encoded, RULES)
+    assert {source: answer.text for source, answer in found.items()} == {0: "k l", 1: "not good"}
+    assert found[1].score == 18.0
+    assert spans.score(logits, encoded, RULES) == {"f1": 1.0, "exact_match": 1.0}
+
+
+def test_the_best_window_wins(encoded):
+    logits = logits_for(encoded)
+    put(logits, encoded, 0, 5, 6, 3.0)  # "b c"
+    put(logits, encoded, 3, 7, 7, 4.0)  # "s"
+    found = spans.decode(logits, encoded, RULES)[0]
+    assert (found.text, found.score) == ("s", 8.0)
+    texts = [text for text, _ in found.candidates]
+    scores = [score for _, score in found.candidates]
+    assert texts[:2] == ["s", "b c"]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(texts)) == len(texts) == RULES.n_best
+
+
+def test_only_a_window_that_shows_the_start_best_may_answer(encoded):
+    logits = logits_for(encoded)
+    put(logits, encoded, 0, 11, 11, 9.0)  # h, at the very end of the first window
+    assert spans.decode(logits, encoded, RULES)[0].text != "h"
+    put(logits, encoded, 1, 6, 6, 8.0)  # h in the second one
+    assert spans.decode(logits, encoded, RULES)[0].text == "h"
+
+
+def test_an_answer_neither_ends_before_it_starts_nor_grows_too_long(encoded):
+    logits = logits_for(encoded)
+    row = 4  # [CLS] is it [SEP] the film is not good . [SEP]
+    logits[encoded.offsets[row] + 8, 0] = 9.0
+    logits[encoded.offsets[row] + 5, 1] = 9.0
+    answer = spans.decode(logits, encoded, RULES)[1].text
+    assert answer in ("good", "good.", "film", "the film")
+    put(logits, encoded, row, 4, 9, 20.0)
+    assert spans.decode(logits, encoded, RULES)[1].text == "the film is not good."
+    short = dataclasses.replace(RULES, max_answer_length=5)
+    assert spans.decode(logits, encoded, short)[1].text != "the film is not good."
+    exactly = dataclasses.replace(RULES, max_answer_length=6)
+    assert spans.decode(logits, encoded, exactly)[1].text == "the film is not good."
+
+
+def test_question_and_special_tokens_are_no_answer(encoded):
+    logits = logits_for(encoded)
+    for place in (0, 1, 2, 3, 10):
+        put(logits, encoded, 4, place, place, 50.0)
+    put(logits, encoded, 4, 5, 5, 0.0)
+    assert spans.decode(logits, encoded, RULES)[1].text == "film"
+
+
+def test_fewer_starts_and_ends_are_combined_on_request(encoded):
+    logits = logits_for(encoded)
+    row = 4
+    logits[encoded.offsets[row] + 9, 0] = 5.0  # the best start, behind both ends
+    logits[encoded.offsets[row] + 5, 0] = 4.0
+    logits[encoded.offsets[row] + 6, 1] = 5.0
+    one = dataclasses.replace(RULES, n_best=1)
+    assert spans.decode(logits, encoded, one)[1].text == ""
+    assert spans.decode(logits, encoded, one)[1].score == -np.inf
+    two = dataclasses.replace(RULES, n_best=2)
+    assert spans.decode(logits, encoded, two)[1].text == "film is"
+
+
+def test_no_answer_wins_by_the_least_score_of_its_windows(encoded):
+    logits = logits_for(encoded)
+    put(logits, encoded, 1, 9, 10, 2.0)  # "k l" with 4
+    for row, value in ((0, 9.0), (1, 3.0), (2, 9.0), (3, 9.0)):
+        put(logits, encoded, row, 0, 0, value)
+    found = spans.decode(logits, encoded, V2)[0]
+    assert (found.text, found.score, found.null_score) == ("", 4.0, 6.0)
+    # The margin is 2: from this threshold on there is an answer.
+    for threshold, text in ((1.9, ""), (2.0, "k l"), (2.1, "k l")):
+        rules = dataclasses.replace(V2, null_threshold=threshold)
+        assert spans.decode(logits, encoded, rules)[0].text == text
+    assert spans.decode(logits, encoded, RULES)[0].text == "k l"  # version 1.1 always answers
+
+
+def test_the_best_null_threshold_is_found_by_trying_all(tokenizer):
+    random = np.random.default_rng(0)
+    items = [
+        ask("the film is not good.", None if number % 3 == 0 else "film", key=str(number))
+        for number in range(30)
+    ]
+    encoded = spans.encode_questions(items, tokenizer, 20)
+    logits = random.normal(0, 1, (encoded.num_tokens, 2))
+    for row in range(30):
+        put(logits, encoded, row, 5, 5, 3 + random.normal())
+        put(logits, encoded, row, 0, 0, (3 if row % 3 else 4) + random.normal())
+    threshold, f1 = spans.best_null_threshold(logits, encoded, V2)
+
+    def f1_at(value):
+        return spans.score(logits, encoded, dataclasses.replace(V2, null_threshold=value))["f1"]
+
+    assert f1 == pytest.approx(f1_at(threshold))
+    assert f1 == pytest.approx(max(f1_at(value) for value in np.linspace(-15, 15, 301)), abs=1e-9)
+    assert f1 > max(f1_at(-100), f1_at(100)) + 0.05
+
+
+def test_unusable_logits_are_refused(encoded):
+    with pytest.raises(errors.ShapeError, match=rf"shape \({encoded.num_tokens}, 2\)"):
+        spans.decode(logits_for(encoded)[:-1], encoded, RULES)
+    broken = logits_for(encoded)
+    broken[7, 1] = np.nan
+    with pytest.raises(errors.DataError, match="logits of token 7: expected finite"):
+        spans.decode(broken, encoded, RULES)
+    other = dataclasses.replace(encoded, span_sources=None)
+    with pytest.raises(errors.DataError, match="windows of questions"):
+        spans.decode(logits_for(encoded), other, RULES)
+
+
+def test_selected_windows_keep_their_places(encoded):
+    part = encoded.select([4, 1])
+    assert part.sources.tolist() == [1, 0]
+    assert part.labels.tolist() == [encoded.labels[4].tolist(), encoded.labels[1].tolist()]
+    logits = logits_for(part)
+    for row, (first, last) in enumerate(part.labels):
+        put(logits, part, row, first, last, 9.0)
+    assert {s: a.text for s, a in spans.decode(logits, part, RULES).items()} == {
+        1: "not good",
+        0: "k l",
+    }
+
+
+def test_batches_hold_a_start_and_an_end_for_each_window(encoded):
+    made = batches.Batches(encoded, batch_size=2, shuffle=False)
+    labels = np.concatenate([batch[1] for batch in made.dataset().as_numpy_iterator()])
+    np.testing.assert_array_equal(labels, encoded.labels[np.concatenate(made.plan(0))])
+
+
+def test_every_window_gets_the_weight_of_its_question(tokenizer):
+    items = [ask(LONG, "k l"), ask("good", "good", key="second")]
+    spec = tasks.task("squad")
+    gold = np.array([[20, 23], [0, 4]], np.int32)
+    examples = tasks.Examples(spec, ["is it"] * 2, [LONG, "good"], gold, questions=items)
+    encoded = batches.encode_examples(
+        examples, tokenizer, 13, weights=np.array([0.5, 2.0]), doc_stride=5
+    )
+    assert encoded.weights.tolist() == [0.5, 0.5, 0.5, 0.5, 2.0]
+    bare = dataclasses.replace(examples, labels=None)
+    assert batches.encode_examples(bare, tokenizer, 13, doc_stride=5).labels is None
+
+
+@pytest.mark.shared_data
+def test_gold_places_of_a_real_file_decode_to_their_answers(shared_data):
+    """Through tokens and back: exact match 100 but for one answer, which ends inside a word.
+
+    The file itself cuts it: "(2,70" of "(2,700,000 square kilometres)". It comes back as far as
+    the last piece that it touches.
+    """
+    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
+    questions, _ = squad.read_questions(shared_data / "squad" / "xquad.en.json", training=True)
+    encoded = spans.encode_questions(questions, tokenize.Tokenizer(vocab_file), 128, doc_stride=64)
+    assert len(encoded) > 1190 and max(encoded.lengths) == 128
+    assert set(encoded.sources[encoded.labels[:, 0] > 0]) == set(range(1190))
+    logits = logits_for(encoded)
+    for row, (first, last) in enumerate(encoded.labels):
+        if first:
+            put(logits, encoded, row, first, last, 9.0)
+    rules = dataclasses.replace(RULES, max_answer_length=128)
+    answers = spans.decode(logits, encoded, rules)
+    wrong = [
+        (questions[source].answers[0], answer.text)
+        for source, answer in answers.items()
+        if not squad.exact_match(answer.text, questions[source].answers[0])
+    ]
+    assert wrong == [("7,000,000 square kilometres (2,70", "7,000,000 square kilometres (2,700")]
+    assert spans.score(logits, encoded, rules)["exact_match"] == pytest.approx(1189 / 1190)

@@ -1,0 +1,50 @@
+"""Vocabularies from text of any size and any language."""
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import textspans, tokenize, vocab
+
+CHINESE = "我们今天去北京看电影。天气很好，我们很高兴！\n电影很好看。" * 5
+
+
+def test_text_in_pieces_gives_the_vocabulary_of_the_whole(tmp_path):
+    text = "the walker walks\nwalking in the walkway\n\na talker talks 。\n" * 30
+    path = tmp_path / "a.txt"
+    path.write_text(text, encoding="utf-8")
+    spans = textspans.plan_spans(path, 100)
+    assert len(spans) > 10
+    pieces = [textspans.read_span(span) for span in spans]
+    assert vocab.count_words(pieces) == vocab.count_words([text])
+    assert vocab.train_vocab(pieces, 100) == vocab.train_vocab([text], 100)
+
+
+def test_ideographs_and_punctuation_take_one_place_each(tmp_path):
+    """They never stand inside a word, so a ## form of them could not be used."""
+    text = CHINESE + " ok"
+    letters = set("".join(tokenize.split_words([text])))
+    least = 5 + len(letters) + 2  # o and k also as suffixes
+    tokens = vocab.train_vocab([text], least)
+    assert len(tokens) == least
+    assert {"我", "。", "！", "##o", "##k"} <= set(tokens)
+    assert not {"##我", "##。"} & set(tokens)
+    with pytest.raises(errors.VocabularyError, match=f"at least {least} "):
+        vocab.train_vocab([text], least - 1)
+    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
+    tokenizer = tokenize.Tokenizer(tmp_path / "vocab.txt")
+    assert tokenizer.unk_id not in tokenizer.encode(text, max_length=10_000)
+
+
+def test_only_the_most_frequent_characters_are_kept_on_request():
+    tokens = vocab.train_vocab(["aaab aab ab 我我我 去"], 30, max_characters=3)
+    assert {"a", "b", "我"} <= set(tokens)
+    assert not any("去" in token for token in tokens)
+    assert vocab.train_vocab(["ab ab cd"], 9, max_characters=2)[5:] == ["a", "b", "##a", "##b"]
+
+
+def test_the_rarest_words_are_forgotten_before_memory_runs_out():
+    texts = [f"often often w{number}" for number in range(50)]
+    counts = vocab.count_words(texts, max_words=20)
+    assert counts["often"] == 100
+    assert len(counts) <= 20
+    assert counts == vocab.count_words(texts, max_words=20)

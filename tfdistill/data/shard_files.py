@@ -1,0 +1,329 @@
+"""The files of a prepared corpus: TFRecord shards, a manifest and the vocabulary.
+
+A record is a `tf.train.Example` with the int64 features ``input_ids`` (the tokens, special ones
+included, without padding), ``first_length`` (the tokens of type 0: up to and including the first
+[SEP]) and, for next-sentence prediction, ``nsp_label``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors, files
+from tfdistill.data import vocab as vocabularies
+from tfdistill.data.encoded import EncodedExamples
+
+FORMAT_VERSION = 1
+MANIFEST = "corpus.json"
+VOCAB = "vocab.txt"
+_PARSED_AT_ONCE = 4096  # records
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One TFRecord file.
+
+    Attributes:
+      file: Its name in the folder of the corpus.
+      num_examples: Its records.
+      num_tokens: Tokens of all of them.
+      size_bytes: Its size.
+      sha256: Its checksum.
+    """
+
+    file: str
+    num_examples: int
+    num_tokens: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A manifest.
+
+    Attributes:
+      settings: What the preparation was asked for; equal settings give equal shards.
+      sources: Name, size_bytes and fingerprint of each text file.
+      shards: The shards that are finished, by their number.
+      num_shards: How many there will be.
+    """
+
+    settings: dict[str, Any]
+    sources: list[dict[str, Any]]
+    shards: dict[int, Shard]
+    num_shards: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every shard is finished."""
+        return len(self.shards) == self.num_shards
+
+    @property
+    def num_examples(self) -> int:
+        """Records of all shards."""
+        return sum(shard.num_examples for shard in self.shards.values())
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all shards."""
+        return sum(shard.num_tokens for shard in self.shards.values())
+
+
+def write_manifest(corpus: Corpus, folder: files.Path) -> None:
+    """Writes corpus.json so that it is whole or unchanged."""
+    value = {
+        "format_version": FORMAT_VERSION,
+        "complete": corpus.complete,
+        "num_examples": corpus.num_examples,
+        "num_tokens": corpus.num_tokens,
+        "num_shards": corpus.num_shards,
+        "settings": corpus.settings,
+        "sources": corpus.sources,
+        "shards": {
+            str(number): dataclasses.asdict(shard)
+            for number, shard in sorted(corpus.shards.items())
+        },
+    }
+    files.atomic_write_json(pathlib.Path(folder) / MANIFEST, value)
+
+
+def read_manifest(folder: files.Path) -> Corpus:
+    """Reads corpus.json.
+
+    Args:
+      folder: A folder that `prepare_corpus` wrote.
+
+    Returns:
+      The manifest.
+
+    Raises:
+      DataError: If there is none, or it is malformed or of another version.
+    """
+    path = pathlib.Path(folder) / MANIFEST
+    if not path.is_file():
+        raise errors.DataError(
+            errors.explain(
+                "corpus",
+                f"a folder with {MANIFEST}",
+                f"{folder}, which has none",
+                "Prepare it with `tfdistill data prepare`.",
+            )
+        )
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        version = value["format_version"]
+        if version != FORMAT_VERSION:
+            raise errors.DataError(
+                errors.explain(
+                    f"{path}, format_version", FORMAT_VERSION, version, "Prepare the corpus again."
+                )
+            )
+        shards = {int(number): Shard(**shard) for number, shard in value["shards"].items()}
+        return Corpus(value["settings"], value["sources"], shards, int(value["num_shards"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, errors.DataError):
+            raise
+        raise errors.DataError(
+            errors.explain(
+                f"{path}", "the manifest of a corpus", f"{type(error).__name__}: {error}"
+            )
+        ) from None
+
+
+def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> Corpus:
+    """Reads the manifest of a finished corpus and checks its files by their sizes.
+
+    Args:
+      folder: The corpus.
+      vocab: The vocabulary of the model that will read it, or None.
+
+    Returns:
+      The manifest.
+
+    Raises:
+      DataError: If the corpus is unfinished, or a shard is missing or not of its size.
+      VocabularyError: If the vocabularies differ; the message names the first token that does.
+    """
+    corpus = read_manifest(folder)
+    if not corpus.complete:
+        raise errors.DataError(
+            errors.explain(
+                f"corpus {folder}",
+                f"{corpus.num_shards} finished shards",
+                len(corpus.shards),
+                "Finish it: `tfdistill data prepare ... --resume`.",
+            )
+        )
+    for shard in corpus.shards.values():
+        fault = _size_fault(shard, folder)
+        if fault:
+            raise errors.DataError(fault)
+    tokens = vocabularies.read_vocab(pathlib.Path(folder) / VOCAB)
+    if vocabulary_hash(tokens) != corpus.settings["vocabulary"]:
+        raise errors.VocabularyError(
+            errors.explain(
+                f"{pathlib.Path(folder) / VOCAB}",
+                "the vocabulary that the corpus was prepared with",
+                "another one (its hash differs from the manifest's)",
+                "Prepare the corpus again.",
+            )
+        )
+    if vocab is not None:
+        vocabularies.check_same_vocabulary(tokens, vocab, names=("corpus", "model"))
+    return corpus
+
+
+def check_shards(folder: files.Path) -> None:
+    """Reads every shard of a corpus and compares its checksum.
+
+    Args:
+      folder: The corpus.
+
+    Raises:
+      DataError: If one differs; the message names the file.
+    """
+    for shard in open_corpus(folder).shards.values():
+        if files.sha256_of(files.inside(folder, shard.file)) != shard.sha256:
+            raise errors.DataError(damaged(pathlib.Path(folder) / shard.file, "another checksum"))
+
+
+def is_whole(shard: Shard, folder: files.Path) -> bool:
+    """Whether a shard is there, of its size and with its checksum."""
+    path = files.inside(folder, shard.file)
+    return _size_fault(shard, folder) is None and files.sha256_of(path) == shard.sha256
+
+
+def vocabulary_hash(tokens: list[str]) -> str:
+    """SHA-256 of the tokens in the order of their ids."""
+    return hashlib.sha256("\n".join(tokens).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def damaged(path: files.Path, found: str) -> str:
+    """Words the error for a shard that is not what was written."""
+    return errors.explain(
+        f"shard {path}",
+        "the records that were written",
+        found,
+        "The file is damaged or cut off: `tfdistill data prepare ... --resume` writes it again.",
+    )
+
+
+def write_shard(encoded: EncodedExamples | None, path: files.Path) -> Shard:
+    """Writes examples as a TFRecord file that is whole or absent.
+
+    Args:
+      encoded: Examples; their labels, if any, say whether b is random. None: no example.
+      path: The file.
+
+    Returns:
+      What the manifest says about it.
+    """
+    import tensorflow as tf
+
+    path = pathlib.Path(path)
+    with files.atomic_write(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
+        for index in range(0 if encoded is None else len(encoded)):
+            assert encoded is not None
+            values = {
+                "input_ids": encoded.row(index),
+                "first_length": [int((encoded.row_types(index) == 0).sum())],
+            }
+            if encoded.labels is not None:
+                values["nsp_label"] = [int(encoded.labels[index])]
+            features = {
+                name: tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+                for name, value in values.items()
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString(deterministic=True))
+        writer.close()
+    return Shard(
+        file=path.name,
+        num_examples=0 if encoded is None else len(encoded),
+        num_tokens=0 if encoded is None else encoded.num_tokens,
+        size_bytes=path.stat().st_size,
+        sha256=files.sha256_of(path),
+    )
+
+
+def read_shard(
+    shard: Shard, folder: files.Path, *, next_sentence: bool, pad_id: int
+) -> EncodedExamples:
+    """Reads a whole shard.
+
+    Args:
+      shard: What the manifest says about it.
+      folder: The corpus.
+      next_sentence: Whether its records have labels.
+      pad_id: The id that pads a batch.
+
+    Returns:
+      Its examples, in the order of the text.
+
+    Raises:
+      DataError: If a record is damaged, or one is missing.
+    """
+    import tensorflow as tf
+
+    path = files.inside(folder, shard.file)
+    spec: dict[str, Any] = {
+        "input_ids": tf.io.RaggedFeature(tf.int64),
+        "first_length": tf.io.FixedLenFeature([], tf.int64),
+    }
+    if next_sentence:
+        spec["nsp_label"] = tf.io.FixedLenFeature([], tf.int64)
+    ids, sizes, firsts, labels = [], [], [], []
+    records = tf.data.TFRecordDataset(str(path)).batch(_PARSED_AT_ONCE)
+    try:
+        for serialized in records:
+            block = tf.io.parse_example(serialized, spec)
+            ids.append(block["input_ids"].values.numpy().astype(np.int32))
+            sizes.append(block["input_ids"].row_lengths().numpy())
+            firsts.append(block["first_length"].numpy())
+            if next_sentence:
+                labels.append(block["nsp_label"].numpy().astype(np.int32))
+    except tf.errors.OpError as error:
+        raise errors.DataError(damaged(path, str(error).splitlines()[0])) from error
+    lengths = np.concatenate([np.zeros(0, np.int64), *sizes])
+    if len(lengths) != shard.num_examples:
+        raise errors.DataError(
+            damaged(path, f"{len(lengths)} records instead of {shard.num_examples}")
+        )
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    flat = np.concatenate([np.zeros(0, np.int32), *ids])
+    inside = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)  # place in its example
+    first = np.concatenate([np.zeros(0, np.int64), *firsts])
+    return EncodedExamples(
+        ids=flat,
+        offsets=offsets,
+        types=(inside >= np.repeat(first, lengths)).astype(np.uint8),
+        labels=np.concatenate([np.zeros(0, np.int32), *labels]) if next_sentence else None,
+        pad_id=pad_id,
+    )
+
+
+def _size_fault(shard: Shard, folder: files.Path) -> str | None:
+    path = files.inside(folder, shard.file)
+    if not path.is_file():
+        return damaged(path, "no file")
+    size = path.stat().st_size
+    if size != shard.size_bytes:
+        return damaged(path, f"{size} bytes instead of {shard.size_bytes}")
+    return None
+
+
+def pad_id(folder: files.Path) -> int:
+    """The id of [PAD] in the vocabulary of a corpus."""
+    return vocabularies.read_vocab(pathlib.Path(folder) / VOCAB).index("[PAD]")
+
+
+def vocab_size(folder: files.Path) -> int:
+    """The tokens in the vocabulary of a corpus."""
+    return len(vocabularies.read_vocab(pathlib.Path(folder) / VOCAB))

@@ -1,0 +1,251 @@
+"""Questions about texts: SQuAD files, and the official exact match and F1."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import pathlib
+import re
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.data import tables
+
+SUFFIXES = (".json",)
+VERSIONS = ("", "-v1.1", "-v2.0")  # as the official files are called: train-v1.1.json
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question about a text.
+
+    Attributes:
+      key: Its id in the file.
+      question: The question.
+      context: The text that it is about.
+      answers: Texts of the gold answers; empty if there is none in the context (SQuAD v2).
+      start: The first character of the first answer in the context, or None without answers.
+    """
+
+    key: str
+    question: str
+    context: str
+    answers: tuple[str, ...]
+    start: int | None
+
+    @property
+    def end(self) -> int | None:
+        """One past the last character of the first answer, or None without answers."""
+        return None if self.start is None else self.start + len(self.answers[0])
+
+
+class Questions(NamedTuple):
+    """The questions of a file.
+
+    Attributes:
+      questions: In the order of the file.
+      skipped: Questions left out because their first answer is not in their context.
+    """
+
+    questions: list[Question]
+    skipped: int
+
+
+def read_questions(
+    path: pathlib.Path, *, unanswerable: bool = False, training: bool = False
+) -> Questions:
+    """Reads a file in the form of SQuAD v1.1 or v2.
+
+    Args:
+      path: The JSON file.
+      unanswerable: Whether a question may have no answer (v2).
+      training: Whether places of answers are learnt from: then questions are left out, and
+        counted, whose first answer is not where the file says nor anywhere else in the context. If
+        it is elsewhere, the nearest place counts.
+
+    Returns:
+      At least one question.
+
+    Raises:
+      DataError: If the file is missing or malformed, or a question has no answer where it must;
+        the message names the place.
+    """
+    text = tables.read_text(path)
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise errors.DataError(
+            errors.explain(f"{path}, line {error.lineno}", "JSON", f"a fault: {error.msg}")
+        ) from None
+    found: list[Question] = []
+    skipped = 0
+    places: dict[str, str] = {}
+    for where, context, entry in _entries(content, str(path)):
+        question = _question(where, context, entry, unanswerable)
+        if question.key in places:
+            raise errors.DataError(
+                errors.explain(where, "an id of its own", f"that of {places[question.key]}")
+            )
+        places[question.key] = where.removeprefix(f"{path}, ")
+        if training and question.answers:
+            start = _nearest_place(question)
+            if start is None:
+                skipped += 1
+                continue
+            question = dataclasses.replace(question, start=start)
+        found.append(question)
+    if not found:
+        raise errors.DataError(
+            errors.explain(
+                f"data file {path}",
+                "questions with answers in their contexts" if skipped else "questions",
+                f"{skipped} with answers that are not" if skipped else "none",
+            )
+        )
+    return Questions(found, skipped)
+
+
+def _entries(content: Any, path: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yields (place, context, entry) of every question."""
+    for article, where in _items(content, "data", path):
+        for paragraph, where_paragraph in _items(article, "paragraphs", where):
+            context = _string(paragraph, "context", where_paragraph)
+            for entry, where_entry in _items(paragraph, "qas", where_paragraph):
+                yield where_entry, context, entry
+
+
+def _items(value: Any, key: str, where: str) -> Iterator[tuple[Any, str]]:
+    inner = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(inner, list):
+        received = sorted(value) if isinstance(value, dict) else type(value).__name__
+        raise errors.DataError(
+            errors.explain(
+                where, f"an object with the list {key!r}", received, "Is this a SQuAD file?"
+            )
+        )
+    separator = ", " if key == "data" else "."
+    return ((item, f"{where}{separator}{key}[{index}]") for index, item in enumerate(inner))
+
+
+def _string(value: Any, key: str, where: str) -> str:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, str):
+        raise errors.DataError(errors.explain(f"{where}.{key}", "a string", repr(found)))
+    return found
+
+
+def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Question:
+    answers, start = [], None
+    if not (isinstance(entry, dict) and entry.get("is_impossible")):
+        for answer, place in _items(entry, "answers", where):
+            answers.append(_string(answer, "text", place))
+            if start is None:
+                start = answer.get("answer_start")
+                if not isinstance(start, int) or not answers[0]:
+                    raise errors.DataError(
+                        errors.explain(place, "a text and its answer_start", repr(answer))
+                    )
+    if not answers and not unanswerable:
+        raise errors.DataError(
+            errors.explain(
+                where,
+                "an answer",
+                "none",
+                "Questions without answers belong to the task squad_v2.",
+            )
+        )
+    return Question(
+        _string(entry, "id", where), _string(entry, "question", where), context, (*answers,), start
+    )
+
+
+def _nearest_place(question: Question) -> int | None:
+    """Returns where the first answer stands: as given, or the nearest other place."""
+    answer, given = question.answers[0], question.start or 0
+    places = [m.start() for m in re.finditer(f"(?={re.escape(answer)})", question.context)]
+    return min(places, key=lambda place: abs(place - given), default=None)
+
+
+def normalise_answer(text: str) -> str:
+    """Lower-cases, drops ASCII punctuation, then a, an and the, and joins what is left by spaces.
+
+    Args:
+      text: An answer.
+
+    Returns:
+      The form in which answers are compared, as in the official evaluation.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(answer: str, gold: str) -> float:
+    """Returns 1.0 if both answers have the same normal form, else 0.0."""
+    return float(normalise_answer(answer) == normalise_answer(gold))
+
+
+def answer_f1(answer: str, gold: str, *, unanswerable: bool = False) -> float:
+    """F1 of the words that two answers share, counted as often as both have them.
+
+    Args:
+      answer: The answer of a model.
+      gold: A gold answer.
+      unanswerable: As in SQuAD v2: if one of them has no word, 1.0 if neither has, else 0.0. In
+        v1.1 that is 0.0 always.
+
+    Returns:
+      ``2 P R / (P + R)`` over the words of the normal forms.
+    """
+    ours, theirs = normalise_answer(answer).split(), normalise_answer(gold).split()
+    if unanswerable and not (ours and theirs):
+        return float(ours == theirs)
+    shared = sum((collections.Counter(ours) & collections.Counter(theirs)).values())
+    return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
+
+
+def score_answers(
+    questions: Sequence[Question], answers: Sequence[str], *, unanswerable: bool = False
+) -> dict[str, float]:
+    """The official scores: of each question the best over its gold answers, then the mean.
+
+    Args:
+      questions: n questions.
+      answers: The answer to each; "" for no answer.
+      unanswerable: Whether to count as SQuAD v2 does: gold answers without a word are left out,
+        and a question without answers is right if, and only if, it is answered with "".
+
+    Returns:
+      "f1" and "exact_match", from 0 to 1 (the official script gives percentages).
+
+    Raises:
+      DataError: If there is not one answer for each of at least one question.
+    """
+    if len(questions) != len(answers) or not questions:
+        raise errors.DataError(
+            errors.explain("answers", f"{len(questions)}, one a question", len(answers))
+        )
+    scores = []
+    for question, answer in zip(questions, answers, strict=True):
+        gold: Sequence[str] = question.answers
+        if unanswerable:
+            gold = [text for text in gold if normalise_answer(text)] or [""]
+        scores.append(
+            (
+                max(answer_f1(answer, text, unanswerable=unanswerable) for text in gold),
+                max(exact_match(answer, text) for text in gold),
+            )
+        )
+    f1, exact = np.mean(scores, axis=0)
+    return {"f1": float(f1), "exact_match": float(exact)}
+
+
+def no_answer_rate(questions: Sequence[Question]) -> float:
+    """The share of questions without an answer: what always saying so scores in SQuAD v2."""
+    return sum(not question.answers for question in questions) / len(questions)

@@ -1,0 +1,171 @@
+"""Text files of any size in pieces that fit into memory, cut where text may be cut."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Literal
+
+from tfdistill import errors
+
+Path = str | os.PathLike[str]
+OnInvalid = Literal["error", "replace"]
+
+_LOOK_AHEAD = 1 << 16  # bytes in which a good place to cut is looked for
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+_LINE_END = re.compile(rb"\n")
+_SPACE = re.compile(rb"[ \t]")
+_CHARACTER = re.compile(rb"(?=[\x00-\x7f\xc0-\xff])")  # the first byte of a UTF-8 character
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSpan:
+    """A piece of a text file.
+
+    Attributes:
+      path: The file.
+      begin: Its first byte.
+      end: The byte after its last one.
+    """
+
+    path: str
+    begin: int
+    end: int
+
+
+def plan_spans(paths: Path | Sequence[Path], span_bytes: int) -> list[TextSpan]:
+    """Cuts files into pieces of about `span_bytes`.
+
+    Each cut is the first blank line after a multiple of `span_bytes`; where none comes within 64
+    KiB, the first line end, else the first space, else the end of a character. So a piece has a
+    bounded size whatever the file holds, also a single line of gigabytes.
+
+    Args:
+      paths: Files.
+      span_bytes: Bytes of a piece, at least 1.
+
+    Returns:
+      The pieces in order; together they are all bytes of the files.
+
+    Raises:
+      DataError: If a file is missing, or `span_bytes` is below 1.
+    """
+    if span_bytes < 1:
+        raise errors.DataError(errors.explain("span_bytes", "at least 1", span_bytes))
+    spans = []
+    for path in as_list(paths):
+        size = file_size(path)
+        with open(path, "rb") as file:
+            begin = 0
+            for wish in range(span_bytes, size + span_bytes, span_bytes):
+                end = _cut(file, wish, min(_LOOK_AHEAD, span_bytes), size)
+                if end > begin:
+                    spans.append(TextSpan(os.fspath(path), begin, end))
+                    begin = end
+    return spans
+
+
+def read_span(span: TextSpan, on_invalid: OnInvalid = "error") -> str:
+    r"""Reads a piece as text; line breaks become "\n", a byte order mark is dropped.
+
+    Args:
+      span: The piece.
+      on_invalid: "error" refuses bytes that are not UTF-8; "replace" reads U+FFFD for them, which
+        the tokenizer drops.
+
+    Returns:
+      Its text.
+
+    Raises:
+      DataError: If the file is gone or shorter than it was, or holds other bytes; the message
+        names the file, the line and the byte.
+    """
+    file_size(span.path)
+    with open(span.path, "rb") as file:
+        file.seek(span.begin)
+        data = file.read(span.end - span.begin)
+    if len(data) != span.end - span.begin:
+        raise errors.DataError(
+            errors.explain(
+                f"text {span.path}",
+                f"at least {span.end} bytes, as when the work began",
+                span.begin + len(data),
+                "The file changed; prepare it again.",
+            )
+        )
+    try:
+        text = data.decode("utf-8", "strict" if on_invalid == "error" else "replace")
+    except UnicodeDecodeError as error:
+        place = span.begin + error.start
+        raise errors.DataError(
+            errors.explain(
+                f"text {span.path}, line {_line_of(span.path, place)} (byte {place})",
+                "UTF-8",
+                f"byte 0x{data[error.start]:02x}",
+                "Convert the file, for example with `iconv -t utf-8`, or pass "
+                "on_invalid='replace'.",
+            )
+        ) from None
+    if span.begin == 0:
+        text = text.removeprefix(_BYTE_ORDER_MARK)
+    return text.replace("\r\n", "\n")
+
+
+def documents(text: str) -> Iterator[list[str]]:
+    """Splits text into documents, which blank lines separate.
+
+    Args:
+      text: Text.
+
+    Yields:
+      The stripped lines of a document, at least one.
+    """
+    lines: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        stripped = line.strip()
+        if stripped:
+            lines.append(stripped)
+        elif lines:
+            yield lines
+            lines = []
+
+
+def as_list(paths: Path | Sequence[Path]) -> list[Path]:
+    """Returns one path or several as a list."""
+    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+
+
+def file_size(path: Path) -> int:
+    """Returns the bytes of a file.
+
+    Raises:
+      DataError: If it is not a file.
+    """
+    if not pathlib.Path(path).is_file():
+        raise errors.DataError(errors.explain(f"text {path}", "a file", f"{path}: not there"))
+    return os.stat(path).st_size
+
+
+def _cut(file: BinaryIO, wish: int, look_ahead: int, size: int) -> int:
+    if wish >= size:
+        return size
+    file.seek(wish)
+    window = file.read(max(look_ahead, 4))  # a character has at most 4 bytes
+    for pattern in (_BLANK_LINE, _LINE_END, _SPACE, _CHARACTER):
+        if match := pattern.search(window):
+            return wish + match.end()
+    return min(wish + len(window), size)
+
+
+def _line_of(path: Path, place: int) -> int:
+    """Counts the lines up to a byte, a block at a time."""
+    line = 1
+    with open(path, "rb") as file:
+        while place > 0 and (block := file.read(min(place, 1 << 20))):
+            line += block.count(b"\n")
+            place -= len(block)
+    return line
