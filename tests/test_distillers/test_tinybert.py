@@ -233,7 +233,7 @@ def test_unequal_widths_need_a_projection(teacher, student):
 def test_attention_needs_as_many_heads(teacher, built):
     four = built(toys.STUDENT.replace(num_heads=4))
     distiller = distillers.TinyBertDistiller(teacher, four)
-    with pytest.raises(errors.ShapeError, match="2 as in the teacher, received 4"):
+    with pytest.raises(errors.ShapeError, match=r"2 as in the teacher, received 4.*MiniLM"):
         distiller.compile("sgd")
 
 

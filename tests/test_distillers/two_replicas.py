@@ -24,21 +24,29 @@ def batch():
     return toys.features(LENGTHS), toys.labels(4)
 
 
-def trained(method, optimizer, strategy):
+RATES = [("layer_0_*", 0.3), ("*embeddings*", 0.0), ("classifier", 3.0)]
+EQUAL_WIDTHS = toys.SHALLOW_STUDENT.replace(intermediate_size=16)
+
+
+def trained(method, optimizer, strategy, **compiling):
     """Weights, optimizer state and logs after some steps on the same global batch."""
-    data = tf.data.Dataset.from_tensors(batch()).repeat(STEPS)
+    batches = STEPS * compiling.get("gradient_accumulation", 1)
+    data = tf.data.Dataset.from_tensors(batch()).repeat(batches)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     with strategy.scope() if strategy else contextlib.nullcontext():
         student = toys.classifier(toys.SHALLOW_STUDENT, seed=2)
         if method == "label":
             distiller = distillers.LabelTrainer(student)
+        elif method == "mobilebert":
+            teacher = toys.classifier(EQUAL_WIDTHS, seed=1)
+            distiller = distillers.MobileBertDistiller(teacher, student)
         else:
             teacher = toys.classifier(toys.SHALLOW_TEACHER, seed=1)
             distiller = distillers.TinyBertDistiller(teacher, student, stage=method)
             for layer in distiller.projections:
                 layer.set_weights([np.full(array.shape, 0.1) for array in layer.get_weights()])
-        distiller.compile(optimizer())
+        distiller.compile(optimizer(), **compiling)
     logs = distiller.fit(data.with_options(options), verbose=0).history
     state = distiller.optimizer.variables
     state = state() if callable(state) else state
@@ -68,17 +76,21 @@ def main():
         "sgd": lambda: keras.optimizers.SGD(0.5),
         "global": lambda: training.adamw(0.01, clip="global", clip_norm=0.05),
         "per_tensor": lambda: training.adamw(0.01, clip="per_tensor", clip_norm=0.05),
+        "lamb": lambda: training.lamb(0.01, clip_norm=0.05),
+        "small": lambda: keras.optimizers.SGD(1e-4),
     }
     results = {}
-    for method, name in (
-        ("label", "sgd"),
-        ("intermediate", "sgd"),
-        ("label", "global"),
-        ("label", "per_tensor"),
+    for method, name, options in (
+        ("label", "sgd", {}),
+        ("intermediate", "sgd", {}),
+        ("label", "global", {}),
+        ("label", "per_tensor", {}),
+        ("label", "lamb", {"rates": RATES, "gradient_accumulation": 2}),
+        ("mobilebert", "small", {}),
     ):
-        one = trained(method, optimizers[name], None)
-        two = trained(method, optimizers[name], strategy)
-        results[f"{method} {name}"] = {"one": one, "two": two}
+        one = trained(method, optimizers[name], None, **options)
+        two = trained(method, optimizers[name], strategy, **options)
+        results[f"{method} {name} {' '.join(options)}".strip()] = {"one": one, "two": two}
     print(json.dumps({"steps": results, "noisy": [noisy(None), noisy(strategy)]}))
 
 

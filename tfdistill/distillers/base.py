@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
+from tfdistill.distillers import answers, updates
 
 TEACHER_LOGITS = "teacher_logits"
 
@@ -27,7 +28,7 @@ class StepInputs:
       teacher: Outputs of `models.taps(teacher)`, or only ``logits`` when they came with the data;
         empty without a teacher.
       student: Outputs of `models.taps(student)`.
-      labels: Gold labels, (batch,), or None.
+      labels: Gold labels, (batch,) or as `label.gold_loss` says for the head, or None.
       mask: Weights of the tokens, float32 (batch, tokens): the attention mask times the
         example's sample weight.
       sample_weight: Weights of the examples, float32 (batch,).
@@ -52,7 +53,7 @@ class Distiller(keras.Model, abc.ABC):
     The loss is ``sum over terms of weight[term] * term``. The teacher runs with
     ``training=False``, outside the gradient tape, and is neither tracked, saved nor changed. The
     student runs forward once a step; `taps` gives every tensor that the terms need from that one
-    pass. Dropout draws its masks from the seed and the optimizer's step count, so that a resumed
+    pass. Dropout draws its masks from the seed and the number of batches so far, so that a resumed
     run repeats what an uninterrupted one would have done.
 
     A batch is ``features``, ``(features, labels)`` or ``(features, labels, sample_weight)``;
@@ -119,6 +120,8 @@ class Distiller(keras.Model, abc.ABC):
         *,
         loss_weights: Mapping[str, float] | float | None = None,
         metrics: Sequence[Any] | None = None,
+        gradient_accumulation: int = 1,
+        rates: updates.Rates | None = None,
         **options: Any,
     ) -> None:
         """Sets the optimizer, the weights of the terms, and metrics of the student's logits.
@@ -128,11 +131,16 @@ class Distiller(keras.Model, abc.ABC):
           loss_weights: Term -> weight; a term that is left out keeps its own, which is 1 unless the
             method says otherwise, and 0 switches a term off. A single number scales every term.
           metrics: Keras metrics of (labels, logits).
+          gradient_accumulation: Batches that one optimizer step gathers; it takes the plain mean
+            of their gradients (see `updates.Updater`). A schedule counts optimizer steps, all
+            else counts batches. What a fit leaves over at its end is not applied.
+          rates: (pattern, multiplier) pairs that scale the learning rate of the layers whose name
+            matches; the first that matches decides. 0 freezes a layer, bit for bit.
           **options: `run_eagerly`, `jit_compile`, `steps_per_execution` as in Keras.
 
         Raises:
-          ConfigError: If a term is unknown, a weight is negative, no term is left, or a `loss` is
-            passed (the terms are the loss).
+          ConfigError: If a term is unknown, a weight is negative, no term is left, a `loss` is
+            passed (the terms are the loss), or `gradient_accumulation` or `rates` make no sense.
           ShapeError: If an active term cannot be computed for this teacher and student.
         """
         if options.get("loss") is not None:
@@ -144,6 +152,8 @@ class Distiller(keras.Model, abc.ABC):
         self._term_weights = self._checked_weights(loss_weights)
         self.check_terms()
         super().compile(optimizer=optimizer, metrics=metrics, **options)
+        with self.distribute_strategy.scope():
+            self._updater = updates.Updater(self, batches=gradient_accumulation, rates=rates)
         # The step reads it; a variable that is made inside a traced step would trace it twice, and
         # cannot be made there under a distribution strategy.
         _ = self.optimizer.iterations
@@ -173,6 +183,16 @@ class Distiller(keras.Model, abc.ABC):
                 errors.explain("loss_weights", "at least one term above 0", checked)
             )
         return checked
+
+    @property
+    def batches_trained(self) -> int:
+        """Batches trained on so far; the optimizer's steps, unless one gathers several batches."""
+        return int(self._updater.batches_trained(self.optimizer.iterations).numpy())
+
+    @property
+    def gathered(self) -> updates.Gathered:
+        """The gradients that wait for an optimizer step: part of the state of a fit."""
+        return self._updater.gathered
 
     @abc.abstractmethod
     def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
@@ -205,7 +225,7 @@ class Distiller(keras.Model, abc.ABC):
         return self.student(_inputs_of(self.student, inputs), training=training)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """One optimizer step; returns the running means of the loss and of every term."""
+        """Learns from one batch; returns the running means of the loss and of every term."""
         features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         teacher = self._run_teacher(features)
         with tf.GradientTape() as tape, models.dropout_seed(self._step_seed()):
@@ -214,18 +234,13 @@ class Distiller(keras.Model, abc.ABC):
             # Optimizers sum gradients over replicas; the loss is a mean.
             replica_loss = loss / tf.distribute.get_strategy().num_replicas_in_sync
             scaled = self._scale(replica_loss)
-        variables = self.trainable_variables
-        gradients = self._unscale(tape.gradient(scaled, variables))
+        gradients = self._unscale(tape.gradient(scaled, self._updater.variables))
         # Rows of one token that occurs often must be added up before a norm is taken of them.
         dense = [
             tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
             for gradient in gradients
         ]
-        self.optimizer.apply_gradients(
-            (gradient, variable)
-            for gradient, variable in zip(dense, variables, strict=True)
-            if gradient is not None
-        )
+        self._updater.apply(self.optimizer, dense)
         return self._update(loss, terms, batch)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
@@ -241,7 +256,7 @@ class Distiller(keras.Model, abc.ABC):
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         context = tf.distribute.get_replica_context()
         replica = 0 if context is None else context.replica_id_in_sync_group
-        step = tf.cast(self.optimizer.iterations, tf.int32)
+        step = tf.cast(self._updater.batches_trained(self.optimizer.iterations), tf.int32)
         return self._seed_offset + step * replicas + replica
 
     def _run_teacher(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, Any]:
@@ -292,10 +307,10 @@ class Distiller(keras.Model, abc.ABC):
             values, weights = self._reports[report](batch)
             tracker.update_state(values, sample_weight=weights)
             results[report] = tracker.result()
-        if batch.labels is not None and self.compiled_metrics is not None:
-            self.compiled_metrics.update_state(
-                batch.labels, batch.student["logits"], batch.sample_weight
-            )
+        answered = batch.labels is not None and "logits" in batch.student
+        if answered and self.compiled_metrics is not None:
+            head = models.head_of(self.student)
+            self.compiled_metrics.update_state(*answers.metric_inputs(batch, head))
             results.update({m.name: m.result() for m in self.compiled_metrics.metrics})
         return results
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
-from tfdistill.distillers import base, label
+from tfdistill.distillers import answers, base, checks, label
 
 Stage = Literal["general", "intermediate", "prediction"]
 STAGES: tuple[Stage, ...] = ("general", "intermediate", "prediction")
 _LAYER_TERMS = {"attention": 1.0, "embedding": 1.0, "hidden": 1.0}
 _PREDICTION_TERMS = {"prediction": 1.0, "label": 0.0}
-PREDICTION_OBJECTIVES = ("soft_cross_entropy", "kl_divergence", "logit_mse")
+PREDICTION_OBJECTIVES = answers.OBJECTIVES
 
 
 class TinyBertDistiller(base.Distiller):
@@ -33,7 +33,8 @@ class TinyBertDistiller(base.Distiller):
         prediction = -softmax(z_t / T) . log_softmax(z_s / T), mean over the batch
         label      = cross entropy with the gold label, off unless it is given a weight
 
-    With one output (regression) ``prediction`` is the MSE to the gold label, as published.
+    With one output (regression) ``prediction`` is the MSE to the gold label, as published. Heads
+    over tokens and spans and several labels at once: see `answers.soft_loss`, `label.gold_loss`.
 
     Args:
       teacher: The teacher, a model of `tfdistill.models`.
@@ -46,6 +47,7 @@ class TinyBertDistiller(base.Distiller):
         when left out.
       prediction: "soft_cross_entropy", "kl_divergence" or "logit_mse".
       temperature: T of the prediction stage.
+      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "tokens", or "reference" for the published code's means (see `objectives`).
       seed: Seed of the dropout masks.
       name: The Keras name.
@@ -69,6 +71,7 @@ class TinyBertDistiller(base.Distiller):
         layer_weights: Mapping[str, Sequence[float]] | None = None,
         prediction: str = "soft_cross_entropy",
         temperature: float = 1.0,
+        head: str | None = None,
         reduction: Literal["tokens", "reference"] = "tokens",
         seed: int = 0,
         name: str | None = None,
@@ -88,6 +91,7 @@ class TinyBertDistiller(base.Distiller):
         )
         self.stage = stage
         self._prediction = prediction
+        self._head = ""
         self._temperature = temperature
         self._reduction = reduction
         theirs, ours = models.config_of(teacher), models.config_of(student)
@@ -95,6 +99,7 @@ class TinyBertDistiller(base.Distiller):
         self._layer_weights = _checked_layer_weights(layer_weights or {}, ours.num_layers)
         if predicts:
             _check_classifiers(teacher, student)
+            self._head = answers.resolve_head(student, head)
             _check_temperature(temperature)
             self.layer_map: tuple[int, ...] = ()
             self.projections: list[keras.layers.Layer] = []
@@ -110,7 +115,8 @@ class TinyBertDistiller(base.Distiller):
         """
         if "attention" in self.active_terms:
             assert self.teacher is not None
-            _check_heads(models.config_of(self.teacher), models.config_of(self.student))
+            remedy = "or learn without attention (loss_weights={'attention': 0})."
+            checks.check_same_heads(self.teacher, self.student, remedy)
 
     def needs_only_logits(self) -> bool:
         """True in the prediction stage."""
@@ -179,25 +185,21 @@ class TinyBertDistiller(base.Distiller):
         logits = batch.student["logits"]
         terms: dict[str, tf.Tensor] = {}
         if "prediction" in self.active_terms:
-            if logits.shape[-1] == 1:
+            if self._head == "sequence" and logits.shape[-1] == 1:
                 terms["prediction"] = label.gold_loss(batch)
             else:
-                terms["prediction"] = self._soft_loss(batch.teacher["logits"], logits, batch)
+                terms["prediction"] = answers.soft_loss(
+                    batch.teacher["logits"],
+                    logits,
+                    batch,
+                    head=self._head,
+                    objective=self._prediction,
+                    temperature=self._temperature,
+                    reduction="reference" if self._reduction == "reference" else "batch",
+                )
         if "label" in self.active_terms:
-            terms["label"] = label.gold_loss(batch)
+            terms["label"] = label.gold_loss(batch, self._head)
         return terms
-
-    def _soft_loss(
-        self, teacher: tf.Tensor, student: tf.Tensor, batch: base.StepInputs
-    ) -> tf.Tensor:
-        options: dict[str, Any] = {
-            "reduction": "reference" if self._reduction == "reference" else "batch",
-            "sample_weight": batch.sample_weight,
-        }
-        if self._prediction == "logit_mse":
-            return objectives.logit_mse(teacher, student, **options)
-        objective = getattr(objectives, self._prediction)
-        return objective(teacher, student, temperature=self._temperature, **options)
 
 
 def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
@@ -235,12 +237,14 @@ def _checked_layer_weights(
 
 def _check_classifiers(teacher: keras.Model, student: keras.Model) -> None:
     theirs, ours = models.num_labels_of(teacher), models.num_labels_of(student)
-    if theirs is None or ours is None or theirs != ours:
+    heads = models.head_of(teacher), models.head_of(student)
+    if theirs is None or ours is None or theirs != ours or heads[0] != heads[1]:
+        same = "a head of the same kind" if theirs == ours else "the same number of labels"
         raise errors.ShapeError(
             errors.explain(
                 "prediction stage",
-                "a teacher and a student with the same number of labels",
-                f"{theirs} and {ours}",
+                f"a teacher and a student with {same}",
+                "{} and {}".format(*(heads if theirs == ours else (theirs, ours))),
                 "Build both for the task, or fine-tune the teacher on it first.",
             )
         )
@@ -284,18 +288,5 @@ def _check_vocabulary_sizes(teacher: models.EncoderConfig, student: models.Encod
                 student.vocab_size,
                 "Use build_student(..., vocab_size=...); data.vocab.check_same_vocabulary compares "
                 "two vocab.txt token by token.",
-            )
-        )
-
-
-def _check_heads(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:
-    if teacher.num_heads != student.num_heads:
-        raise errors.ShapeError(
-            errors.explain(
-                "student heads",
-                f"{teacher.num_heads} as in the teacher",
-                student.num_heads,
-                "Attention scores are compared head by head: choose a student with as many, or "
-                "learn without them (loss_weights={'attention': 0}).",
             )
         )

@@ -1,0 +1,209 @@
+"""Several batches to an optimizer step: what is gathered, what is counted, what is resumed."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toy_run
+import toys
+
+from tfdistill import distillers, errors, training
+
+# Two halves that count alike in every term: as many examples, tokens and pairs of tokens.
+FEATURES = toys.features((5, 3, 5, 3))
+LABELS = toys.labels(4)
+# Two ways of adding the same few hundred float32 numbers.
+ROUNDING = {"rtol": 2e-5, "atol": 2e-6}
+
+
+def part(*rows):
+    return tf.nest.map_structure(lambda values: tf.gather(values, rows), (FEATURES, LABELS))
+
+
+HALVES = [part(0, 1), part(2, 3)]
+
+
+@pytest.fixture
+def trainer(student):
+    def make(optimizer, **options):
+        distiller = distillers.LabelTrainer(student)
+        distiller.compile(optimizer, run_eagerly=True, **options)
+        return distiller
+
+    return make
+
+
+def after(distiller, *batches):
+    """The weights after some batches; the student is put back."""
+    before = distiller.get_weights()
+    for batch in batches:
+        distiller.train_step(batch)
+    values = [variable.numpy() for variable in distiller.trainable_variables]
+    distiller.set_weights(before)
+    return values
+
+
+def check_close(first, second):
+    for ours, theirs in zip(first, second, strict=True):
+        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+
+
+@pytest.mark.parametrize("stage", ["label", "intermediate", "prediction"])
+def test_equal_batches_are_one_larger_batch(tinybert, trainer, stage):
+    def make(accumulation):
+        distiller = trainer("sgd") if stage == "label" else tinybert(stage)
+        optimizer = training.adamw(0.05, clip="global", clip_norm=0.1)
+        distiller.compile(optimizer, gradient_accumulation=accumulation, run_eagerly=True)
+        return distiller
+
+    whole, gathering = make(1), make(2)
+    before = [variable.numpy() for variable in whole.trainable_variables]
+    # Twice, so that what was gathered is known to be forgotten.
+    expected = after(whole, (FEATURES, LABELS), (FEATURES, LABELS))
+    check_close(after(gathering, *HALVES, *HALVES), expected)
+    moved = [np.abs(a - b).max() > 1e-3 for a, b in zip(expected, before, strict=True)]
+    assert np.mean(moved) > 0.8  # a bias of keys has no gradient
+    assert int(whole.optimizer.iterations) == int(gathering.optimizer.iterations) == 2
+    assert (whole.batches_trained, gathering.batches_trained) == (2, 4)
+
+
+def test_nothing_moves_before_the_last_batch_of_a_group(trainer, student):
+    distiller = trainer(training.adamw(0.1), gradient_accumulation=3)
+    before = student.get_weights()
+    for batches in (1, 2):
+        distiller.train_step((FEATURES, LABELS))
+        assert distiller.batches_trained == batches
+        assert int(distiller.optimizer.iterations) == 0
+        for old, new in zip(before, student.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+    distiller.train_step((FEATURES, LABELS))
+    assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
+
+
+def test_unequal_batches_count_alike_whatever_they_hold(trainer):
+    parts = [part(0), part(1, 2, 3)]
+    single = [after(trainer(keras.optimizers.SGD(0.5)), batch) for batch in parts]
+    gathered = after(trainer(keras.optimizers.SGD(0.5), gradient_accumulation=2), *parts)
+    check_close(gathered, [(a + b) / 2 for a, b in zip(*single, strict=True)])
+
+
+def test_a_scaled_loss_is_gathered_unscaled(trainer):
+    def scaled():
+        return keras.mixed_precision.LossScaleOptimizer(
+            keras.optimizers.SGD(0.5), dynamic=False, initial_scale=512
+        )
+
+    expected = after(trainer(keras.optimizers.SGD(0.5)), (FEATURES, LABELS))
+    received = after(trainer(scaled(), gradient_accumulation=2), *HALVES)
+    check_close(received, expected)
+
+
+def test_a_batch_that_overflows_costs_its_group_and_no_more(trainer, student):
+    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.5))
+    distiller = trainer(optimizer, gradient_accumulation=2)
+    before = student.get_weights()
+    scale = float(optimizer.loss_scale)
+    weights = tf.constant([np.inf, 1.0])
+    distiller.train_step((*HALVES[0], weights))
+    distiller.train_step(HALVES[1])
+    assert float(optimizer.loss_scale) == scale / 2
+    for old, new in zip(before, student.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    distiller.train_step(HALVES[0])
+    distiller.train_step(HALVES[1])
+    assert all(np.isfinite(values).all() for values in student.get_weights())
+    assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
+
+
+def test_the_batches_of_a_group_draw_different_dropout_masks(trainer):
+    distiller = trainer(keras.optimizers.SGD(0.0), gradient_accumulation=2)
+    seeds = []
+    for _ in range(5):
+        seeds.append(int(distiller._step_seed()))
+        distiller.train_step((FEATURES, LABELS))
+    assert len(set(seeds)) == 5
+
+
+@pytest.mark.parametrize("batches", [0, -1, 1.5, True, "2"])
+def test_a_group_is_a_whole_number_of_batches(trainer, batches):
+    with pytest.raises(errors.ConfigError, match="gradient_accumulation: expected an integer"):
+        trainer("sgd", gradient_accumulation=batches)
+
+
+# Through `training.fit`, in a graph: 15 batches in groups of 2, so that groups cross epochs.
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class KillAt(keras.callbacks.Callback):
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.batches_trained == self.step:
+            raise Killed
+
+
+@pytest.fixture(scope="module")
+def run():
+    return toy_run.Run(gradient_accumulation=2)
+
+
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    result = run.fit(folder)
+    return result, run.state(), toy_run.history(folder)
+
+
+def check_equals(whole, run, result, folder):
+    expected, state, rows = whole
+    assert result.steps == expected.steps
+    received = run.state()
+    assert sorted(received) == sorted(state)
+    for name, value in received.items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
+    assert toy_run.history(folder) == rows
+
+
+def test_a_fit_counts_batches_and_its_schedule_optimizer_steps(run, whole):
+    result, state, rows = whole
+    assert result.steps == toy_run.STEPS * toy_run.EPOCHS
+    assert [row["step"] for row in rows] == ["5", "10", "15"]
+    assert state["iter:0"] == 7
+    assert state["pending:0"] == 1
+    # 30 steps in all, 6 of them warm-up; after 2, 5 and 7 optimizer steps.
+    rates = [float(row["learning_rate"]) for row in rows]
+    assert rates == pytest.approx([0.02 * 2 / 6, 0.02 * 5 / 6, 0.02 * 23 / 30], rel=1e-5)
+
+
+@pytest.mark.parametrize(("every", "kills"), [(1, (3, 4)), (3, (2, 11)), (None, (7,))])
+def test_a_resumed_fit_equals_an_uninterrupted_one(run, whole, tmp_path, every, kills):
+    for step in kills:
+        with pytest.raises(Killed):
+            run.fit(tmp_path, KillAt(step), checkpoint_every=every)
+    check_equals(whole, run, run.fit(tmp_path, checkpoint_every=every), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_new_process_resumes_within_a_group(run, whole, tmp_path):
+    with pytest.raises(Killed):
+        run.fit(tmp_path, KillAt(7), checkpoint_every=1)
+    new = toy_run.Run(gradient_accumulation=2)
+    toys.randomise(new.student, seed=99)
+    result = training.fit(new.distiller, new.train, epochs=toy_run.EPOCHS, folder=tmp_path)
+    check_equals(whole, new, result, tmp_path)
+
+
+@pytest.mark.parametrize("other", [1, 3])
+def test_a_checkpoint_of_other_groups_is_refused(run, tmp_path, other):
+    """Its steps were counted otherwise: the fit would go on at another batch without a word."""
+    with pytest.raises(Killed):
+        run.fit(tmp_path, KillAt(4), checkpoint_every=1)
+    distiller = distillers.LabelTrainer(run.student)
+    distiller.compile(training.adamw(0.02), gradient_accumulation=other)
+    with pytest.raises(errors.WeightsError, match=f"one of gradient_accumulation {other}"):
+        training.fit(distiller, run.train, epochs=1, folder=tmp_path)

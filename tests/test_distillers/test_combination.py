@@ -1,0 +1,367 @@
+"""Any objectives together: equal to the methods that they are parts of, and checked in words."""
+
+import distiller_checks
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import distillers, errors, models, objectives
+from tfdistill.distillers import described
+
+FEATURES = toys.features((5, 3, 6, 4))
+LABELS = toys.labels(4)
+WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
+# The same objectives, added up in another order.
+RELATIVE = 1e-6
+
+
+@pytest.fixture
+def teacher(built):
+    return toys.randomise(built(toys.TEACHER), seed=1)
+
+
+@pytest.fixture
+def student(built):
+    return toys.randomise(built(toys.STUDENT), seed=2)
+
+
+@pytest.fixture
+def wide(built):
+    return toys.randomise(built(toys.STUDENT.replace(hidden_size=12)), seed=2)
+
+
+@pytest.fixture
+def make(teacher, student):
+    def run(terms, teacher=teacher, student=student, **options):
+        return distillers.CombinationDistiller(teacher, student, terms=terms, **options)
+
+    return run
+
+
+def logged(distiller, *data, **options):
+    step = distiller_checks.compiled(distiller, **options).test_step
+    return distiller_checks.logged(step, *data)
+
+
+def with_noise(distiller):
+    random = np.random.default_rng(3)
+    for layer in distiller.projections:
+        layer.set_weights([random.normal(0, 0.3, array.shape) for array in layer.get_weights()])
+    return distiller
+
+
+# As the methods.
+
+
+@pytest.mark.parametrize(
+    ("layer_map", "reduction"),
+    [("uniform", "tokens"), ("top", "reference"), ("bottom", "tokens"), ([3, 0], "reference")],
+)
+def test_tinybert_as_a_combination(make, teacher, wide, layer_map, reduction):
+    method = distillers.TinyBertDistiller(
+        teacher, wide, layer_map=layer_map, projection="none", reduction=reduction
+    )
+    layers = {"layer_map": layer_map, "reduction": reduction}
+    combination = make(
+        {
+            "attention": {"objective": "attention_score_mse", **layers},
+            "embedding": {
+                "objective": "hidden_state_mse",
+                "states": "embeddings",
+                "reduction": reduction,
+            },
+            "hidden": {"objective": "hidden_state_mse", **layers},
+        },
+        student=wide,
+    )
+    data = (FEATURES, LABELS, WEIGHTS)
+    assert logged(combination, *data) == pytest.approx(logged(method, *data), rel=RELATIVE)
+
+
+@pytest.mark.parametrize("kind", ["shared", "per_layer"])
+def test_projections_are_those_of_tinybert(make, teacher, student, kind):
+    states = {"objective": "hidden_state_mse", "projection": kind}
+    combination = with_noise(make({"hidden": states}))
+    assert [layer.name for layer in combination.projections] == (
+        ["hidden_projection"]
+        if kind == "shared"
+        else ["hidden_projection_0", "hidden_projection_1"]
+    )
+    method = distillers.TinyBertDistiller(teacher, student, projection=kind)
+    mine = [layer.get_weights() for layer in combination.projections]
+    # Its projection 0 is that of the embeddings, unless one serves all.
+    for layer, weights in zip(method.projections[-len(mine) :], mine, strict=True):
+        layer.set_weights(weights)
+    off = {"attention": 0, "embedding": 0}
+    expected = logged(method, FEATURES, loss_weights=off)
+    assert logged(combination, FEATURES) == pytest.approx(expected, rel=RELATIVE)
+    before = combination.projections[0].get_weights()
+    distiller_checks.compiled(combination).train_step((FEATURES,))
+    for a, b in zip(before, combination.projections[0].get_weights(), strict=True):
+        assert np.abs(a - b).max() > 1e-5
+
+
+@pytest.mark.parametrize("layer_map", ["skip", "last", [3, 1]])
+def test_pkd_as_a_combination(make, teacher, wide, layer_map):
+    method = distillers.PatientDistiller(
+        teacher, wide, alpha=0.3, beta=7.0, temperature=5.0, layer_map=layer_map
+    )
+    soft = {"objective": "kl_divergence", "temperature": 5, "weight": 0.7}
+    patient = {"objective": "patient_mse", "over_layers": "mean", "weight": 7}
+    combination = make(
+        {
+            "label": {"objective": "label", "weight": 0.3},
+            "prediction": soft,
+            "patient": {**patient, "layer_map": layer_map},
+        },
+        student=wide,
+    )
+    data = (FEATURES, LABELS, WEIGHTS)
+    assert logged(combination, *data) == pytest.approx(logged(method, *data), rel=RELATIVE)
+
+
+def test_minilm_as_a_combination(make, teacher, student):
+    for options in ({}, {"num_relation_heads": 2, "reduction": "reference"}):
+        method = distillers.MiniLmDistiller(teacher, student, teacher_layer=-2, **options)
+        combination = make(
+            {
+                term: {
+                    "objective": "relation_kl",
+                    "vectors": vectors,
+                    "layers": [[-2, -1]],
+                    **options,
+                }
+                for term, vectors in (("query", "queries"), ("key", "keys"), ("value", "values"))
+            }
+        )
+        data = (FEATURES, LABELS, WEIGHTS)
+        assert logged(combination, *data) == pytest.approx(logged(method, *data), rel=RELATIVE)
+
+
+def test_distilbert_as_a_combination(make):
+    shape = {"family": "distilbert", "type_vocab_size": 0, "pooler": False}
+    teacher = toys.randomise(models.build_masked_lm(toys.STUDENT), seed=1)
+    student = toys.randomise(models.build_masked_lm(toys.SHALLOW_STUDENT.replace(**shape)), seed=2)
+    hidden = np.array(FEATURES["attention_mask"]) * np.array([[0, 1, 0, 1, 0, 0]])
+    features = {
+        **FEATURES,
+        "prediction_mask": FEATURES["attention_mask"],
+        "mlm_labels": tf.constant(np.where(hidden, 7, -100).astype(np.int32)),
+    }
+    method = distillers.DistilBertDistiller(teacher, student)
+    combination = make(
+        {
+            "distillation": {"objective": "kl_divergence", "temperature": 2, "weight": 5},
+            "mlm": {"objective": "mlm", "weight": 2},
+            "cosine": {"objective": "cosine_distance", "layers": [[-1, -1]]},
+        },
+        teacher,
+        student,
+    )
+    data = (features, None, WEIGHTS)
+    assert logged(combination, *data) == pytest.approx(logged(method, *data), rel=RELATIVE)
+    # Logits over a vocabulary are not kept on disk.
+    combination.compile("sgd", loss_weights={"mlm": 0, "cosine": 0})
+    assert not combination.needs_only_logits()
+
+
+def test_without_a_map_layers_are_spread_evenly(make, wide):
+    described_as = {
+        "default": {},
+        "uniform": {"layer_map": "uniform"},
+        "pairs": {"layers": [[1, 0], [3, 1]]},
+        "first": {"layers": [[1, 0]]},
+        "second": {"layers": [[-1, -1]]},
+        "mean": {"over_layers": "mean"},
+        "twice": {"layers": [[1, 0], [1, 0]]},
+    }
+    terms = {
+        name: {"objective": "hidden_state_mse", **options} for name, options in described_as.items()
+    }
+    value = logged(make(terms, student=wide), FEATURES)
+    assert value["default"] == value["uniform"] == value["pairs"]
+    total = value["first"] + value["second"]
+    assert value["first"] != pytest.approx(value["second"], rel=0.01)
+    assert value["default"] == pytest.approx(total, rel=RELATIVE)
+    assert value["mean"] == pytest.approx(total / 2, rel=RELATIVE)
+    assert value["twice"] == pytest.approx(2 * value["first"], rel=RELATIVE)
+
+
+def test_every_layered_objective_is_what_it_is_called(make, teacher, wide):
+    """Each on layer 2 of the teacher and 0 of the student, against the objective itself."""
+    theirs, ours = (models.taps(model)(FEATURES, training=False) for model in (teacher, wide))
+    mask = tf.cast(FEATURES["attention_mask"], tf.float32)
+    names = (*described.ATTENTION, *described.STATES)
+    terms = {name: {"objective": name, "layers": [[2, 0]]} for name in names}
+    received = logged(make(terms, student=wide), FEATURES)
+    for name in names:
+        tap = "attention_scores" if name in described.ATTENTION else "hidden_states"
+        expected = getattr(objectives, name)(theirs[tap][2], ours[tap][0], mask)
+        assert received[name] == pytest.approx(float(expected), rel=RELATIVE), name
+
+
+def test_answers_only_can_do_without_the_teacher(make, teacher):
+    distiller = make({"soft": {"objective": "logit_mse"}, "gold": {"objective": "label"}})
+    expected = logged(distiller, FEATURES, LABELS)
+    assert distiller.needs_only_logits()
+    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
+    assert logged(distiller, cached, LABELS) == pytest.approx(expected, rel=RELATIVE)
+    more = make({"soft": {"objective": "logit_mse"}, "x": {"objective": "relation_kl"}})
+    distiller_checks.compiled(more)
+    assert not more.needs_only_logits()
+    distiller_checks.compiled(more, loss_weights={"x": 0})
+    assert more.needs_only_logits()
+
+
+# What is true of every distiller.
+
+MIX = {
+    "scores": {"objective": "attention_score_mse", "layer_map": "top"},
+    "states": {"objective": "hidden_state_mse", "projection": "per_layer", "weight": 0.5},
+    "values": {"objective": "relation_kl"},
+    "soft": {"objective": "kl_divergence", "temperature": 2.0},
+    "gold": {"objective": "label", "weight": 0.25},
+}
+
+
+def test_weight_zero_removes_exactly_its_term(make):
+    weights = {"scores": 1.0, "states": 0.5, "values": 1.0, "soft": 1.0, "gold": 0.25}
+    distiller_checks.check_ablation(lambda: with_noise(make(MIX)), (FEATURES, LABELS), weights)
+
+
+def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
+    noisy = built(toys.STUDENT.replace(dropout=0.3))
+    before = student.get_weights()
+
+    def again(**options):
+        noisy.set_weights(before)
+        return with_noise(make(MIX, student=noisy, **options))
+
+    distiller_checks.check_seeds(again, (FEATURES, LABELS))
+    distiller_checks.check_teacher_stays(again, (FEATURES, LABELS))
+
+
+@pytest.mark.slow
+def test_eight_examples_can_be_learnt_by_heart(make, teacher):
+    features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
+    labels = tf.argmax(teacher(features), axis=1)  # as a teacher who is right says
+    batches = distiller_checks.halves(features, labels)
+    distiller = with_noise(make(MIX))
+    terms = distiller_checks.first_and_last(distiller, batches, epochs=60)
+    for term in MIX:
+        first, last = terms[term]
+        # The teacher is not sure of the labels, and the student follows it.
+        assert last < (0.75 if term == "gold" else 0.5) * first, (term, first, last)
+
+
+# What is refused.
+
+
+def test_all_faults_are_told_at_once(make):
+    with pytest.raises(errors.ConfigError) as caught:
+        make(
+            {
+                "a": {"objective": "hiden_state_mse"},
+                "b": {"objective": "kl_divergence", "temperature": 0, "layer_map": "top"},
+                "c": {"objective": "hidden_state_mse", "layers": [[4, 0]], "projection": "shard"},
+                "d": {"objective": "patient_mse", "layer_map": "skips"},
+                "e": {"temperature": 2},
+                "loss": {"objective": "label", "weight": -1},
+                "f": {"objective": "relation_kl", "num_relation_heads": 0, "reduction": "batch"},
+                "g": {"objective": "attention_score_mse", "layers": [[0, 0]], "layer_map": "top"},
+                "fine": {"objective": "mlm"},
+            }
+        )
+    told = str(caught.value).splitlines()
+    for start, says in (
+        ("terms['a']", "Did you mean 'hidden_state_mse'?"),
+        ("terms['b']: temperature", "a finite number above 0, received 0"),
+        ("terms['b']: option of kl_divergence", "received 'layer_map'"),
+        ("terms['c']: projection", "Did you mean 'shared'?"),
+        ("terms['c']: layers: teacher layer", "from 0 to 3"),
+        ("terms['d']: layer map", "received 'skips'"),
+        ("terms['e']", "{'objective': ..., ...}"),
+        ("terms['loss']: name of a term", "'loss'"),
+        ("terms['loss']: weight", "received -1"),
+        ("terms['f']: num_relation_heads", "at least 1"),
+        ("terms['f']: reduction", "tokens, reference"),
+        ("terms['g']: layers, layer_map", "at most one of them"),
+    ):
+        assert any(line.startswith(start) and says in line for line in told), (start, told)
+    assert len(told) == 12
+    assert not any("fine" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({}, "terms: expected at least one"),
+        ({"x": {"objective": "label", "weight": "1"}}, "weight: expected a number, received '1'"),
+        ({"x": {"objective": "label", "weight": True}}, "weight: expected a number"),
+        ({"x": {"objective": "mlm", "temperature": 2}}, "expected one of weight"),
+        ({"x": {"objective": "kl_divergence", "scale_by_t2": 1}}, "true or false"),
+        ({"x": {"objective": "kl_divergence", "head": "tokens"}}, "head"),
+        ({"x": {"objective": "cosine_distance", "layers": [1, 2]}}, "pairs [[teacher layer"),
+        ({"x": {"objective": "cosine_distance", "layers": []}}, "pairs [[teacher layer"),
+        ({"x": {"objective": "cosine_distance", "layer_map": 3}}, "a name or a list"),
+        ({"x": {"objective": "cosine_distance", "layer_map": [1]}}, "2 student layers"),
+        ({"x": {"objective": "cosine_distance", "reduction": "tokens"}}, "'reduction'"),
+        (
+            {"x": {"objective": "cosine_distance", "states": "embeddings", "layers": [[0, 0]]}},
+            "states='embeddings'",
+        ),
+        ({"my term": {"objective": "label"}}, "letters, digits and _"),
+        ({"x": "label"}, "terms['x']: expected {'objective': ..., ...}"),
+    ],
+)
+def test_descriptions_that_mean_nothing_are_refused(make, terms, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        make(terms)
+    assert says in str(caught.value)
+
+
+def test_all_that_does_not_fit_is_told_at_once(make, built, teacher):
+    four = built(toys.STUDENT.replace(num_heads=4), 2)
+    distiller = make(
+        {
+            "scores": {"objective": "attention_cross_entropy"},
+            "states": {"objective": "hidden_state_mse"},
+            "cosine": {"objective": "cosine_distance"},
+            "values": {"objective": "relation_kl", "num_relation_heads": 3},
+            "soft": {"objective": "kl_divergence"},
+            "words": {"objective": "mlm"},
+            "next": {"objective": "nsp"},
+            "gold": {"objective": "label"},
+        },
+        student=four,
+    )
+    with pytest.raises(errors.ShapeError) as caught:
+        distiller.compile("sgd")
+    told = str(caught.value).splitlines()
+    for start, says in (
+        ("term 'scores': student heads", "MiniLM's relations instead"),
+        ("term 'states': student width", "projection: per_layer"),
+        ("term 'cosine': student width", "hidden_state_mse can have a projection"),
+        ("term 'values': num_relation_heads", "Fitting: 1, 2, 4."),
+        ("term 'soft': answers", "a sequence head with 3 and a sequence head with 2"),
+        ("term 'words': student", "a masked language model"),
+        ("term 'next': student", "a next-sentence head"),
+    ):
+        assert any(line.startswith(start) and says in line for line in told), (start, told)
+    assert not any("gold" in line for line in told)
+    # A term without weight need not fit.
+    distiller.compile("sgd", loss_weights=dict.fromkeys(distiller.terms, 0) | {"gold": 1})
+
+
+def test_a_regression_has_no_soft_targets(make, built):
+    teacher, student = built(toys.SHALLOW_TEACHER, 1), built(toys.SHALLOW_STUDENT, 1)
+    distiller = make({"soft": {"objective": "soft_cross_entropy"}}, teacher, student)
+    with pytest.raises(errors.ShapeError, match="'logit_mse' for a regression"):
+        distiller.compile("sgd")
+
+
+def test_both_must_read_the_same_ids(make):
+    more = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
+    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
+        make({"x": {"objective": "relation_kl"}}, student=more)

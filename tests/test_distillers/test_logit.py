@@ -1,0 +1,212 @@
+"""Learning from logits, against plain NumPy."""
+
+import distiller_checks
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import distillers, errors, models
+
+LENGTHS = (5, 3, 6, 4)
+FEATURES = toys.features(LENGTHS)
+LABELS = toys.labels(4)
+WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
+# float32 sums of some dozen terms against float64.
+RELATIVE = 1e-5
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def kl(teacher, student, t):
+    log_p, log_q = log_softmax(teacher / t), log_softmax(student / t)
+    return (np.exp(log_p) * (log_p - log_q)).sum(axis=-1)
+
+
+def entropy(teacher, t):
+    log_p = log_softmax(teacher / t)
+    return -(np.exp(log_p) * log_p).sum(axis=-1)
+
+
+def gold(student, labels):
+    return -np.take_along_axis(log_softmax(student), np.array(labels)[:, None], axis=1)[:, 0]
+
+
+def answers_of(model):
+    return model(FEATURES, training=False).numpy().astype(np.float64)
+
+
+@pytest.fixture
+def make(teacher, student):
+    def run(teacher=teacher, student=student, **options):
+        return distillers.LogitDistiller(teacher, student, **options)
+
+    return run
+
+
+def logged(distiller, *data, **options):
+    step = distiller_checks.compiled(distiller, **options).test_step
+    return distiller_checks.logged(step, *data)
+
+
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({}, lambda t, s: kl(t, s, 1)),
+        ({"temperature": 4.0}, lambda t, s: 16 * kl(t, s, 4)),
+        ({"temperature": 4.0, "scale_by_t2": False}, lambda t, s: kl(t, s, 4)),
+        (
+            {"objective": "soft_cross_entropy", "temperature": 2.0},
+            lambda t, s: 4 * (kl(t, s, 2) + entropy(t, 2)),
+        ),
+        ({"objective": "logit_mse"}, lambda t, s: ((t - s) ** 2).mean(axis=-1)),
+    ],
+)
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_prediction_is_the_formula(make, teacher, student, options, loss, weights):
+    values = loss(answers_of(teacher), answers_of(student))
+    expected = np.average(values, weights=None if weights is None else weights.numpy())
+    assert expected > 0.01
+    data = (FEATURES, LABELS) if weights is None else (FEATURES, LABELS, weights)
+    received = logged(make(**options), *data)
+    assert received == pytest.approx({"loss": expected, "prediction": expected}, rel=RELATIVE)
+
+
+def test_alpha_mixes_hard_and_soft_targets(make, teacher, student):
+    soft = 4 * kl(answers_of(teacher), answers_of(student), 2).mean()
+    hard = gold(answers_of(student), LABELS).mean()
+    received = logged(make(temperature=2.0, alpha=0.25), FEATURES, LABELS)
+    expected = {"loss": 0.75 * soft + 0.25 * hard, "prediction": soft, "label": hard}
+    assert received == pytest.approx(expected, rel=RELATIVE)
+
+
+def test_without_a_gold_label_text_is_enough(make):
+    """PD: the student learns from unlabelled task text."""
+    assert logged(make(), FEATURES) == logged(make(), FEATURES, LABELS)
+    with pytest.raises(errors.ShapeError, match=r"expected \(features, labels\)"):
+        logged(make(alpha=0.5), FEATURES)
+
+
+def test_reference_divides_by_the_classes_too(make):
+    plain = logged(make(), FEATURES)["loss"]
+    assert logged(make(reduction="reference"), FEATURES)["loss"] == pytest.approx(plain / 3)
+
+
+def test_the_second_step_on_spans(make):
+    """0.5 (KL_start + KL_end) / 2 T^2 + 0.5 (CE_start + CE_end) / 2, over the real tokens."""
+    teacher, student = (
+        toys.randomise(models.build_span_classifier(config), seed)
+        for config, seed in ((toys.SHALLOW_TEACHER, 1), (toys.SHALLOW_STUDENT, 2))
+    )
+    spans = np.array([[1, 3], [0, 2], [5, 5], [2, 3]])
+    theirs, ours = answers_of(teacher), answers_of(student)
+    soft, hard = [], []
+    for b, length in enumerate(LENGTHS):
+        for side in (0, 1):
+            t, s = theirs[b, :length, side], ours[b, :length, side]
+            soft.append(4 * float(kl(t, s, 2)))
+            hard.append(-log_softmax(s)[spans[b, side]])
+    distiller = make(teacher, student, temperature=2.0, alpha=0.5)
+    received = logged(distiller, FEATURES, tf.constant(spans, tf.int32))
+    expected = {
+        "loss": 0.5 * np.mean(soft) + 0.5 * np.mean(hard),
+        "prediction": np.mean(soft),
+        "label": np.mean(hard),
+    }
+    assert received == pytest.approx(expected, rel=RELATIVE)
+
+
+def test_several_labels_at_once(make, teacher, student):
+    labels = tf.constant([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], tf.float32)
+    z = answers_of(student)
+    hard = np.log1p(np.exp(z)) - labels.numpy() * z
+    p, q = (1 / (1 + np.exp(-logits / 2)) for logits in (answers_of(teacher), z))
+    soft = 4 * (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
+    distiller = make(head="multi_label", temperature=2.0, alpha=0.5)
+    received = logged(distiller, FEATURES, labels)
+    expected = {
+        "loss": (hard.mean() + soft.mean()) / 2,
+        "prediction": soft.mean(),
+        "label": hard.mean(),
+    }
+    assert received == pytest.approx(expected, rel=RELATIVE)
+
+
+def test_a_regression_learns_the_teachers_number(make, built):
+    teacher = toys.randomise(built(toys.SHALLOW_TEACHER, 1), seed=1)
+    student = toys.randomise(built(toys.SHALLOW_STUDENT, 1), seed=2)
+    expected = np.mean((answers_of(teacher) - answers_of(student)) ** 2)
+    received = logged(make(teacher, student, objective="logit_mse"), FEATURES)
+    assert received["loss"] == pytest.approx(expected, rel=RELATIVE)
+    with pytest.raises(errors.ConfigError, match="expected 'logit_mse' for a regression"):
+        make(teacher, student)
+
+
+def test_cached_logits_are_used(make, teacher):
+    expected = logged(make(), FEATURES)
+    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
+    assert logged(make(), cached) == pytest.approx(expected, rel=1e-6)
+    cached["teacher_logits"] = -cached["teacher_logits"]
+    assert logged(make(), cached) != pytest.approx(expected, rel=0.1)
+
+
+def test_weight_zero_removes_exactly_its_term(make):
+    weights = {"prediction": 0.5, "label": 0.5}
+    distiller_checks.check_ablation(lambda: make(alpha=0.5), (FEATURES, LABELS), weights)
+
+
+def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
+    noisy = built(toys.SHALLOW_STUDENT.replace(dropout=0.3))
+    before = student.get_weights()
+
+    def again(**options):
+        noisy.set_weights(before)
+        return make(student=noisy, **options)
+
+    distiller_checks.check_seeds(again, (FEATURES, LABELS))
+    distiller_checks.check_teacher_stays(again, (FEATURES, LABELS))
+
+
+@pytest.mark.slow
+def test_eight_examples_can_be_learnt_by_heart(make, built, teacher):
+    features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
+    config = toys.SHALLOW_STUDENT.replace(hidden_size=16, intermediate_size=32)
+    student = toys.randomise(built(config), seed=2)
+    batches = distiller_checks.halves(features)
+    distiller = make(student=student, temperature=2.0)
+    first, last = distiller_checks.first_and_last(distiller, batches, epochs=80)["prediction"]
+    assert first > 0.05
+    assert last < 0.002
+    theirs, ours = (tf.nn.softmax(model(features)) for model in (teacher, student))
+    np.testing.assert_allclose(ours, theirs, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"objective": "kl"}, "objective: expected one of soft_cross_entropy"),
+        ({"temperature": 0.0}, "temperature: expected a finite number above 0, received 0.0"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"alpha": 1.5}, "alpha: expected a number from 0 to 1, received 1.5"),
+        ({"alpha": float("nan")}, "alpha"),
+        ({"reduction": "tokens"}, "reduction: expected one of batch, reference"),
+        ({"head": "sentence"}, "head"),
+    ],
+)
+def test_options_out_of_range_are_refused(make, options, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        make(**options)
+    assert says in str(caught.value)
+
+
+def test_both_must_answer_alike(make, built, teacher, student):
+    with pytest.raises(errors.ShapeError, match="a sequence head with 3 and a sequence head with"):
+        make(teacher, built(toys.SHALLOW_STUDENT, 2))
+    with pytest.raises(errors.ShapeError, match="a none head with None"):
+        make(models.build_encoder(toys.SHALLOW_TEACHER), student)
+    more = models.build_classifier(toys.SHALLOW_STUDENT.replace(vocab_size=31), 3)
+    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
+        make(student=more)

@@ -1,0 +1,407 @@
+"""MobileBERT's losses against plain NumPy, and the faults of the published code as tests."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import distillers, errors, models
+
+LENGTHS = (5, 3, 6)
+PLAIN = toys.features(LENGTHS)
+# Asked about but not masked (the last row's second token): no label there.
+LABELS = np.full((3, 6), -100, np.int32)
+LABELS[0, 1], LABELS[0, 4], LABELS[1, 2], LABELS[2, 0] = 7, 3, 11, 4
+PREDICTED = (LABELS >= 0).astype(np.int32)
+PREDICTED[2, 1] = 1
+MASKED = {
+    **PLAIN,
+    "prediction_mask": tf.constant(PREDICTED),
+    "mlm_labels": tf.constant(LABELS),
+    "nsp_labels": tf.constant([0, 1, 1]),
+}
+# float32 sums of some hundred squares against float64.
+RELATIVE = 1e-5
+TRANSFER = ("feature_map", "mean", "variance", "attention")
+WORDS = ("mlm", "distillation", "nsp")
+
+COMMON = {"num_layers": 2, "num_heads": 2, "vocab_size": 30, "max_positions": 12}
+SHAPES = {
+    "bert": (
+        toys.STUDENT.replace(intermediate_size=16),
+        toys.STUDENT,
+    ),
+    "mobilebert": (
+        models.MobileBertConfig(
+            **COMMON,
+            hidden_size=8,
+            embedding_size=4,
+            bottleneck_size=12,
+            intermediate_size=16,
+            num_feed_forward=1,
+            shared_key_query=False,
+            normalization="layer_norm",
+            hidden_act="gelu_tanh",
+            dropout=0.0,
+            attention_dropout=0.0,
+        ),
+        models.MobileBertConfig(
+            **COMMON,
+            hidden_size=8,
+            embedding_size=4,
+            bottleneck_size=4,
+            intermediate_size=6,
+            num_feed_forward=2,
+            shared_key_query=True,
+            normalization="no_norm",
+            hidden_act="relu",
+            dropout=0.0,
+            attention_dropout=0.0,
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Masked language models by name: (teacher, student)."""
+
+    def build(config, seed):
+        return toys.randomise(models.build_masked_lm(config, next_sentence=True), seed)
+
+    return {name: (build(theirs, 1), build(ours, 2)) for name, (theirs, ours) in SHAPES.items()}
+
+
+@pytest.fixture
+def mobilebert(pairs):
+    """Makes a compiled distiller over the MobileBERT pair."""
+
+    def make(name="mobilebert", *, optimizer=None, loss_weights=None, rates=None, **options):
+        teacher, student = options.pop("models", pairs[name])
+        distiller = distillers.MobileBertDistiller(teacher, student, **options)
+        distiller.compile(
+            optimizer or keras.optimizers.SGD(0.01),
+            loss_weights=loss_weights,
+            rates=rates,
+            run_eagerly=True,
+        )
+        return distiller
+
+    return make
+
+
+def tapped(model, features=MASKED):
+    outputs = models.taps(model)({name: features[name] for name in model.input_names})
+    return tf.nest.map_structure(lambda tensor: tensor.numpy().astype(np.float64), outputs)
+
+
+# The formulas, over the real tokens of one layer.
+
+
+def tokens(states):
+    return np.concatenate([states[b, :length] for b, length in enumerate(LENGTHS)])
+
+
+def layer_norm(states, epsilon=1e-12):
+    centred = states - states.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(states.var(axis=-1, keepdims=True) + epsilon)
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def feature_map(theirs, ours):
+    return np.mean((layer_norm(tokens(ours)) - layer_norm(tokens(theirs))) ** 2)
+
+
+def mean(theirs, ours):
+    return np.mean((tokens(ours).mean(axis=-1) - tokens(theirs).mean(axis=-1)) ** 2)
+
+
+def variance(theirs, ours):
+    return np.mean(np.abs(tokens(ours).var(axis=-1) - tokens(theirs).var(axis=-1)))
+
+
+def attention(theirs, ours, entropy=0.0):
+    rows = []
+    for b, n in enumerate(LENGTHS):
+        p, q = log_softmax(theirs[b, :, :n, :n]), log_softmax(ours[b, :, :n, :n])
+        rows.append(-(np.exp(p) * (q - entropy * p)).sum(axis=-1).ravel())
+    return np.concatenate(rows).mean()
+
+
+def transfer(theirs, ours, layers):
+    """The unweighted terms, summed over layers."""
+    states = [(theirs["hidden_states"][i], ours["hidden_states"][i]) for i in layers]
+    scores = [(theirs["attention_scores"][i], ours["attention_scores"][i]) for i in layers]
+    return {
+        "feature_map": sum(feature_map(*pair) for pair in states),
+        "mean": sum(mean(*pair) for pair in states),
+        "variance": sum(variance(*pair) for pair in states),
+        "attention": sum(attention(*pair) for pair in scores),
+    }
+
+
+def words(theirs, ours):
+    """The terms of the masked tokens: of the five predicted rows the last has no label."""
+    labels = LABELS[PREDICTED == 1]
+    known = labels >= 0
+    answers = log_softmax(ours["mlm_logits"])[known]
+    targets = np.exp(log_softmax(theirs["mlm_logits"]))[known]
+    sentences = log_softmax(ours["nsp_logits"])
+    return {
+        "mlm": -answers[np.arange(4), labels[known]].mean(),
+        "distillation": -(targets * answers).sum(axis=-1).mean(),
+        "nsp": -sentences[np.arange(3), [0, 1, 1]].mean(),
+    }
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_all_terms_are_the_formulas_and_the_loss_their_published_sum(mobilebert, logs, pairs, name):
+    theirs, ours = (tapped(model) for model in pairs[name])
+    received = logs(mobilebert(name).test_step, MASKED)
+    expected = {**transfer(theirs, ours, (0, 1)), **words(theirs, ours)}
+    weights = (100, 5000, 5, 1, 0.5, 0.5, 1)
+    loss = sum(w * value for w, value in zip(weights, expected.values(), strict=True))
+    accuracy = received.pop("mlm_accuracy")
+    assert received.pop("loss") == pytest.approx(loss, rel=RELATIVE)
+    assert received == pytest.approx(expected, rel=RELATIVE)
+    assert min(expected.values()) > 1e-3
+    hits = np.argmax(ours["mlm_logits"], axis=-1) == LABELS[PREDICTED == 1]
+    assert accuracy == pytest.approx(hits[:4].mean())
+
+
+@pytest.mark.parametrize("layers", [(0,), (1,), (-1,), (1, 0)])
+def test_a_layer_is_compared_with_its_own_statistics_alone(mobilebert, logs, pairs, layers):
+    """The published TF1 code compares each layer with the statistics of all teacher layers."""
+    theirs, ours = (tapped(model) for model in pairs["mobilebert"])
+    received = logs(mobilebert(layers=layers, predict_words=False).test_step, MASKED)
+    expected = transfer(theirs, ours, [layer % 2 for layer in layers])
+    received.pop("loss")
+    assert received == pytest.approx(expected, rel=RELATIVE)
+    if len(layers) == 1:
+        stacked = np.mean(
+            [mean(t, ours["hidden_states"][layers[0]]) for t in theirs["hidden_states"]]
+        )
+        assert abs(stacked - expected["mean"]) > 0.05 * expected["mean"]
+
+
+def test_the_attention_passes_through_one_softmax(mobilebert, logs, pairs):
+    """The published TF2 code softmaxes probabilities."""
+    theirs, ours = (tapped(model)["attention_scores"] for model in pairs["mobilebert"])
+    received = logs(mobilebert(predict_words=False).test_step, MASKED)["attention"]
+    probabilities = [[np.exp(log_softmax(scores)) for scores in side] for side in (theirs, ours)]
+    twice = sum(attention(p, q) for p, q in zip(*probabilities, strict=True))
+    once = sum(attention(p, q) for p, q in zip(theirs, ours, strict=True))
+    assert received == pytest.approx(once, rel=RELATIVE)
+    assert abs(twice - once) > 0.02 * once
+
+
+def test_states_of_small_variance_are_still_normalised(mobilebert, logs, pairs):
+    """The published TF2 code normalises with epsilon 1e-3."""
+    _, student = pairs["mobilebert"]
+    norm = student.get_layer("layer_1_layer_norm")
+    before = norm.get_weights()
+    norm.set_weights([0.003 * values for values in before])
+    theirs, ours = (tapped(model)["hidden_states"][1] for model in pairs["mobilebert"])
+    received = logs(mobilebert(layers=(1,), predict_words=False).test_step, MASKED)
+    norm.set_weights(before)
+    assert received["feature_map"] == pytest.approx(feature_map(theirs, ours), rel=1e-4)
+    muted = np.mean((layer_norm(tokens(ours), 1e-3) - layer_norm(tokens(theirs), 1e-3)) ** 2)
+    assert abs(muted - feature_map(theirs, ours)) > 0.1 * muted
+
+
+def test_the_teacher_s_dropout_is_off(mobilebert, logs, pairs):
+    """The published TF2 code runs the teacher in training mode."""
+    teacher, student = pairs["mobilebert"]
+    config = SHAPES["mobilebert"][0].replace(dropout=0.5, attention_dropout=0.5)
+    noisy = models.build_masked_lm(config, next_sentence=True)
+    noisy.set_weights(teacher.get_weights())
+    still = {"optimizer": keras.optimizers.SGD(0.0)}
+    expected = logs(mobilebert().test_step, MASKED)
+    distiller = mobilebert(models=(noisy, student), **still)
+    for _ in range(2):
+        assert logs(distiller.train_step, MASKED) == pytest.approx(expected, rel=1e-6)
+
+
+def test_options_change_the_formula_they_name(mobilebert, logs, pairs):
+    theirs, ours = (tapped(model) for model in pairs["mobilebert"])
+    plain = transfer(theirs, ours, (0, 1))
+    only = {"predict_words": False}
+    received = logs(mobilebert(layer_reduction="mean", **only).test_step, MASKED)
+    for term, value in plain.items():
+        assert received[term] == pytest.approx(value / 2, rel=RELATIVE)
+    received = logs(mobilebert(attention="kl_divergence", **only).test_step, MASKED)
+    scores = zip(theirs["attention_scores"], ours["attention_scores"], strict=True)
+    divergence = sum(attention(*pair, entropy=1.0) for pair in scores)
+    assert received["attention"] == pytest.approx(divergence, rel=RELATIVE)
+    assert received["mean"] == pytest.approx(plain["mean"], rel=RELATIVE)
+    received = logs(mobilebert(reduction="reference", **only).test_step, MASKED)
+    states = zip(theirs["hidden_states"], ours["hidden_states"], strict=True)
+    everywhere = sum(np.mean((t.mean(axis=-1) - s.mean(axis=-1)) ** 2) for t, s in states)
+    assert received["mean"] == pytest.approx(everywhere, rel=RELATIVE)
+
+
+def test_sample_weights_weigh_the_tokens_of_their_example(mobilebert, logs):
+    weights = tf.constant([1.0, 0.0, 2.0])
+    keep = [0, 2, 2]
+    repeated = {name: tf.gather(rows, keep) for name, rows in MASKED.items()}
+    one = logs(mobilebert().test_step, MASKED, None, weights)
+    other = logs(mobilebert().test_step, repeated)
+    assert one == pytest.approx(other, rel=RELATIVE)
+    assert one["loss"] != pytest.approx(logs(mobilebert().test_step, MASKED)["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("off", [*TRANSFER, *WORDS])
+def test_weight_zero_removes_exactly_its_term(mobilebert, logs, off):
+    whole = logs(mobilebert().test_step, MASKED)
+    received = logs(mobilebert(loss_weights={off: 0}).test_step, MASKED)
+    assert received.keys() == whole.keys() - {off}
+    weights = dict(zip((*TRANSFER, *WORDS), (100, 5000, 5, 1, 0.5, 0.5, 1), strict=True))
+    assert received["loss"] == pytest.approx(whole["loss"] - weights[off] * whole[off], rel=1e-4)
+
+
+# What a stage learns.
+
+
+def learnt(distiller):
+    """The layers that a step moves."""
+    before = {v.name: v.numpy() for v in distiller.student.variables}
+    distiller.train_step(MASKED)
+    moved = {
+        v.name.split("/")[0]
+        for v in distiller.student.variables
+        if (v.numpy() != before[v.name]).any()
+    }
+    for variable in distiller.student.variables:
+        variable.assign(before[variable.name])
+    return moved
+
+
+def test_the_transfer_of_a_layer_reaches_no_later_layer_and_no_head(mobilebert):
+    moved = learnt(mobilebert(layers=(0,), predict_words=False))
+    assert {"word_embeddings", "layer_0_query", "layer_0_ffn_1_output"} <= moved
+    assert not [name for name in moved if name.startswith(("layer_1", "mlm", "nsp"))]
+    assert "layer_1_output" in learnt(mobilebert(layers=(1,), predict_words=False))
+
+
+def test_without_layers_the_words_alone_are_learnt(mobilebert, logs):
+    distiller = mobilebert(layers=())
+    assert distiller.terms == WORDS
+    assert {"mlm_extra_decoder", "nsp_classifier", "layer_1_output"} <= learnt(distiller)
+    whole = logs(mobilebert().test_step, MASKED)
+    received = logs(distiller.test_step, MASKED)
+    assert received == pytest.approx({**{n: whole[n] for n in received}, "loss": received["loss"]})
+
+
+def test_words_that_are_not_learnt_are_not_computed(mobilebert):
+    """A decoder over 30,000 words costs as much as several layers."""
+    distiller = mobilebert(layers=(0,), predict_words=False)
+    assert distiller.terms == TRANSFER
+    step = tf.function(lambda: distiller.train_step((MASKED,)))
+    waiting = [tensor.op for tensor in step.get_concrete_function().outputs]
+    products = set()  # of matrices, among all that the step needs
+    seen = set(waiting)
+    while waiting:
+        op = waiting.pop()
+        products |= {op.name} if "MatMul" in op.type else set()
+        before = {tensor.op for tensor in op.inputs} | set(op.control_inputs)
+        waiting += before - seen
+        seen |= before
+    assert any("layer_0_attention_scores" in name for name in products)
+    assert any("gradient_tape" in name for name in products)
+    assert not any("mlm_transform" in name or "layer_1" in name for name in products)
+
+
+def test_task_text_teaches_encoders_and_classifiers_their_layers(logs):
+    theirs, ours = SHAPES["mobilebert"]
+    teacher = toys.randomise(models.build_encoder(theirs), 1)
+    student = toys.randomise(models.build_classifier(ours, 3), 2)
+    distiller = distillers.MobileBertDistiller(teacher, student)
+    distiller.compile("sgd", run_eagerly=True)
+    received = logs(distiller.train_step, PLAIN, toys.labels(3))
+    assert list(received) == ["loss", *TRANSFER]
+
+
+def test_a_student_without_a_next_sentence_head_has_no_such_term(pairs):
+    teacher, _ = pairs["mobilebert"]
+    student = models.build_masked_lm(SHAPES["mobilebert"][1])
+    assert "nsp" not in distillers.MobileBertDistiller(teacher, student).terms
+
+
+def test_the_loss_of_eight_examples_goes_down(pairs):
+    random = np.random.default_rng(5)
+    features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
+    chosen = (random.random((8, 6)) < 0.4) & (features["attention_mask"].numpy() == 1)
+    labels = np.where(chosen, random.integers(1, 30, (8, 6)), -100)
+    batch = {
+        **features,
+        "prediction_mask": tf.constant(chosen, tf.int32),
+        "mlm_labels": tf.constant(labels, tf.int32),
+        "nsp_labels": tf.constant(random.integers(0, 2, 8), tf.int32),
+    }
+    teacher, student = pairs["mobilebert"]
+    before = student.get_weights()
+    distiller = distillers.MobileBertDistiller(teacher, student, attention="kl_divergence")
+    # Of one size, so that each is learnt: random toys are nothing that the published weights fit.
+    weights = {"feature_map": 3.0, "mean": 10.0, "variance": 3.0}
+    distiller.compile(keras.optimizers.Adam(0.02), loss_weights=weights)
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    history = distiller.fit(data, steps_per_epoch=20, epochs=8, verbose=0).history
+    student.set_weights(before)
+    for term in ("feature_map", "mean", "variance", "attention", "nsp"):
+        # A term that is not learnt stays where it is.
+        assert history[term][-1] < 0.5 * history[term][0], term
+    # The gold token and the teacher's distribution pull two ways: their sum is what falls.
+    first, last = (history["mlm"][i] + history["distillation"][i] for i in (0, -1))
+    assert last < 0.8 * first
+
+
+# What is refused.
+
+
+def encoder(**changes):
+    return models.build_encoder(toys.STUDENT.replace(**changes))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"attention": "kl"}, "attention: expected one of cross_entropy, kl_divergence"),
+        ({"reduction": "mean"}, "reduction: expected one of tokens, reference"),
+        ({"layer_reduction": "max"}, "layer_reduction: expected one of sum, mean"),
+        ({"layers": (2,)}, "layers: expected a layer from 0 to 1"),
+        ({"layers": (1, -1)}, "each layer once"),
+        ({"layers": (), "predict_words": False}, "some, where no words are predicted"),
+    ],
+)
+def test_options_out_of_range_are_refused(pairs, options, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        distillers.MobileBertDistiller(*pairs["mobilebert"], **options)
+    assert says in str(caught.value)
+
+
+def test_unequal_widths_depths_heads_and_words_are_refused(pairs):
+    student = encoder()
+    with pytest.raises(errors.ShapeError, match=r"student layers: expected 3 .* TinyBertDistiller"):
+        distillers.MobileBertDistiller(encoder(num_layers=3), student)
+    with pytest.raises(errors.ShapeError, match="student vocabulary"):
+        distillers.MobileBertDistiller(encoder(vocab_size=31), student)
+    with pytest.raises(errors.ShapeError, match="student: expected a masked language model"):
+        distillers.MobileBertDistiller(encoder(), student, predict_words=True)
+    wide = distillers.MobileBertDistiller(encoder(hidden_size=16), student)
+    with pytest.raises(errors.ShapeError, match=r"width between blocks: expected 16 .* received 8"):
+        wide.compile("sgd")
+    wide.compile("sgd", loss_weights={"feature_map": 0, "mean": 0, "variance": 0})
+    heads = distillers.MobileBertDistiller(encoder(num_heads=4), student)
+    with pytest.raises(errors.ShapeError, match=r"student heads: expected 4 .* MiniLM"):
+        heads.compile("sgd")
+    heads.compile("sgd", loss_weights={"attention": 0})
+    _, masked = pairs["bert"]
+    mute = distillers.MobileBertDistiller(encoder(), masked)
+    with pytest.raises(errors.ShapeError, match="term distillation: expected a teacher that"):
+        mute.compile("sgd")
+    mute.compile("sgd", loss_weights={"distillation": 0, "mlm": 1})

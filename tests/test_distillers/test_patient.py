@@ -1,0 +1,242 @@
+"""BERT-PKD against plain NumPy, and which layers it compares."""
+
+import distiller_checks
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import distillers, errors, models
+from tfdistill.distillers import patient_layer_map
+
+FEATURES = toys.features((5, 3, 6, 4))
+LABELS = toys.labels(4)
+WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
+STUDENT = toys.STUDENT.replace(hidden_size=12)
+# float32 sums of some dozen terms against float64.
+RELATIVE = 1e-5
+
+
+# Which layers.
+
+
+@pytest.mark.parametrize(
+    ("layers", "strategy", "expected"),
+    [
+        # The paper's, which counts from 1: {2, 4, 6, 8, 10} and {7, 8, 9, 10, 11}.
+        ((12, 6), "skip", (1, 3, 5, 7, 9)),
+        ((12, 6), "last", (6, 7, 8, 9, 10)),
+        # With 3 layers: {4, 8} and {10, 11}.
+        ((12, 3), "skip", (3, 7)),
+        ((12, 3), "last", (9, 10)),
+        # No multiple: evenly spaced.
+        ((12, 5), "skip", (1, 4, 6, 9)),
+        ((4, 4), "skip", (0, 1, 2)),
+        ((12, 6), [11, 0], (11, 0)),
+        ((12, 1), [11], (11,)),
+    ],
+)
+def test_layers_are_those_of_the_paper(layers, strategy, expected):
+    teacher_layers, student_layers = layers
+    assert patient_layer_map(teacher_layers, student_layers, strategy) == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "strategy", "error", "says"),
+    [
+        ((12, 6), "uniform", errors.ConfigError, "layer_map: expected one of skip, last"),
+        ((12, 6), [12], errors.ConfigError, "a teacher layer from 0 to 11, received 12"),
+        ((12, 2), [1, 2, 3], errors.ConfigError, "1 to 2 teacher layers"),
+        ((12, 2), [], errors.ConfigError, "1 to 2 teacher layers"),
+        ((12, 1), "skip", errors.ShapeError, "at least 2, since the last one is not compared"),
+        ((3, 4), "last", errors.ShapeError, "at most the teacher's 3"),
+    ],
+)
+def test_layers_that_are_not_there_are_refused(layers, strategy, error, says):
+    teacher_layers, student_layers = layers
+    with pytest.raises(error) as caught:
+        patient_layer_map(teacher_layers, student_layers, strategy)
+    assert says in str(caught.value)
+
+
+# The losses.
+
+
+@pytest.fixture
+def teacher(built):
+    return toys.randomise(built(toys.TEACHER), seed=1)
+
+
+@pytest.fixture
+def student(built):
+    return toys.randomise(built(STUDENT), seed=2)
+
+
+@pytest.fixture
+def make(teacher, student):
+    def run(student=student, **options):
+        return distillers.PatientDistiller(teacher, student, **options)
+
+    return run
+
+
+def logged(distiller, *data, **options):
+    step = distiller_checks.compiled(distiller, **options).test_step
+    return distiller_checks.logged(step, *data)
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def transcribed(teacher, student, pairs, t, weights, project=lambda state, place: state):
+    """The three terms, example by example."""
+    theirs, ours = (
+        tf.nest.map_structure(
+            lambda x: x.numpy().astype(np.float64), models.taps(model)(FEATURES, training=False)
+        )
+        for model in (teacher, student)
+    )
+    hard, soft, patient = [], [], []
+    for b in range(4):
+        z_t, z_s = theirs["logits"][b], ours["logits"][b]
+        hard.append(-log_softmax(z_s)[LABELS.numpy()[b]])
+        log_p, log_q = log_softmax(z_t / t), log_softmax(z_s / t)
+        soft.append(t**2 * np.sum(np.exp(log_p) * (log_p - log_q)))
+        errors_ = []
+        for place, (source, layer) in enumerate(pairs):
+            u = theirs["hidden_states"][source][b, 0]
+            v = project(ours["hidden_states"][layer][b, 0], place)
+            errors_.append(np.mean((u / np.linalg.norm(u) - v / np.linalg.norm(v)) ** 2))
+        patient.append(np.mean(errors_))
+    values = {"label": hard, "prediction": soft, "patient": patient}
+    return {name: np.average(rows, weights=weights) for name, rows in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pairs"),
+    [("skip", [(1, 0)]), ("last", [(2, 0)]), ([3, 1], [(3, 0), (1, 1)])],
+)
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_terms_are_the_formulas(make, teacher, student, strategy, pairs, weights):
+    options = {"alpha": 0.3, "beta": 50.0, "temperature": 5.0, "layer_map": strategy}
+    data = (FEATURES, LABELS) if weights is None else (FEATURES, LABELS, weights)
+    received = logged(make(**options), *data)
+    expected = transcribed(teacher, student, pairs, 5.0, weights)
+    expected["loss"] = (
+        0.3 * expected["label"] + 0.7 * expected["prediction"] + 50 * expected["patient"]
+    )
+    assert received == pytest.approx(expected, rel=RELATIVE)
+    assert expected["patient"] > 0.01
+
+
+def test_a_narrower_student_has_projections_that_learn(make, teacher, built):
+    narrow = toys.randomise(built(toys.STUDENT), seed=2)
+    distiller = make(narrow, layer_map=[3, 1], projection="per_layer", temperature=5.0)
+    random = np.random.default_rng(3)
+    for layer in distiller.projections:
+        layer.set_weights([random.normal(0, 0.3, x.shape) for x in layer.get_weights()])
+    assert [layer.name for layer in distiller.projections] == [
+        "patient_projection_0",
+        "patient_projection_1",
+    ]
+
+    def project(state, place):
+        kernel, bias = distiller.projections[place].get_weights()
+        return state @ kernel.astype(np.float64) + bias
+
+    expected = transcribed(teacher, narrow, [(3, 0), (1, 1)], 5.0, None, project)
+    received = logged(distiller, FEATURES, LABELS)
+    assert received.pop("loss") > 0
+    assert received == pytest.approx(expected, rel=RELATIVE)
+    before = [layer.get_weights() for layer in distiller.projections]
+    distiller.train_step((FEATURES, LABELS))
+    for layer, old in zip(distiller.projections, before, strict=True):
+        for a, b in zip(layer.get_weights(), old, strict=True):
+            assert np.abs(a - b).max() > 1e-5
+
+
+def test_unequal_widths_are_refused_with_two_remedies(make, built):
+    narrow = built(toys.STUDENT)
+    with pytest.raises(errors.ShapeError, match="12 as in the teacher, received 8") as caught:
+        make(narrow).compile("sgd")
+    assert "projection='per_layer'" in str(caught.value)
+    assert "loss_weights={'patient': 0}" in str(caught.value)
+    assert "patient" not in logged(make(narrow), FEATURES, LABELS, loss_weights={"patient": 0})
+
+
+def test_the_last_layer_is_not_compared(make, student):
+    """Its state leads to the logits, which are learnt themselves."""
+    distiller = make()
+    before = logged(distiller, FEATURES, LABELS)
+    norm = student.get_layer("layer_1_layer_norm")
+    gamma, beta = norm.get_weights()
+    norm.set_weights([gamma, beta + np.arange(12)])
+    after = logged(distiller, FEATURES, LABELS)
+    assert after["patient"] == pytest.approx(before["patient"], rel=1e-6)
+    assert after["prediction"] != pytest.approx(before["prediction"], rel=0.01)
+
+
+def test_only_the_patient_term_needs_the_inner_states(make, teacher):
+    distiller = make()
+    distiller.compile("sgd")
+    assert not distiller.needs_only_logits()
+    distiller.compile("sgd", loss_weights={"patient": 0})
+    assert distiller.needs_only_logits()
+
+
+def test_weight_zero_removes_exactly_its_term(make):
+    weights = {"label": 0.5, "prediction": 0.5, "patient": 100.0}
+    distiller_checks.check_ablation(make, (FEATURES, LABELS), weights)
+
+
+def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
+    noisy = built(STUDENT.replace(dropout=0.3))
+    before = student.get_weights()
+
+    def again(**options):
+        noisy.set_weights(before)
+        return make(noisy, **options)
+
+    distiller_checks.check_seeds(again, (FEATURES, LABELS))
+    distiller_checks.check_teacher_stays(again, (FEATURES, LABELS))
+
+
+def gold(model, features, labels):
+    logits = model(features).numpy()
+    return -np.take_along_axis(log_softmax(logits), labels.numpy()[:, None], axis=1).mean()
+
+
+@pytest.mark.slow
+def test_eight_examples_can_be_learnt_by_heart(make, teacher):
+    features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
+    labels = tf.argmax(teacher(features), axis=1)  # as a teacher who is right says
+    batches = distiller_checks.halves(features, labels)
+    terms = distiller_checks.first_and_last(
+        make(temperature=2.0, alpha=0.02, beta=20.0), batches, epochs=60
+    )
+    for term in ("prediction", "patient"):
+        first, last = terms[term]
+        assert last < 0.2 * first, term
+    theirs = gold(teacher, features, labels)  # as sure as the teacher is, no surer
+    assert terms["label"][1] == pytest.approx(theirs, abs=0.05)
+    assert terms["label"][0] > theirs + 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"alpha": -0.1}, "alpha: expected a number from 0 to 1"),
+        ({"beta": -1.0}, "beta: expected a finite number >= 0, received -1.0"),
+        ({"beta": float("nan")}, "beta"),
+        ({"temperature": 0}, "temperature"),
+        ({"projection": "shared"}, "projection: expected one of none, per_layer"),
+        ({"layer_map": [4]}, "a teacher layer from 0 to 3"),
+        ({"objective": "mse"}, "objective"),
+    ],
+)
+def test_options_out_of_range_are_refused(make, options, says):
+    with pytest.raises(errors.ConfigError) as caught:
+        make(**options)
+    assert says in str(caught.value)

@@ -1,0 +1,111 @@
+"""MiniLM: relations between the tokens inside one attention layer, whatever its width and heads."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import models, objectives
+from tfdistill.distillers import base, checks
+from tfdistill.objectives import relations
+
+# Term -> what `models.taps` calls the vectors.
+VECTORS = {"query": "queries", "key": "keys", "value": "values"}
+
+
+class MiniLmDistiller(base.Distiller):
+    """Distils one layer's token relations, as MiniLM v2.
+
+    Three terms, of weight 1 each, with A relation heads and R the real tokens of the batch, for X
+    the queries, the keys and the values of one teacher and one student layer:
+
+        term = 1 / (A |R|) sum over heads a and tokens i of KL(p_ai || q_ai)
+        p_ai = softmax over j of (x_ai . x_aj / sqrt(width / A)) in the teacher, q in the student
+
+    (`objectives.relation_kl`). Widths, heads and depths need not agree: this is the method
+    for a teacher whose number of heads the student cannot have. Layers of the student above
+    `student_layer` get no gradient.
+
+    Args:
+      teacher: The teacher, a model of `tfdistill.models`; its head, if any, is not used.
+      student: The student; the same vocabulary.
+      teacher_layer: The layer that is learnt from, from 0 or, negative, from the end. The paper
+        takes the last of 12 (-1) and the 21st of 24 (-4).
+      student_layer: The layer that learns.
+      num_relation_heads: A, a divisor of both attention widths. None takes the largest that is at
+        most four times the teacher's heads: 48 for 768 and 12 heads, 64 for 1024 and 16, as in the
+        paper.
+      reduction: "tokens", or "reference" for the paper's mean over each sentence first.
+      seed: Seed of the dropout masks.
+      name: The Keras name.
+
+    Raises:
+      ConfigError: If a layer or an option is out of range.
+      ShapeError: If A is no divisor of the widths, or the vocabularies differ in size.
+
+    Reference: Wang et al. 2021, MiniLMv2, section 3.
+    """
+
+    def __init__(
+        self,
+        teacher: keras.Model,
+        student: keras.Model,
+        *,
+        teacher_layer: int = -1,
+        student_layer: int = -1,
+        num_relation_heads: int | None = None,
+        reduction: str = "tokens",
+        seed: int = 0,
+        name: str | None = None,
+    ):
+        """Checks that the pair fits; see the class."""
+        checks.check_choice("reduction", reduction, ("tokens", "reference"))
+        checks.check_same_vocabulary_size(teacher, student)
+        theirs, ours = models.config_of(teacher), models.config_of(student)
+        layers = (
+            checks.checked_layer("teacher_layer", teacher_layer, theirs.num_layers),
+            checks.checked_layer("student_layer", student_layer, ours.num_layers),
+        )
+        if num_relation_heads is None:
+            num_relation_heads = default_relation_heads(theirs, ours)
+        relations.check_relation_heads(
+            num_relation_heads, theirs.attention_width, ours.attention_width
+        )
+        super().__init__(teacher, student, terms=dict.fromkeys(VECTORS, 1.0), seed=seed, name=name)
+        self.teacher_layer, self.student_layer = layers
+        self.num_relation_heads = num_relation_heads
+        self._reduction = reduction
+
+    def check_terms(self) -> None:
+        """Every term fits every pair."""
+
+    def needs_only_logits(self) -> bool:
+        """False."""
+        return False
+
+    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
+        """The active ones of the three terms."""
+        return {
+            term: objectives.relation_kl(
+                batch.teacher[VECTORS[term]][self.teacher_layer],
+                batch.student[VECTORS[term]][self.student_layer],
+                batch.mask,
+                num_relation_heads=self.num_relation_heads,
+                reduction=self._reduction,
+            )
+            for term in self.active_terms
+        }
+
+
+def default_relation_heads(teacher: models.EncoderConfig, student: models.EncoderConfig) -> int:
+    """The largest common number of relation heads that is at most four times the teacher's heads.
+
+    Args:
+      teacher: The teacher's shape.
+      student: The student's.
+
+    Returns:
+      A divisor of both attention widths.
+    """
+    fitting = relations.common_divisors(teacher.attention_width, student.attention_width)
+    return max(count for count in fitting if count <= 4 * teacher.num_heads)

@@ -1,0 +1,245 @@
+"""MobileBERT: layer by layer the teacher's feature maps and attention, then its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, models, objectives
+from tfdistill.distillers import base, checks, mlm
+
+TRANSFER_TERMS = {"feature_map": 100.0, "mean": 5000.0, "variance": 5.0, "attention": 1.0}
+WORD_TERMS = {"mlm": 0.5, "distillation": 0.5}
+ATTENTION_OBJECTIVES = {
+    "cross_entropy": objectives.attention_cross_entropy,
+    "kl_divergence": objectives.attention_kl_divergence,
+}
+
+
+class MobileBertDistiller(base.Distiller):
+    """Distils with MobileBERT's knowledge transfer, layer against layer of equal number.
+
+    With h the output of a layer and a its attention scores, over the chosen layers l (a sum, or a
+    mean with ``layer_reduction="mean"``, as the published code divides):
+
+        feature_map  = sum over l of MSE(LN0 h_t, LN0 h_s), LN0 without parameters
+        mean         = sum over l of mean (mu(h_t) - mu(h_s))^2
+        variance     = sum over l of mean |var(h_t) - var(h_s)|
+        attention    = sum over l of mean CE(softmax a_t, softmax a_s)
+
+    each a mean over real tokens (and heads), see `tfdistill.objectives`. Where both predict words,
+    with M the masked tokens and z the logits over the vocabulary:
+
+        mlm          = 1 / |M| sum over M of -log softmax(z_s)[original token]
+        distillation = 1 / |M| sum over M of -softmax(z_t) . log_softmax(z_s)
+        nsp          = next-sentence cross entropy, where the student has that head
+
+    and ``loss = 100 feature_map + 5000 mean + 5 variance + 1 attention + 0.5 mlm +
+    0.5 distillation + 1 nsp``, the published weights (the half each is the published mix of the
+    original token with the teacher's distribution). `compile(loss_weights=...)` may say otherwise.
+
+    AKT learns all terms at once, JKT the layers and then the words, PKT one layer after the other
+    and then the words: `training.transfer_stages` makes the list of what each stage learns. What
+    a stage does not learn is not computed either.
+
+    Args:
+      teacher: The teacher: an IB-BERT, or any model of `tfdistill.models` that is as deep and as
+        wide between its blocks as the student and has as many heads.
+      student: The student, a masked language model, or an encoder or classifier that learns the
+        layers alone, for example on task text.
+      layers: Student layers (0-based; negative ones count from the end) whose transfer is learnt;
+        None for all, () for none.
+      predict_words: Whether the last three terms are learnt; None for "where the student is a
+        masked language model".
+      attention: "cross_entropy" as published, whose minimum is the teacher's entropy, or
+        "kl_divergence", whose minimum is 0; they have the same gradient.
+      reduction: "tokens", or "reference" for the published means, in which padding counts.
+      layer_reduction: "sum" or "mean" over the chosen layers.
+      seed: Seed of the dropout masks.
+      name: The Keras name.
+
+    Raises:
+      ConfigError: If an option is unknown or a layer out of range, or nothing is left to learn.
+      ShapeError: If teacher and student differ in depth or vocabulary, or a model that has to
+        predict words cannot (unequal widths and heads are refused by `compile`, and only where a
+        term compares them).
+
+    Reference: Sun et al. 2020, MobileBERT, sections 3.4 and 3.5. Deviations from the published
+      code: each layer is compared with its own statistics (TF1: with those of all teacher layers),
+      attention passes through one softmax and LN0 adds 1e-12 (TF2: two, 1e-3), the teacher runs
+      without dropout, replicas are averaged.
+    """
+
+    def __init__(
+        self,
+        teacher: keras.Model,
+        student: keras.Model,
+        *,
+        layers: Sequence[int] | None = None,
+        predict_words: bool | None = None,
+        attention: Literal["cross_entropy", "kl_divergence"] = "cross_entropy",
+        reduction: Literal["tokens", "reference"] = "tokens",
+        layer_reduction: Literal["sum", "mean"] = "sum",
+        seed: int = 0,
+        name: str | None = None,
+    ):
+        """Checks that the pair fits; see the class."""
+        checks.check_choice("attention", attention, tuple(ATTENTION_OBJECTIVES))
+        checks.check_choice("reduction", reduction, ("tokens", "reference"))
+        checks.check_choice("layer_reduction", layer_reduction, ("sum", "mean"))
+        checks.check_same_vocabulary_size(teacher, student)
+        if predict_words is None:
+            predict_words = models.head_of(student) == "masked_lm"
+        learnt = _checked_layers(teacher, student, layers)
+        super().__init__(
+            teacher,
+            student,
+            terms=_terms(student, bool(learnt), predict_words),
+            reports={"mlm_accuracy": mlm.mlm_hits} if predict_words else {},
+            seed=seed,
+            name=name,
+        )
+        self.layers_learnt = learnt
+        self._attention = ATTENTION_OBJECTIVES[attention]
+        self._reduction = reduction
+        self._divisor = len(self.layers_learnt) if layer_reduction == "mean" else 1
+
+    def check_terms(self) -> None:
+        """Feature maps need equal widths, attention equal heads, distillation a teacher of words.
+
+        Raises:
+          ShapeError: If an active term compares what differs.
+        """
+        assert self.teacher is not None
+        theirs, ours = models.config_of(self.teacher), models.config_of(self.student)
+        maps = [term for term in ("feature_map", "mean", "variance") if term in self.active_terms]
+        if maps and theirs.hidden_size != ours.hidden_size:
+            raise errors.ShapeError(
+                errors.explain(
+                    "student width between blocks",
+                    f"{theirs.hidden_size} as in the teacher",
+                    ours.hidden_size,
+                    "Feature maps are compared without a projection: choose models of equal "
+                    "hidden_size (they may differ inside the blocks), use TinyBertDistiller, which "
+                    "projects, or learn without them (loss_weights of 0 for "
+                    f"{', '.join(maps)}).",
+                )
+            )
+        if "attention" in self.active_terms and theirs.num_heads != ours.num_heads:
+            raise errors.ShapeError(
+                errors.explain(
+                    "student heads",
+                    f"{theirs.num_heads} as in the teacher",
+                    ours.num_heads,
+                    "Attention is compared head by head: learn MiniLM relations instead "
+                    "(MiniLmDistiller), which regroup both sides into a common number of heads, or "
+                    "learn without attention (loss_weights={'attention': 0}).",
+                )
+            )
+        if "distillation" in self.active_terms and models.head_of(self.teacher) != "masked_lm":
+            raise errors.ShapeError(
+                errors.explain(
+                    "term distillation",
+                    "a teacher that predicts words",
+                    "one without a masked-LM head",
+                    "Load it with weights.load_masked_lm, or learn the words without it "
+                    "(loss_weights={'distillation': 0, 'mlm': 1}).",
+                )
+            )
+
+    def needs_only_logits(self) -> bool:
+        """False: logits over a vocabulary are not kept on disk."""
+        return False
+
+    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
+        """The active terms; see the class."""
+        losses: dict[str, Callable[[], tf.Tensor]] = {
+            "feature_map": lambda: self._over_layers(
+                batch, "hidden_states", objectives.feature_map_mse
+            ),
+            "mean": lambda: self._over_layers(batch, "hidden_states", objectives.feature_mean_mse),
+            "variance": lambda: self._over_layers(
+                batch, "hidden_states", objectives.feature_variance_mae
+            ),
+            "attention": lambda: self._over_layers(batch, "attention_scores", self._attention),
+            "mlm": lambda: mlm.mlm_loss(batch),
+            "distillation": lambda: _distillation(batch),
+            "nsp": lambda: mlm.nsp_loss(batch),
+        }
+        return {term: losses[term]() for term in self.active_terms}
+
+    def _over_layers(
+        self, batch: base.StepInputs, view: str, objective: Callable[..., tf.Tensor]
+    ) -> tf.Tensor:
+        values = [
+            objective(
+                batch.teacher[view][layer],
+                batch.student[view][layer],
+                batch.mask,
+                reduction=self._reduction,
+            )
+            for layer in self.layers_learnt
+        ]
+        return tf.add_n(values) / self._divisor
+
+
+def _distillation(batch: base.StepInputs) -> tf.Tensor:
+    """Cross entropy with the teacher's distribution, a mean over masked tokens, weighted."""
+    chosen = tf.not_equal(batch.features[mlm.PREDICTION_MASK], 0)
+    labels = tf.boolean_mask(batch.features[mlm.MLM_LABELS], chosen)  # (N,)
+    masked = tf.cast(labels >= 0, tf.float32)
+    return objectives.soft_cross_entropy(
+        batch.teacher["mlm_logits"],  # (N, vocabulary)
+        batch.student["mlm_logits"],
+        sample_weight=mlm.row_weights(batch) * masked,
+    )
+
+
+def _terms(student: keras.Model, learns_layers: bool, predict_words: bool) -> dict[str, float]:
+    terms = dict(TRANSFER_TERMS) if learns_layers else {}
+    if predict_words:
+        mlm.check_masked_lm(student, "student")
+        terms.update(WORD_TERMS)
+        if mlm.has_nsp_head(student):
+            terms["nsp"] = 1.0
+    if not terms:
+        raise errors.ConfigError(
+            errors.explain("layers", "some, where no words are predicted", "none")
+        )
+    return terms
+
+
+def _checked_layers(
+    teacher: keras.Model, student: keras.Model, layers: Sequence[int] | None
+) -> tuple[int, ...]:
+    """The layers to learn, counted from 0, in order."""
+    if layers is not None and not layers:
+        return ()
+    depths = [_depth(model, role) for model, role in ((teacher, "teacher"), (student, "student"))]
+    if depths[0] != depths[1]:
+        raise errors.ShapeError(
+            errors.explain(
+                "student layers",
+                f"{depths[0]} as in the teacher",
+                depths[1],
+                "Layers are compared one by one: choose models of equal num_layers, or use "
+                "TinyBertDistiller, which maps layers.",
+            )
+        )
+    chosen = range(depths[0]) if layers is None else layers
+    checked = [checks.checked_layer("layers", layer, depths[0]) for layer in chosen]
+    if len(set(checked)) < len(checked):
+        raise errors.ConfigError(errors.explain("layers", "each layer once", list(chosen)))
+    return tuple(sorted(checked))
+
+
+def _depth(model: keras.Model, role: str) -> int:
+    config = models.config_of(model)
+    if not isinstance(config, models.EncoderConfig):
+        raise errors.ShapeError(
+            errors.explain(role, "a model with transformer layers", type(config).__name__)
+        )
+    return config.num_layers
