@@ -24,20 +24,24 @@ STEPS, EPOCHS = 5, 3  # steps of an epoch
 class Run:
     """A classifier with dropout, trained on labels with AdamW, warm-up and a falling rate."""
 
-    def __init__(self):
+    def __init__(self, gradient_accumulation: int = 1):
         config = toys.SHALLOW_STUDENT.replace(dropout=0.2, attention_dropout=0.2)
         self.student = toys.classifier(config, seed=6)
         self.distiller = distillers.LabelTrainer(self.student)
         self.train = batches.Batches(toys.encoded(18, weights=True), batch_size=4, seed=3)
         assert self.train.steps_per_epoch == STEPS
         self.distiller.compile(
-            training.adamw(0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2)
+            training.adamw(0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2),
+            gradient_accumulation=gradient_accumulation,
         )
-        self._start = [variable.numpy() for variable in self.distiller.variables]
+        self._start = [(variable, variable.numpy()) for variable in self._kept()]
+
+    def _kept(self) -> list[Any]:
+        return [*self.distiller.variables, *self.distiller.gathered.variables]
 
     def restart(self) -> None:
         """Forgets everything, as a new process does."""
-        for variable, value in zip(self.distiller.variables, self._start, strict=True):
+        for variable, value in self._start:
             variable.assign(value)
         for variable in self.distiller.optimizer.variables():
             variable.assign(np.zeros(variable.shape, variable.dtype.as_numpy_dtype))
@@ -49,12 +53,12 @@ class Run:
         return training.fit(self.distiller, folder=folder, extra_callbacks=extra, **options)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Weights and the optimizer's moments and step, by name."""
+        """Weights, the optimizer's moments and step, and gathered gradients, by name."""
         optimizer = self.distiller.optimizer.variables()
         # Moments that were restored before the first step lack the optimizer's name scope.
         return {
-            v.name.removeprefix("AdamWeightDecay/"): v.numpy()
-            for v in [*self.student.variables, *optimizer]
+            v.name.split("AdamWeightDecay/")[-1]: v.numpy()
+            for v in [*self.student.variables, *optimizer, *self.distiller.gathered.variables]
         }
 
 

@@ -45,6 +45,22 @@ def test_a_warm_up_shorter_than_a_step_is_none():
     assert rates(optimizer, 0, 3) == exactly(1e-3, 1e-3 * 6 / 9)
 
 
+def test_a_linear_rate_falls_to_where_it_is_told_and_stays():
+    """MobileBERT's, at a thousandth of its length."""
+    options = {"schedule": "linear", "end_learning_rate": 1.5e-7}
+    for build in (training.adamw, training.lamb):
+        optimizer = build(1.5e-3, total_steps=500, warmup_steps=10, **options)
+        slope = (1.5e-3 - 1.5e-7) / 500
+        expected = (0, 0.75e-3, 1.5e-3 - 10 * slope, 1.5e-3 - 250 * slope, 1.5e-7, 1.5e-7)
+        assert rates(optimizer, 0, 5, 10, 250, 500, 501) == exactly(*expected)
+
+
+def test_warm_up_in_steps_needs_no_number_of_all_steps():
+    assert rates(training.lamb(1e-3, warmup_steps=4), 0, 1, 4, 10**6) == exactly(
+        0, 25e-5, 1e-3, 1e-3
+    )
+
+
 # The update.
 
 
@@ -69,6 +85,45 @@ def test_a_step_is_adam_and_decoupled_decay():
         expected -= 0.1 * 0.05 * expected  # the decay does not go through the moments
         expected -= rate * m / (np.sqrt(v) + 1e-6)
         np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-6)
+
+
+def test_a_step_of_lamb_is_as_long_as_the_tensor_times_the_rate():
+    gradients = [np.array([[0.5, -2.0, 1e-6]]), np.array([[0.25, 0.0, -3.0]])]
+    optimizer = training.lamb(0.1, weight_decay=0.05, clip="none", beta_2=0.98)
+    kernel = tf.Variable([[1.0, -2.0, 3.0]], name="dense/kernel")
+    bias = tf.Variable([1.0, -2.0, 3.0], name="dense/bias")
+    weights, offsets = kernel.numpy().astype(np.float64), bias.numpy().astype(np.float64)
+    m = v = 0.0
+    for step, gradient in enumerate(gradients, start=1):
+        given = tf.constant(gradient, tf.float32)
+        optimizer.apply_gradients([(given, kernel), (given[0], bias)])
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.98 * v + 0.02 * gradient**2
+        plain = m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.98**step)) + 1e-6)
+        update = plain + 0.05 * weights
+        moved = 0.1 * np.linalg.norm(weights) / np.linalg.norm(update) * update
+        assert np.linalg.norm(moved) == pytest.approx(0.1 * np.linalg.norm(weights))
+        weights = weights - moved
+        offsets = offsets - 0.1 * plain[0]  # neither decayed nor scaled by its length
+        np.testing.assert_allclose(kernel, weights, rtol=1e-5)
+        np.testing.assert_allclose(bias, offsets, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "mobilebert"])
+def test_lamb_leaves_norms_and_biases_out_of_decay_and_adaptation(family):
+    """On the real names, NoNorm's and the masked-LM head's among them."""
+    shape = toys.SHALLOW_STUDENT
+    if family == "mobilebert":
+        fields = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
+        sizes = {name: getattr(shape, name) for name in fields}
+        shape = models.MobileBertConfig(**sizes, embedding_size=4, bottleneck_size=4)
+    model = models.build_masked_lm(shape, next_sentence=True)
+    optimizer = training.lamb(0.1)
+    for variable in model.trainable_variables:
+        last = variable.name.split("/")[-1].split(":")[0]
+        plain = last in ("bias", "beta", "gamma")
+        assert optimizer._do_use_weight_decay(variable.name) != plain, variable.name
+        assert optimizer._do_layer_adaptation(variable.name) != plain, variable.name
 
 
 @pytest.mark.parametrize("weight_decay", [0.01, 0.0])
@@ -106,8 +161,9 @@ GRADIENTS = [tf.constant([3.0, 4.0]), tf.constant([[0.3], [0.4]]), tf.constant([
         ("none", [1.0, 1.0, 1.0]),
     ],
 )
-def test_gradients_are_clipped_before_the_moments(clip, scales):
-    optimizer = training.adamw(0.1, clip=clip, clip_norm=2.0)
+@pytest.mark.parametrize("build", [training.adamw, training.lamb])
+def test_gradients_are_clipped_before_the_moments(build, clip, scales):
+    optimizer = build(0.1, clip=clip, clip_norm=2.0)
     variables = [tf.Variable(tf.zeros_like(gradient)) for gradient in GRADIENTS]
     optimizer.apply_gradients(zip(GRADIENTS, variables, strict=True))
     for variable, gradient, scale in zip(variables, GRADIENTS, scales, strict=True):
@@ -132,9 +188,17 @@ def test_by_default_each_tensor_is_clipped_to_one():
         ({"warmup": 0.1}, "total_steps"),
         ({"warmup": 1.0, "total_steps": 10}, "warmup: expected"),
         ({"warmup": -0.1, "total_steps": 10}, "warmup: expected"),
+        ({"warmup_steps": -1}, "warmup_steps: expected a number of steps"),
+        ({"warmup": 0.1, "warmup_steps": 2, "total_steps": 10}, "and warmup=0 beside it"),
+        ({"end_learning_rate": 1e-4, "total_steps": 10}, "and schedule='linear'"),
+        (
+            {"end_learning_rate": 1e-2, "total_steps": 10, "schedule": "linear"},
+            "a rate from 0 to 0.001",
+        ),
     ],
 )
-def test_options_that_make_no_schedule_are_refused(options, says):
+@pytest.mark.parametrize("build", [training.adamw, training.lamb])
+def test_options_that_make_no_schedule_are_refused(build, options, says):
     with pytest.raises(errors.ConfigError) as caught:
-        training.adamw(1e-3, **options)
+        build(1e-3, **options)
     assert says in str(caught.value)

@@ -60,6 +60,17 @@ def test_names_in_order_or_without_meaning_change_nothing(model, mnli, labels):
         np.testing.assert_array_equal(new, old)
 
 
+def test_outputs_of_other_heads_are_put_into_order_too():
+    tags = models.build_token_classifier(toys.SHALLOW_STUDENT, 3)
+    toys.randomise(tags, 5)
+    ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+    before = tags(FEATURES).numpy()
+    training.align_labels(tags, ("B-X", "I-X", "O"), ner)
+    np.testing.assert_allclose(tags(FEATURES).numpy(), before[..., [2, 0, 1]], rtol=1e-6)
+    with pytest.raises(errors.TeacherError, match="B-Y"):
+        training.align_labels(tags, ("B-X", "B-Y", "O"), ner)
+
+
 def test_other_names_are_refused(model, mnli):
     before = model.get_weights()
     with pytest.raises(errors.TeacherError, match=r"'entailment'.*received .*'joy'"):
@@ -118,6 +129,32 @@ def test_a_student_is_a_preset_with_the_tasks_outputs(mnli):
     encoder = tfdistill.build_student(own, vocab_size=17)
     assert models.num_labels_of(encoder) is None
     assert models.config_of(encoder) == own.replace(vocab_size=17)
+
+
+def test_a_task_decides_the_head():
+    own = toys.SHALLOW_STUDENT
+    ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+    student = tfdistill.build_student(own, ner)
+    assert (models.head_of(student), models.num_labels_of(student)) == ("token", 3)
+    assert models.head_of(tfdistill.build_student(own, "squad")) == "span"
+    topics = tasks.TaskSpec("t", "text", "labels", kind="multi_label", labels=("a", "b"))
+    student = tfdistill.build_student(own, topics)
+    assert (models.head_of(student), models.num_labels_of(student)) == ("sequence", 2)
+
+
+def test_a_teacher_of_words_or_spans_comes_with_its_head(tmp_path):
+    ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+    tags = toys.randomise(models.build_token_classifier(toys.SHALLOW_STUDENT, 3), 5)
+    weights.save_hf(tags, tmp_path / "tags", labels=("I-X", "O", "B-X"))
+    loaded = tfdistill.load_teacher(str(tmp_path / "tags"), ner)
+    expected = tags(FEATURES).numpy()[..., [1, 2, 0]]
+    np.testing.assert_allclose(loaded(FEATURES), expected, rtol=1e-5, atol=1e-6)
+    span = toys.randomise(models.build_span_classifier(toys.SHALLOW_STUDENT), 5)
+    weights.save_hf(span, tmp_path / "span")
+    loaded = tfdistill.load_teacher(str(tmp_path / "span"), "squad")
+    np.testing.assert_allclose(loaded(FEATURES), span(FEATURES), rtol=1e-5, atol=1e-6)
+    with pytest.raises(errors.WeightsError, match="qa_outputs"):
+        tfdistill.load_teacher(str(tmp_path / "tags"), "squad")
 
 
 def test_unknown_names_are_refused():

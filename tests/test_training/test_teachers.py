@@ -88,6 +88,76 @@ def test_evaluation_is_the_metric_of_the_answers(teacher, answers):
         training.evaluate(teacher, unlabelled, SPEC)
 
 
+@pytest.mark.parametrize("head", ["token", "span"])
+@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"bucketing": False}])
+def test_answers_of_tokens_are_in_the_order_of_the_ids(per_token, head, options):
+    model, alone = per_token[head]
+    received = training.predict_logits(model, batches.Batches(toys.encoded(7), **options))
+    assert received.shape == (toys.encoded(7).num_tokens, 3 if head == "token" else 2)
+    np.testing.assert_allclose(received, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def per_token():
+    """Models of both heads, and their answers to each example alone."""
+    built = {
+        "token": models.build_token_classifier(toys.SHALLOW_STUDENT, 3),
+        "span": models.build_span_classifier(toys.SHALLOW_STUDENT),
+    }
+    encoded = toys.encoded(7)
+    rows = {}
+    for head, model in built.items():
+        toys.randomise(model, 4)
+        alone = [one_by_one(model, encoded.select([index]))[0] for index in range(len(encoded))]
+        rows[head] = (model, np.concatenate(alone))
+    return rows
+
+
+def test_evaluation_of_words_scores_their_entities(per_token):
+    model, alone = per_token["token"]
+    spec = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+    labels = alone.argmax(axis=1).astype(np.int32)
+    encoded = dataclasses.replace(toys.encoded(7), labels=labels, token_labels=True)
+    made = batches.Batches(encoded, batch_size=3)
+    assert training.evaluate(model, made, spec) == dict.fromkeys(spec.metrics, 1.0)
+    np.testing.assert_array_equal(training.gold_labels(made), labels)
+    wrong = dataclasses.replace(encoded, labels=(labels + 1) % 3)
+    assert training.evaluate(model, batches.Batches(wrong), spec)["accuracy"] == 0.0
+
+
+def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
+    from tfdistill.data import spans, squad, tokenize
+
+    model, _ = per_token["span"]
+    model = toys.randomise(
+        models.build_span_classifier(toys.SHALLOW_STUDENT.replace(vocab_size=120)), 4
+    )
+    questions = [
+        squad.Question(str(number), "is it", context, (context.split()[0],), 0)
+        for number, context in enumerate(("the film", "bad", "a good story"))
+    ]
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    encoded = spans.encode_questions(questions, tokenizer, 12)
+    spec = tasks.task("squad")
+    made = batches.Batches(encoded, batch_size=2)
+    found = spans.decode(training.predict_logits(model, made), encoded, spec.spans)
+    told = [
+        dataclasses.replace(question, answers=(found[index].text,))
+        for index, question in enumerate(questions)
+    ]
+    right = dataclasses.replace(
+        encoded, span_sources=dataclasses.replace(encoded.span_sources, questions=tuple(told))
+    )
+    assert training.evaluate(model, batches.Batches(right), spec)["exact_match"] == 1.0
+    received = training.evaluate(model, made, spec)
+    expected = squad.score_answers(questions, [found[index].text for index in range(3)])
+    assert received == expected
+    bare = batches.Batches(dataclasses.replace(encoded, labels=None))
+    assert training.gold_labels(made).tolist() == [False] * 3
+    with pytest.raises(errors.DataError, match="labelled examples"):
+        training.gold_labels(bare)
+
+
 # The cache.
 
 
@@ -168,9 +238,40 @@ def test_chance_is_what_an_answer_without_looking_scores():
     assert training.chance_level(two, labels) == pytest.approx(2 * (3 / 9) / (3 / 9 + 1))
     flipped = dataclasses.replace(two, positive_label="no")
     assert training.chance_level(flipped, labels) == pytest.approx(2 * (6 / 9) / (6 / 9 + 1))
-    for metric in ("matthews", "pearson", "spearman"):
-        spec = dataclasses.replace(SPEC, metrics=(metric,), primary_metric=metric)
-        assert training.chance_level(spec, labels) == 0.0
+    matthews = dataclasses.replace(SPEC, metrics=("matthews",), primary_metric="matthews")
+    assert training.chance_level(matthews, labels) == 0.0
+    number = tasks.TaskSpec("r", "text", "score", kind="regression")
+    assert training.chance_level(number, labels.astype(np.float32)) == 0.0
+    auc = dataclasses.replace(two, metrics=("auc",), primary_metric="auc")
+    assert training.chance_level(auc, labels) == 0.5
+
+
+@pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "exact_match"])
+def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
+    """The best of all sets of labels, by the metric itself."""
+    import itertools
+
+    from tfdistill.data import metrics
+
+    spec = tasks.TaskSpec("topics", "text", "labels", kind="multi_label", labels=tuple("abcd"))
+    spec = dataclasses.replace(spec, primary_metric=metric)
+    labels = (rng.random((30, 4)) < [0.9, 0.4, 0.3, 0.1]).astype(np.float32)
+    constant = [
+        metrics.compute_metrics(spec, np.tile(np.array(answer) - 0.5, (30, 1)), labels)[metric]
+        for answer in itertools.product((0, 1), repeat=4)
+    ]
+    assert training.chance_level(spec, labels) == pytest.approx(max(constant))
+
+
+def test_chance_of_words_and_of_questions():
+    ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+    labels = np.array([-100, 0, -100, 0, 1, 0, -100])
+    assert training.chance_level(ner, labels) == 0.0
+    parts = dataclasses.replace(ner, primary_metric="accuracy")
+    assert training.chance_level(parts, labels) == 3 / 4
+    unanswered = np.array([True, False, False, True])
+    assert training.chance_level(tasks.task("squad_v2"), unanswered) == 0.5
+    assert training.chance_level(tasks.task("squad"), unanswered) == 0.0
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1"])

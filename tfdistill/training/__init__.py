@@ -1,21 +1,41 @@
 """Training: fits that resume, optimizers, initialisation, evaluation, teachers."""
 
+from tfdistill.training.augment import Augmented, augment_train
+from tfdistill.training.augment_candidates import CandidateFinder
 from tfdistill.training.evaluation import evaluate, gold_labels, predict_logits, predictor
 from tfdistill.training.fit import FitResult, TrainingBatches, fit
 from tfdistill.training.initialise import (
+    initialise_from_layers,
     initialise_from_teacher,
     initialise_projections,
     leading_directions,
 )
-from tfdistill.training.optimizers import adamw
+from tfdistill.training.masked_lm import MaskedLmEvaluation
+from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pairs import align_labels, build_student, load_teacher
+from tfdistill.training.pretrain import PretrainConfig, pretrain
+from tfdistill.training.stretch import Stretch
 from tfdistill.training.teachers import cached_logits, chance_level, check_teacher
+from tfdistill.training.transfer import (
+    TransferStage,
+    initialise_from_mobilebert_teacher,
+    published_optimizer,
+    transfer_stages,
+)
+from tfdistill.training.transfer_run import run_transfer
 
 __all__ = [
+    "Augmented",
+    "CandidateFinder",
     "FitResult",
+    "MaskedLmEvaluation",
+    "PretrainConfig",
+    "Stretch",
     "TrainingBatches",
+    "TransferStage",
     "adamw",
     "align_labels",
+    "augment_train",
     "build_student",
     "cached_logits",
     "chance_level",
@@ -23,10 +43,17 @@ __all__ = [
     "evaluate",
     "fit",
     "gold_labels",
+    "initialise_from_layers",
+    "initialise_from_mobilebert_teacher",
     "initialise_from_teacher",
     "initialise_projections",
+    "lamb",
     "leading_directions",
     "load_teacher",
     "predict_logits",
     "predictor",
+    "pretrain",
+    "published_optimizer",
+    "run_transfer",
+    "transfer_stages",
 ]

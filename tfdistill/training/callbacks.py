@@ -26,7 +26,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         """Looks at the running means; a NaN stays in them."""
         bad = [name for name, value in (logs or {}).items() if not math.isfinite(float(value))]
         if bad:
-            step = int(self.model.optimizer.iterations.numpy())
+            step = self.model.batches_trained
             raise errors.NonFiniteLossError(
                 errors.explain(
                     f"step {step}",
@@ -97,7 +97,7 @@ class KeepBest(keras.callbacks.Callback):
         value = float(logs[self._monitor])
         progress = self._progress
         if value > float(progress.best.numpy()):
-            self._store.save_best(int(self.model.optimizer.iterations.numpy()))
+            self._store.save_best(self.model.batches_trained)
             progress.best.assign(value)
             progress.best_epoch.assign(epoch)
             progress.waited.assign(0)
@@ -159,13 +159,13 @@ class SaveProgress(keras.callbacks.Callback):
         """Saves in the middle of an epoch; its end is saved after its evaluation."""
         if self._every is None:
             return
-        step = int(self.model.optimizer.iterations.numpy())
+        step = self.model.batches_trained
         if step % self._every == 0 and step % self._steps_per_epoch:
             self._save(step)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Saves the whole epoch."""
-        self._save(int(self.model.optimizer.iterations.numpy()))
+        self._save(self.model.batches_trained)
 
     def _save(self, step: int) -> None:
         variables = self.model.trainable_variables
@@ -221,7 +221,7 @@ class History(keras.callbacks.Callback):
         losses = {name: value for name, value in (logs or {}).items() if name[:4] != "val_"}
         row = {
             "epoch": epoch + 1,
-            "step": int(self.model.optimizer.iterations.numpy()),
+            "step": self.model.batches_trained,
             **{name: repr(float(value)) for name, value in losses.items()},
             "learning_rate": repr(learning_rate_of(self.model.optimizer)),
             "seconds": f"{seconds:.3f}",
@@ -282,7 +282,7 @@ class ProgressBar(keras.callbacks.Callback):
         self._bar = tqdm.tqdm(
             desc=self._description,
             total=self._total_steps,
-            initial=int(self.model.optimizer.iterations.numpy()),
+            initial=self.model.batches_trained,
             unit="step",
             file=stream,
             mininterval=0.2 if stream.isatty() else 30,

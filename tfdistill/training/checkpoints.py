@@ -6,9 +6,8 @@ import pathlib
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
-from tfdistill import errors, files
+from tfdistill import distillers, errors, files
 
 
 class Progress(tf.Module):
@@ -41,14 +40,17 @@ class Checkpoints:
 
     Args:
       folder: Where the checkpoints lie.
-      model: The model that is trained, with its compiled optimizer.
+      model: The compiled distiller that is trained, with its optimizer and gathered gradients.
       progress: The rest of the state.
     """
 
-    def __init__(self, folder: files.Path, model: keras.Model, progress: Progress):
+    def __init__(self, folder: files.Path, model: distillers.Distiller, progress: Progress):
         """Opens the folder; nothing is read or written yet."""
         folder = pathlib.Path(folder)
-        self._whole = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=progress)
+        self._gathered = model.gathered
+        self._whole = tf.train.Checkpoint(
+            model=model, optimizer=model.optimizer, gathered=model.gathered, progress=progress
+        )
         self._last = tf.train.CheckpointManager(self._whole, str(folder / "last"), max_to_keep=1)
         weights = tf.train.Checkpoint(**{str(i): v for i, v in enumerate(model.weights)})
         self._best = tf.train.CheckpointManager(weights, str(folder / "best"), max_to_keep=1)
@@ -62,6 +64,7 @@ class Checkpoints:
         path = self._last.latest_checkpoint
         if path is None:
             return False
+        batches = int(self._gathered.batches.numpy())
         try:
             self._whole.restore(path).assert_existing_objects_matched()
         except (tf.errors.OpError, AssertionError, LookupError, RuntimeError, ValueError) as error:
@@ -73,6 +76,16 @@ class Checkpoints:
                     "Start again with --overwrite, or with the recipe that wrote it.",
                 )
             ) from error
+        saved = int(self._gathered.batches.numpy())
+        if saved != batches:
+            raise errors.WeightsError(
+                errors.explain(
+                    f"checkpoint {path}",
+                    f"one of gradient_accumulation {batches}",
+                    saved,
+                    "Start again with --overwrite, or with the recipe that wrote it.",
+                )
+            )
         return True
 
     def save_last(self, step: int) -> None:

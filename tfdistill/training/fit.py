@@ -35,7 +35,7 @@ class FitResult:
     """What a fit did.
 
     Attributes:
-      steps: Optimizer steps, over all sessions.
+      steps: Batches trained on, over all sessions.
       seconds: Time spent, over all sessions.
       best_metric: The best development metric, or None where none was watched.
       best_epoch: Its epoch, 1-based, or None.
@@ -63,8 +63,10 @@ def fit(
     """Runs `distiller.fit` so that it can be killed at any moment and called again.
 
     A second call with the same arguments goes on from the last checkpoint in `folder`: the data
-    order follows from seed and step, dropout from the optimizer's step, and the running means are
-    part of the checkpoint. A call after the end changes nothing and returns the same result.
+    order follows from seed and step, dropout from the step, and the running means and the
+    gradients that were gathered since the last optimizer step are part of the checkpoint. A call
+    after the end changes nothing and returns the same result. A step is a batch, also where an
+    optimizer step gathers several (``compile(gradient_accumulation=...)``).
 
     Args:
       distiller: Compiled; trained in place.
@@ -96,7 +98,7 @@ def fit(
     store = checkpoints.Checkpoints(folder / "checkpoints", distiller, progress)
     resumed = store.restore_last()
     per_epoch = train.steps_per_epoch
-    step = int(distiller.optimizer.iterations.numpy())
+    step = distiller.batches_trained
     if step and not resumed:
         raise errors.ConfigError(
             errors.explain(
@@ -138,7 +140,7 @@ def fit(
                 callbacks=chain,
                 verbose=0,
             )
-            step = int(distiller.optimizer.iterations.numpy())
+            step = distiller.batches_trained
     finally:
         bar.close()
     kept = monitor is not None and store.restore_best()

@@ -1,15 +1,21 @@
-"""How a student's weights start: from a teacher of any width, or at random."""
+"""How a student's weights start: from a teacher's embeddings at any width, or from its layers."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors
+from tfdistill import errors, models, objectives
 
 _TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+# Fields in which a student may differ from a teacher whose layers it copies.
+_FREE = ("family", "num_layers", "max_positions", "type_vocab_size", "pooler")
+_FREE += ("dropout", "attention_dropout", "classifier_dropout")
 
 
 def leading_directions(table: np.ndarray, width: int) -> np.ndarray:
@@ -77,6 +83,103 @@ def initialise_projections(
     basis = _basis(student, teacher)
     for projection in projections:
         projection.set_weights([basis.T, np.zeros(len(basis), np.float32)])
+
+
+def initialise_from_layers(
+    student: keras.Model,
+    teacher: keras.Model,
+    *,
+    layers: Sequence[int],
+    mlm_head: bool = True,
+    mlm_transform: bool = False,
+    token_types: Literal["fold", "drop"] = "fold",
+) -> None:
+    """Starts a student of the teacher's width from some of its layers, as DistilBERT does.
+
+    Student layer i becomes a copy of teacher layer ``layers[i]``. The word table, what else stands
+    before the blocks, and the pooler are copied where both have them; classifiers and
+    next-sentence heads stay as they are. Of positions and token types the rows that both tables
+    have are copied.
+
+    Where only the teacher has token types, "fold" adds its type 0 to every row of the positions,
+    ``P'_l = P_l + S_0``: the embeddings of a single text are then exactly the teacher's. (Added to
+    the word table instead, it would move the tied decoder as well.) "drop" leaves it out, as the
+    published script does. Where only the student has token types, they become 0.
+
+    Args:
+      student: Changed in place.
+      teacher: Blocks, widths and vocabulary as in the student.
+      layers: A teacher layer for each student layer, from 0, in any order, repeated or not.
+        DistilBERT's 6 of 12 are [0, 2, 4, 7, 9, 11]; BERT-PKD starts from the first ones.
+      mlm_head: Where both are masked language models, copies the decoder: the bias over the
+        vocabulary; its matrix is the word table.
+      mlm_transform: Copies what stands before that decoder too, a Dense and a LayerNorm, which the
+        published script does on request only.
+      token_types: "fold" or "drop".
+
+    Raises:
+      ConfigError: If `layers` does not name a teacher layer for each student layer, or an option
+        is unknown.
+      ShapeError: If the shapes of the blocks differ, or `mlm_transform` is asked for and one of
+        the two is no masked language model. The student is then as it was.
+
+    Reference: Sanh et al. 2019, DistilBERT, section 3, and the published extraction script.
+    """
+    if token_types not in ("fold", "drop"):
+        raise errors.ConfigError(errors.explain("token_types", "fold or drop", repr(token_types)))
+    theirs, ours = models.config_of(teacher), models.config_of(student)
+    _check_same_blocks(theirs, ours)
+    chosen = objectives.layer_map(theirs.num_layers, ours.num_layers, list(layers))
+    for model, role in ((teacher, "teacher"), (student, "student")):
+        if mlm_transform and models.head_of(model) != "masked_lm":
+            raise errors.ShapeError(
+                errors.explain("mlm_transform", f"a {role} with a masked-LM head", "none")
+            )
+    copied = {"word_embeddings", "embedding_projection", "embeddings_layer_norm", "pooler"}
+    copied |= {"mlm_bias", "mlm_extra_decoder"} if mlm_head else set()
+    copied |= {"mlm_transform", "mlm_layer_norm"} if mlm_transform else set()
+    sources = {layer.name: layer for layer in teacher.layers}
+    for layer in student.layers:
+        block = re.fullmatch(r"layer_(\d+)_(\w+)", layer.name)
+        name = f"layer_{chosen[int(block[1])]}_{block[2]}" if block else layer.name
+        if layer.weights and (block or name in copied) and name in sources:
+            layer.set_weights(sources[name].get_weights())
+    _copy_positions_and_types(student, teacher, fold=token_types == "fold")
+
+
+def _copy_positions_and_types(student: keras.Model, teacher: keras.Model, *, fold: bool) -> None:
+    positions, types = (_table(teacher, name) for name in _TABLES[1:])
+    own_positions, own_types = (_table(student, name) for name in _TABLES[1:])
+    assert positions is not None and own_positions is not None
+    if own_types is None and types is not None and fold:
+        positions = positions + types[0]
+    rows = min(len(positions), len(own_positions))
+    own_positions[:rows] = positions[:rows]
+    student.get_layer(_TABLES[1]).set_weights([own_positions])
+    if own_types is not None:
+        if types is None:
+            types = np.zeros_like(own_types)
+        rows = min(len(types), len(own_types))
+        own_types[:rows] = types[:rows]
+        student.get_layer(_TABLES[2]).set_weights([own_types])
+
+
+def _check_same_blocks(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:
+    theirs, ours = dataclasses.asdict(teacher), dataclasses.asdict(student)
+    differing = [
+        f"{field} {ours.get(field)!r} instead of {theirs.get(field)!r}"
+        for field in dict.fromkeys([*theirs, *ours])
+        if field not in _FREE and theirs.get(field) != ours.get(field)
+    ]
+    if differing:
+        raise errors.ShapeError(
+            errors.explain(
+                "student that copies layers",
+                "the teacher's blocks, widths and vocabulary",
+                ", ".join(differing),
+                "A student of another width starts with initialise_from_teacher.",
+            )
+        )
 
 
 def _basis(student: keras.Model, teacher: keras.Model) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""AdamW as BERT is trained: decoupled decay, warm-up, linear or constant learning rate."""
+"""AdamW and LAMB as BERT is trained: decoupled decay, warm-up, linear or constant rate."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import tf_keras as keras
 from official.nlp import optimization
@@ -10,35 +10,44 @@ from official.nlp import optimization
 from tfdistill import errors
 
 NO_DECAY = ("layer_norm", "bias")
+Schedule = Literal["linear", "constant"]
+Clip = Literal["per_tensor", "global", "none"]
+Rate = float | keras.optimizers.schedules.LearningRateSchedule
 
 
 def adamw(
     learning_rate: float,
     *,
     total_steps: int | None = None,
-    schedule: Literal["linear", "constant"] = "constant",
+    schedule: Schedule = "constant",
     warmup: float = 0.0,
+    warmup_steps: int = 0,
+    end_learning_rate: float = 0.0,
     weight_decay: float = 0.01,
-    clip: Literal["per_tensor", "global", "none"] = "per_tensor",
+    clip: Clip = "per_tensor",
     clip_norm: float = 1.0,
+    beta_1: float = 0.9,
     beta_2: float = 0.999,
     epsilon: float = 1e-6,
 ) -> keras.optimizers.Optimizer:
     """Builds the Model Garden's AdamWeightDecay with BERT's exclusions.
 
-    The rate at step k of n, with w = warmup * n warm-up steps, is
-    ``learning_rate * k / w`` while k < w, then ``learning_rate`` (constant) or
-    ``learning_rate * (1 - k / n)`` (linear). LayerNorm variables and biases are not decayed.
+    The rate at step k of n, with w warm-up steps and the end rate e, is ``learning_rate * k / w``
+    while k < w, then ``learning_rate`` (constant) or ``learning_rate + (e - learning_rate) * k /
+    n`` (linear; e from step n on). LayerNorm variables and biases are not decayed.
 
     Args:
       learning_rate: The peak rate.
-      total_steps: n; needed for a linear schedule and for warm-up.
+      total_steps: n, in optimizer steps; needed for a linear schedule and for `warmup`.
       schedule: "linear" or "constant".
-      warmup: The fraction of all steps that warms up, 0 <= warmup < 1.
+      warmup: The fraction of all steps that warms up, 0 <= warmup < 1; w is rounded down.
+      warmup_steps: w itself, instead of `warmup`.
+      end_learning_rate: e, where a linear schedule ends.
       weight_decay: Decay per step, multiplied with the current rate.
       clip: "per_tensor" clips each gradient to `clip_norm` (as TinyBERT does), "global" the norm
         over all of them (as BERT does).
       clip_norm: The L2 norm that is clipped to.
+      beta_1: Decay of the first moment.
       beta_2: Decay of the second moment.
       epsilon: Added to the root of the second moment.
 
@@ -49,43 +58,142 @@ def adamw(
       ConfigError: If a schedule needs `total_steps` and it is missing, or an option is unknown or
         out of range.
     """
-    if schedule not in ("linear", "constant") or clip not in ("per_tensor", "global", "none"):
-        raise errors.ConfigError(
-            errors.explain(
-                "optimizer",
-                "schedule linear or constant, clip per_tensor, global or none",
-                f"{schedule!r}, {clip!r}",
-            )
-        )
-    if not 0 <= warmup < 1:
-        raise errors.ConfigError(
-            errors.explain("warmup", "a fraction of all steps, 0 <= warmup < 1", warmup)
-        )
-    if (schedule == "linear" or warmup) and not total_steps:
-        raise errors.ConfigError(
-            errors.explain("total_steps", "the number of steps of the schedule", total_steps)
-        )
-    rate: float | keras.optimizers.schedules.LearningRateSchedule = learning_rate
-    if total_steps:
-        rate = keras.optimizers.schedules.PolynomialDecay(
-            learning_rate, total_steps, 0.0 if schedule == "linear" else learning_rate
-        )
-        warmup_steps = int(total_steps * warmup)
-        if warmup_steps:
-            rate = optimization.WarmUp(learning_rate, rate, warmup_steps)
-    # Not by the optimizer's own gradient_clip_norm: it clips each replica's part before they are
-    # summed, Keras' options clip the sum.
-    clipping: dict[str, dict[str, float]] = {
-        "per_tensor": {"clipnorm": clip_norm},
-        "global": {"global_clipnorm": clip_norm},
-        "none": {},
-    }
+    clipping = _clipping(clip, clip_norm)
     return optimization.AdamWeightDecay(
-        learning_rate=rate,
+        learning_rate=_rate(
+            learning_rate, total_steps, schedule, warmup, warmup_steps, end_learning_rate
+        ),
+        beta_1=beta_1,
         beta_2=beta_2,
         epsilon=epsilon,
         weight_decay_rate=weight_decay,
         exclude_from_weight_decay=list(NO_DECAY),
         gradient_clip_norm=0.0,
-        **clipping[clip],
+        **clipping,
     )
+
+
+def lamb(
+    learning_rate: float,
+    *,
+    total_steps: int | None = None,
+    schedule: Schedule = "constant",
+    warmup: float = 0.0,
+    warmup_steps: int = 0,
+    end_learning_rate: float = 0.0,
+    weight_decay: float = 0.01,
+    clip: Clip = "global",
+    clip_norm: float = 1.0,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-6,
+) -> keras.optimizers.Optimizer:
+    """Builds the Model Garden's LAMB with BERT's exclusions: for batches of thousands of examples.
+
+    With the bias-corrected moments m and v of a tensor w and ``u = m / (sqrt(v) + epsilon) +
+    weight_decay * w``, a step is ``w -= rate * |w| / |u| * u``: every tensor moves by the rate
+    times its own length. LayerNorm variables (also those of NoNorm) and biases are neither
+    decayed nor scaled by their length. The rate follows the schedule of `adamw`.
+
+    Args:
+      learning_rate: The peak rate; MobileBERT takes 1.5e-3.
+      total_steps: n, in optimizer steps; needed for a linear schedule and for `warmup`.
+      schedule: "linear" or "constant".
+      warmup: The fraction of all steps that warms up, 0 <= warmup < 1.
+      warmup_steps: The warm-up in steps, instead of `warmup`; MobileBERT takes 10,000 of 500,000.
+      end_learning_rate: Where a linear schedule ends; MobileBERT takes 1.5e-7.
+      weight_decay: See the formula.
+      clip: "global" clips the norm over all gradients to `clip_norm`, "per_tensor" that of each.
+      clip_norm: The L2 norm that is clipped to.
+      beta_1: Decay of the first moment.
+      beta_2: Decay of the second moment.
+      epsilon: Added to the root of the second moment.
+
+    Returns:
+      The optimizer.
+
+    Raises:
+      ConfigError: If a schedule needs `total_steps` and it is missing, or an option is unknown or
+        out of range.
+
+    Reference: You et al. 2020, LAMB, algorithm 2; Sun et al. 2020, MobileBERT, section 4.2.
+    """
+    clipping = _clipping(clip, clip_norm)
+    return optimization.LAMB(
+        learning_rate=_rate(
+            learning_rate, total_steps, schedule, warmup, warmup_steps, end_learning_rate
+        ),
+        beta_1=beta_1,
+        beta_2=beta_2,
+        epsilon=epsilon,
+        weight_decay_rate=weight_decay,
+        exclude_from_weight_decay=list(NO_DECAY),
+        **clipping,
+    )
+
+
+def _clipping(clip: str, norm: float) -> dict[str, Any]:
+    """The optimizer's options.
+
+    Not AdamWeightDecay's own gradient_clip_norm: it clips each replica's part before they are
+    summed, Keras' options clip the sum.
+    """
+    choices: dict[str, dict[str, float]] = {
+        "per_tensor": {"clipnorm": norm},
+        "global": {"global_clipnorm": norm},
+        "none": {},
+    }
+    if clip not in choices:
+        raise errors.ConfigError(
+            errors.explain("optimizer", "clip per_tensor, global or none", repr(clip))
+        )
+    return choices[clip]
+
+
+def _rate(
+    learning_rate: float,
+    total_steps: int | None,
+    schedule: str,
+    warmup: float,
+    warmup_steps: int,
+    end_learning_rate: float,
+) -> Rate:
+    if schedule not in ("linear", "constant"):
+        raise errors.ConfigError(
+            errors.explain("optimizer", "schedule linear or constant", repr(schedule))
+        )
+    if not 0 <= warmup < 1:
+        raise errors.ConfigError(
+            errors.explain("warmup", "a fraction of all steps, 0 <= warmup < 1", warmup)
+        )
+    if warmup_steps < 0 or (warmup_steps and warmup):
+        raise errors.ConfigError(
+            errors.explain(
+                "warmup_steps",
+                "a number of steps >= 0, and warmup=0 beside it",
+                f"warmup_steps={warmup_steps}, warmup={warmup}",
+            )
+        )
+    if (schedule == "linear" or warmup) and not total_steps:
+        raise errors.ConfigError(
+            errors.explain("total_steps", "the number of steps of the schedule", total_steps)
+        )
+    if end_learning_rate and (schedule == "constant" or not 0 < end_learning_rate <= learning_rate):
+        raise errors.ConfigError(
+            errors.explain(
+                "end_learning_rate",
+                f"a rate from 0 to {learning_rate:g}, and schedule='linear'",
+                f"{end_learning_rate:g} with schedule={schedule!r}",
+            )
+        )
+    warmup_steps = warmup_steps or int((total_steps or 0) * warmup)
+    if not total_steps and not warmup_steps:
+        return learning_rate
+    rate = keras.optimizers.schedules.PolynomialDecay(
+        learning_rate,
+        total_steps or 1,
+        end_learning_rate if schedule == "linear" else learning_rate,
+    )
+    if warmup_steps:
+        return optimization.WarmUp(learning_rate, rate, warmup_steps)
+    return rate

@@ -20,8 +20,9 @@ def load_teacher(
       num_labels: The number of outputs, where there is no named task.
 
     Returns:
-      A classifier, or an encoder when neither `task` nor `num_labels` is given. A head that the
-      checkpoint does not have starts at random: fine-tune it before it teaches.
+      A model with the task's head, a classifier of `num_labels`, or an encoder when neither is
+      given. A head that the checkpoint does not have starts at random: fine-tune it before it
+      teaches. (A head over spans must be there.)
 
     Raises:
       WeightsError: If the checkpoint cannot be read or does not fit.
@@ -32,7 +33,10 @@ def load_teacher(
     if task is None:
         return weights.load_classifier(source, num_labels=num_labels).model
     spec = tasks.task(task) if isinstance(task, str) else task
-    loaded = weights.load_classifier(source, num_labels=spec.num_labels)
+    if spec.head == "span":
+        return weights.load_span_classifier(source).model
+    load = weights.load_token_classifier if spec.head == "token" else weights.load_classifier
+    loaded = load(source, num_labels=spec.num_labels)
     align_labels(loaded.model, loaded.labels, spec)
     return loaded.model
 
@@ -47,12 +51,13 @@ def build_student(
 
     Args:
       preset: The name of a preset or a shape of your own.
-      task: Gives the number of outputs.
+      task: Gives the head and the number of its outputs.
       num_labels: The number of outputs, where there is no named task.
       vocab_size: Rows of the word table; the preset's when left out.
 
     Returns:
-      A classifier, or an encoder when neither `task` nor `num_labels` is given.
+      A model with the task's head, a classifier of `num_labels`, or an encoder when neither is
+      given.
 
     Raises:
       ConfigError: If the preset or the task is unknown.
@@ -61,7 +66,12 @@ def build_student(
     if vocab_size is not None:
         shape = shape.replace(vocab_size=vocab_size)
     if task is not None:
-        num_labels = (tasks.task(task) if isinstance(task, str) else task).num_labels
+        spec = tasks.task(task) if isinstance(task, str) else task
+        if spec.head == "span":
+            return models.build_span_classifier(shape)
+        if spec.head == "token":
+            return models.build_token_classifier(shape, spec.num_labels)
+        num_labels = spec.num_labels
     if num_labels is None:
         return models.build_encoder(shape)
     return models.build_classifier(shape, num_labels)
@@ -91,7 +101,8 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
                 "Fine-tune it on the task (teacher.finetune).",
             )
         )
-    if task.regression or not labels or all(name.startswith("LABEL_") for name in labels):
+    unnamed = task.kind in ("regression", "span")
+    if unnamed or not labels or all(name.startswith("LABEL_") for name in labels):
         return
     theirs = [name.casefold() for name in labels]
     ours = [name.casefold() for name in task.labels]
@@ -105,6 +116,6 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
             )
         )
     order = [theirs.index(name) for name in ours]
-    classifier = model.get_layer("classifier")
+    classifier = model.get_layer("token_classifier" if task.head == "token" else "classifier")
     kernel, bias = classifier.get_weights()
     classifier.set_weights([kernel[:, order], bias[order]])

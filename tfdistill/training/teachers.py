@@ -23,13 +23,31 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
     """The primary metric of an answer that ignores its input.
 
     Accuracy: the share of the majority class. F1: that of always saying the positive class, or,
-    where it is a mean over classes, the majority class. Correlations (Matthews, Pearson,
-    Spearman): 0.
+    where it is a mean over classes, the majority class. AUC: 0.5. Correlations (Matthews, Pearson,
+    Spearman) and entities: 0. Several labels: micro F1 of the best fixed set of labels, macro F1 of
+    always saying all of them, exact match of the most frequent set. Answers to questions: that of
+    never answering, which is the share of questions without an answer.
+
+    Args:
+      task: Names the primary metric.
+      labels: As `evaluation.gold_labels` gives them.
+
+    Returns:
+      The metric's value.
     """
-    if task.primary_metric not in ("accuracy", "f1"):
+    metric = task.primary_metric
+    if task.kind == "span":
+        return float(np.mean(labels)) if task.spans.unanswerable else 0.0
+    if task.kind == "multi_label":
+        return _chance_of_several(metric, labels)
+    if task.kind == "token":
+        labels = labels[labels >= 0]
+    if metric == "auc":
+        return 0.5
+    if metric not in ("accuracy", "f1"):
         return 0.0
     shares = np.bincount(labels, minlength=task.num_labels) / len(labels)
-    if task.primary_metric == "accuracy":
+    if metric == "accuracy":
         return float(shares.max())
     if task.positive_label is not None:
         shares, classes = shares[[task.labels.index(task.positive_label)]], 1
@@ -38,6 +56,17 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
     else:
         classes = task.num_labels
     return float(2 * shares.max() / (1 + shares.max()) / classes)
+
+
+def _chance_of_several(metric: str, labels: np.ndarray) -> float:
+    shares = np.sort(labels.mean(axis=0))[::-1]  # (classes,), the most frequent first
+    if metric == "macro_f1":
+        return float(np.mean(2 * shares / (1 + shares)))
+    if metric == "micro_f1":
+        said = np.arange(1, len(shares) + 1)
+        return float(np.max(2 * np.cumsum(shares) / (said + shares.sum())))
+    _, counts = np.unique(labels, axis=0, return_counts=True)
+    return float(counts.max() / len(labels))
 
 
 def check_teacher(

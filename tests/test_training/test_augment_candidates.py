@@ -1,0 +1,231 @@
+"""The words that may stand in a place, against one pass of the model for each masked word."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import errors, models
+from tfdistill.data import tokenize
+from tfdistill.data.vectors import WordVectors
+from tfdistill.training import CandidateFinder
+
+# In the toy vocabulary "film", "story", "good" are one piece; "films" and "goodly" are two.
+TEXTS = (
+    "The film is good .",
+    "a story , a play - films ! goodly film",
+    "good",
+    "",
+    "?!",
+    "bad film is bad film is bad film",
+)
+STOP_WORDS = frozenset({"the", "a", "is"})
+K = 6
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy_vocab_file):
+    return tokenize.Tokenizer(toy_vocab_file)
+
+
+def masked_lm(vocab_size, *, seed=0, **changes):
+    config = toys.SHALLOW_STUDENT.replace(vocab_size=vocab_size, max_positions=40, **changes)
+    return toys.randomise(models.build_masked_lm(config), seed)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return masked_lm(tokenizer.vocab_size + 2)  # embeddings are often padded
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    values = np.random.default_rng(5).standard_normal((9, 3))
+    return WordVectors(["films", "good", "x", "y", "z", "u", "v", "w", "nearby"], values)
+
+
+@pytest.fixture(scope="module")
+def finder(model, tokenizer, vectors):
+    return CandidateFinder(
+        model, tokenizer, vectors, num_candidates=K, stop_words=STOP_WORDS, token_budget=200
+    )
+
+
+def guesses(model, tokenizer, tokens, place, count=K):
+    """One pass of the model with all its positions, one row of logits sorted."""
+    masked = [*tokens[:place], "[MASK]", *tokens[place + 1 :]]
+    row = ["[CLS]", *masked, "[SEP]", *tokens, "[SEP]"]
+    ids = [tokenizer.vocab.index(token) for token in row]
+    types = [0] * (len(tokens) + 2) + [1] * (len(tokens) + 1)
+    given = {
+        "input_ids": ids,
+        "attention_mask": [1] * len(ids),
+        "token_type_ids": types,
+        "prediction_mask": [1] * len(ids),
+    }
+    logits = model({name: tf.constant([given[name]]) for name in model.input_names})["mlm_logits"]
+    best = np.argsort(-logits.numpy()[place + 1], kind="stable")[:count]
+    names = [tokenizer.vocab[i] for i in sorted(best) if i < tokenizer.vocab_size]
+    return [name for name in names if name[:2] != "##" and name not in SPECIAL]
+
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PIECES = {"films": ["film", "##s"], "goodly": ["good", "##ly"]}
+
+
+def test_words_of_one_piece_get_the_models_guesses_one_masked_word_at_a_time(
+    finder, model, tokenizer
+):
+    asked = 0
+    for text, found in zip(TEXTS, finder.find(TEXTS), strict=True):
+        words = text.lower().split()
+        if text != "?!":
+            assert found.words == words
+        tokens = [piece for word in found.words for piece in PIECES.get(word, [word])]
+        for place, word in enumerate(found.words):
+            if word in PIECES or not word.isalpha() or word in STOP_WORDS:
+                continue
+            position = sum(len(PIECES.get(before, [before])) for before in found.words[:place])
+            expected = guesses(model, tokenizer, tokens, position)
+            assert found.candidates[place] == (expected or [word])
+            asked += 1
+    assert asked == 2 + 3 + 1 + 6
+    # The model's guesses differ by place: a wrong mask or order would show above.
+    distinct = {tuple(c) for found in finder.find(TEXTS) for c in found.candidates.values()}
+    assert len(distinct) > 6
+
+
+def test_words_of_several_pieces_get_their_neighbours(finder, vectors):
+    found = finder.find(TEXTS)[1]
+    place = found.words.index("films")
+    assert found.candidates[place] == vectors.nearest(["films"], K)[0]
+    assert len(found.candidates[place]) == K
+
+
+def test_a_word_without_a_vector_stays_as_it_is(finder, model, tokenizer):
+    found = finder.find(TEXTS)[1]
+    assert found.candidates[found.words.index("goodly")] == ["goodly"]
+    without = CandidateFinder(model, tokenizer, None, num_candidates=K)
+    assert without.find(["films"])[0].candidates == {0: ["films"]}
+
+
+def test_a_word_whose_guesses_are_all_pieces_and_special_tokens_stays(tokenizer):
+    model = masked_lm(tokenizer.vocab_size)
+    unusable = [t.startswith("##") or t in SPECIAL for t in tokenizer.vocab]
+    model.get_layer("mlm_bias").set_weights([np.where(unusable, 1e3, 0.0)])
+    finder = CandidateFinder(model, tokenizer, None, num_candidates=K)
+    assert finder.find(["good film"])[0].candidates == {0: ["good"], 1: ["film"]}
+
+
+def test_stop_words_punctuation_and_capitals_of_a_cased_tokenizer_have_no_candidates(
+    model, toy_vocab_file
+):
+    cased = tokenize.Tokenizer(toy_vocab_file, lower_case=False)
+    finder = CandidateFinder(model, cased, None, num_candidates=K, stop_words=STOP_WORDS)
+    (found,) = finder.find(["the Film is good ."])
+    assert found.words == ["the", "Film", "is", "good", "."]
+    assert set(found.candidates) == {3}
+
+
+@pytest.mark.parametrize("token_budget", [1, 30, 10_000])
+def test_batches_do_not_change_the_candidates(token_budget, finder, model, tokenizer, vectors):
+    other = CandidateFinder(
+        model,
+        tokenizer,
+        vectors,
+        num_candidates=K,
+        stop_words=STOP_WORDS,
+        token_budget=token_budget,
+    )
+    assert other.find(TEXTS) == finder.find(TEXTS)
+    assert other.find(TEXTS[::-1])[::-1] == finder.find(TEXTS)
+    assert [other.find([text])[0] for text in TEXTS] == finder.find(TEXTS)
+
+
+def test_equal_texts_are_looked_at_once(finder, monkeypatch):
+    asked = []
+    best = finder._best
+    monkeypatch.setattr(
+        finder, "_best", lambda given: (asked.append(len(given["input_ids"])), best(given))[1]
+    )
+    first, second = finder.find(["good film", "good film"])
+    assert first == second
+    assert sum(asked) == 2
+
+
+def test_a_model_without_token_types_can_guess(tokenizer):
+    model = masked_lm(tokenizer.vocab_size, type_vocab_size=0)
+    assert "token_type_ids" not in model.input_names
+    finder = CandidateFinder(model, tokenizer, None, num_candidates=K)
+    tokens = ["good", "film"]
+    (found,) = finder.find(["good film"])
+    assert found.candidates[1] == guesses(model, tokenizer, tokens, 1)
+
+
+def test_a_long_text_is_cut_first_behind_and_then_around_the_word(model, tokenizer, monkeypatch):
+    finder = CandidateFinder(model, tokenizer, None, num_candidates=K, max_length=12)
+    seen = []
+    best = finder._best
+    monkeypatch.setattr(finder, "_best", lambda given: (seen.append(given), best(given))[1])
+    words = [*"good bad film story play set alarm".split()]
+    finder.find([" ".join(words)])  # 7 tokens: 2 are left for the repetition
+    ids = [tokenizer.vocab.index(word) for word in words]
+    cls, sep, mask = tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id
+    for row, asked in zip(_rows(seen), range(7), strict=True):
+        masked = [*ids[:asked], mask, *ids[asked + 1 :]]
+        assert row == [cls, *masked, sep, *ids[:2], sep]
+    seen.clear()
+    finder.find([" ".join(words + words)])  # 14 tokens: 9 around the word, nothing is repeated
+    long = ids + ids
+    for row, place in zip(_rows(seen), range(14), strict=True):
+        start = min(max(place - 4, 0), 5)
+        window = [mask if start + i == place else long[start + i] for i in range(9)]
+        assert row == [cls, *window, sep, sep]
+
+
+def _rows(seen):
+    """The ids of all queries without padding, in the order of the masked place."""
+    return [
+        row[mask.astype(bool)].tolist()
+        for given in seen
+        for row, mask in zip(
+            given["input_ids"].numpy(), given["attention_mask"].numpy(), strict=True
+        )
+    ]
+
+
+def test_the_identity_tells_what_decides_the_candidates(finder, model, tokenizer, vectors):
+    same = CandidateFinder(
+        model, tokenizer, vectors, num_candidates=K, stop_words=STOP_WORDS, token_budget=9
+    )
+    assert same.identity() == finder.identity()
+    others = [
+        CandidateFinder(model, tokenizer, vectors, num_candidates=K),
+        CandidateFinder(model, tokenizer, None, num_candidates=K, stop_words=STOP_WORDS),
+        CandidateFinder(model, tokenizer, vectors, num_candidates=5, stop_words=STOP_WORDS),
+        CandidateFinder(
+            masked_lm(tokenizer.vocab_size + 2, seed=1),
+            tokenizer,
+            vectors,
+            num_candidates=K,
+            stop_words=STOP_WORDS,
+        ),
+    ]
+    for other in others:
+        differing = [k for k, v in other.identity().items() if finder.identity()[k] != v]
+        assert len(differing) == 1
+
+
+def test_what_does_not_fit_is_refused(model, tokenizer):
+    with pytest.raises(errors.ShapeError, match=r"a masked language model.*'sequence'"):
+        CandidateFinder(toys.classifier(toys.SHALLOW_STUDENT), tokenizer, None)
+    small = models.build_masked_lm(toys.SHALLOW_STUDENT)
+    with pytest.raises(errors.VocabularyError, match="at most 30 tokens"):
+        CandidateFinder(small, tokenizer, None)
+    for changes, message in (
+        ({"max_length": 41}, "max_length: expected 8 to 40"),
+        ({"max_length": 7}, "max_length"),
+        ({"num_candidates": 0}, "num_candidates: expected 1 to"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            CandidateFinder(model, tokenizer, None, **changes)

@@ -1,0 +1,267 @@
+"""What may stand in a word's place: a masked language model's guesses, or a word's neighbours."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, models
+from tfdistill.data import augment, tokenize
+from tfdistill.data.vectors import WordVectors
+
+_NO_LIMIT = np.iinfo(np.int32).max
+_LEAST_LENGTH = 8  # tokens that a masked text needs: [CLS], [MASK], [SEP], [SEP] and some context
+
+
+class _Query(NamedTuple):
+    """One word to guess: `[CLS] first [SEP] second [SEP]`, first[place] masked."""
+
+    first: np.ndarray
+    second: np.ndarray
+    place: int
+
+    @property
+    def length(self) -> int:
+        """Tokens, special ones included."""
+        return len(self.first) + len(self.second) + 3
+
+
+class CandidateFinder:
+    """Finds the candidates of every word of many texts.
+
+    A word that is one piece of the vocabulary is masked in ``[CLS] masked text [SEP] text [SEP]``;
+    its candidates are the K most probable tokens, without "##" pieces and special tokens. A word
+    of several pieces has the K words whose vectors have the largest cosine with its own. A word
+    for which nothing is left has itself as its only candidate.
+
+    All masked texts of a call go through the model together, in batches of like length, and only
+    the masked position gets logits. The candidates of a word are in the order of their ids: a
+    difference in the last digit of a logit, such as another batch makes, changes nothing unless
+    it decides which token is the K-th.
+
+    Args:
+      model: A masked language model (`models.build_masked_lm`).
+      tokenizer: Its tokenizer. Where it lower-cases, augmented texts are in lower case.
+      vectors: Word vectors for words of several pieces; None keeps such words as they are.
+      num_candidates: K.
+      stop_words: Words that get no candidates.
+      max_length: The most tokens of a masked text, special ones included; None: as many as the
+        model has positions. Of a longer one the repeated text is cut at its end, and if the
+        masked text alone is longer, it is what lies around the word.
+      token_budget: About how many tokens, padding included, go through the model at a time.
+
+    Raises:
+      ShapeError: If `model` is no masked language model.
+      VocabularyError: If the vocabulary has more tokens than the model.
+      ConfigError: If `max_length` or `num_candidates` is out of range.
+
+    Reference: Jiao et al. 2020, TinyBERT, section 3.3 and algorithm 1.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: tokenize.Tokenizer,
+        vectors: WordVectors | None,
+        *,
+        num_candidates: int = 15,
+        stop_words: AbstractSet[str] = frozenset(),
+        max_length: int | None = None,
+        token_budget: int = 4096,
+    ):
+        """Checks that model and tokenizer fit, and builds the graph; see the class."""
+        config = _checked_config(model, tokenizer)
+        longest = config.max_positions if max_length is None else max_length
+        if not _LEAST_LENGTH <= longest <= config.max_positions:
+            raise errors.ConfigError(
+                errors.explain(
+                    "max_length",
+                    f"{_LEAST_LENGTH} to {config.max_positions}, the model's positions",
+                    longest,
+                )
+            )
+        if not 1 <= num_candidates <= config.vocab_size:
+            raise errors.ConfigError(
+                errors.explain("num_candidates", f"1 to {config.vocab_size}", num_candidates)
+            )
+        self.num_candidates = num_candidates
+        self.stop_words = frozenset(stop_words)
+        self.max_length = longest
+        self._model, self._tokenizer, self._vectors = model, tokenizer, vectors
+        self._token_budget = token_budget
+        self._is_word = np.zeros(config.vocab_size, bool)
+        for token_id, token in enumerate(tokenizer.vocab):
+            special = token.startswith("[") and token.endswith("]") and len(token) > 2
+            self._is_word[token_id] = not (special or token.startswith("##"))
+        self._best = _best_tokens(model, num_candidates)
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what decides the candidates, as hashes and numbers: for a manifest."""
+        weights = hashlib.sha256()
+        for variable in sorted(self._model.weights, key=lambda variable: variable.name):
+            weights.update(variable.name.encode() + np.ascontiguousarray(variable.numpy()).data)
+        vectors = hashlib.sha256()
+        if self._vectors is not None:
+            vectors.update("\n".join(self._vectors.words).encode())
+            vectors.update(np.ascontiguousarray(self._vectors.values).data)
+        return {
+            "masked_lm_sha256": weights.hexdigest(),
+            "vocabulary_sha256": _sha256("\n".join(self._tokenizer.vocab)),
+            "lower_case": self._tokenizer.lower_case,
+            "vectors_sha256": None if self._vectors is None else vectors.hexdigest(),
+            "stop_words_sha256": _sha256("\n".join(sorted(self.stop_words))),
+            "num_candidates": self.num_candidates,
+            "max_length": self.max_length,
+        }
+
+    def find(self, texts: Sequence[str]) -> list[augment.Text]:
+        """Splits texts into words and finds the candidates of each.
+
+        Args:
+          texts: Any number of texts; equal ones are looked at once.
+
+        Returns:
+          Words and candidates of each text, in order.
+        """
+        unique = list(dict.fromkeys(texts))
+        words = _words(unique, self._tokenizer.lower_case)
+        pieces = self._pieces({word for row in words for word in row})
+        found: list[dict[int, list[str]]] = []
+        queries: list[_Query] = []
+        asked: list[tuple[int, int]] = []  # text and place of each query
+        composed: list[tuple[int, int]] = []  # and of each word of several pieces
+        for index, row in enumerate(words):
+            places = augment.replaceable_places(row, self.stop_words)
+            found.append({place: [row[place]] for place in places})
+            ids = [pieces[word] for word in row]
+            starts = np.cumsum([0, *map(len, ids)])
+            text = np.concatenate(ids) if ids else np.empty(0, np.int32)
+            for place in places:
+                if len(ids[place]) == 1:
+                    queries.append(_query(text, int(starts[place]), self.max_length))
+                    asked.append((index, place))
+                else:
+                    composed.append((index, place))
+        for (index, place), guesses in zip(asked, self._guesses(queries), strict=True):
+            found[index][place] = guesses or found[index][place]
+        if self._vectors is not None:
+            near = self._vectors.nearest([words[i][p] for i, p in composed], self.num_candidates)
+            for (index, place), neighbours in zip(composed, near, strict=True):
+                found[index][place] = neighbours or found[index][place]
+        answers = {
+            text: augment.Text(row, candidates)
+            for text, row, candidates in zip(unique, words, found, strict=True)
+        }
+        return [answers[text] for text in texts]
+
+    def _pieces(self, words: AbstractSet[str]) -> dict[str, np.ndarray]:
+        """Returns the ids of each word's pieces."""
+        ordered = sorted(words)
+        encoded = self._tokenizer.encode_batch(ordered, None, _NO_LIMIT)
+        return {word: encoded.row(index)[1:-1] for index, word in enumerate(ordered)}
+
+    def _guesses(self, queries: Sequence[_Query]) -> list[list[str]]:
+        """Returns what may stand in each masked place: tokens in the order of their ids."""
+        answers: list[list[str]] = [[] for _ in queries]
+        for batch in _batches([query.length for query in queries], self._token_budget):
+            features = _features([queries[i] for i in batch], self._tokenizer)
+            given = {name: tf.constant(features[name]) for name in self._model.input_names}
+            best = np.sort(self._best(given).numpy(), axis=1)  # (batch, K)
+            for index, tokens in zip(batch, best, strict=True):
+                answers[index] = [self._tokenizer.vocab[t] for t in tokens if self._is_word[t]]
+        return answers
+
+
+def _checked_config(model: keras.Model, tokenizer: tokenize.Tokenizer) -> models.EncoderConfig:
+    if models.head_of(model) != "masked_lm":
+        raise errors.ShapeError(
+            errors.explain(
+                f"model {model.name!r}",
+                "a masked language model",
+                f"a model with the head {models.head_of(model)!r}",
+                "Load it with weights.load_masked_lm, or train one with `tfdistill pretrain`.",
+            )
+        )
+    config = models.config_of(model)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise errors.VocabularyError(
+            errors.explain(
+                f"vocabulary {tokenizer.vocab_file}",
+                f"at most {config.vocab_size} tokens, the rows of the model's embedding",
+                tokenizer.vocab_size,
+            )
+        )
+    return config
+
+
+def _best_tokens(model: keras.Model, count: int) -> Any:
+    """Builds the graph from features to the ids of the most probable tokens, int32 (N, count)."""
+    specs = {name: tf.TensorSpec((None, None), tf.int32) for name in model.input_names}
+
+    @tf.function(input_signature=[specs], autograph=False)
+    def best(features: dict[str, tf.Tensor]) -> tf.Tensor:
+        logits = model(features, training=False)["mlm_logits"]  # (N, V)
+        return tf.math.top_k(logits, count).indices
+
+    return best
+
+
+def _words(texts: Sequence[str], lower_case: bool) -> list[list[str]]:
+    if not texts:
+        return []
+    encoded = tf.constant([text.encode("utf-8", "ignore") for text in texts])
+    rows = tokenize.words(encoded, lower_case=lower_case).to_list()
+    return [[word.decode("utf-8") for word in row] for row in rows]
+
+
+def _query(text: np.ndarray, place: int, max_length: int) -> _Query:
+    """Cuts a masked text and its repetition to `max_length` tokens."""
+    room = max_length - 3
+    if len(text) <= room:
+        return _Query(text, text[: room - len(text)], place)
+    start = min(max(place - room // 2, 0), len(text) - room)
+    return _Query(text[start : start + room], text[:0], place - start)
+
+
+def _batches(lengths: Sequence[int], token_budget: int) -> Iterator[np.ndarray]:
+    """Yields the places of queries of like length, the longest first."""
+    order = np.argsort(-np.asarray(lengths, np.int64), kind="stable")
+    start = 0
+    while start < len(order):
+        count = max(1, token_budget // lengths[order[start]])
+        yield order[start : start + count]
+        start += count
+
+
+def _features(queries: Sequence[_Query], tokenizer: tokenize.Tokenizer) -> dict[str, np.ndarray]:
+    """Puts queries side by side: arrays (batch, longest), int32."""
+    shape = (len(queries), max(query.length for query in queries))
+    ids = np.full(shape, tokenizer.pad_id, np.int32)
+    mask, types, asked = (np.zeros(shape, np.int32) for _ in range(3))
+    for row, query in enumerate(queries):
+        middle = len(query.first) + 1  # the first [SEP]
+        end = query.length - 1
+        ids[row, 0] = tokenizer.cls_id
+        ids[row, 1:middle] = query.first
+        ids[row, 1 + query.place] = tokenizer.mask_id
+        ids[row, middle] = ids[row, end] = tokenizer.sep_id
+        ids[row, middle + 1 : end] = query.second
+        mask[row, : end + 1] = 1
+        types[row, middle + 1 : end + 1] = 1
+        asked[row, 1 + query.place] = 1
+    return {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "token_type_ids": types,
+        "prediction_mask": asked,
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,265 @@
+"""A whole pre-training: from text or shards and a model's name to a Hugging Face folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import tf_keras as keras
+
+from tfdistill import errors, files, models, weights
+from tfdistill.data import shard_files, shards, tokenize
+from tfdistill.training.pretrain import PretrainConfig, pretrain
+
+SETTINGS, METRICS = "pretraining.json", "metrics.json"
+HF_FOLDER, KERAS_FILE = "model/hf", "model/model.keras"
+_WRITTEN = ("checkpoints", "tensorboard", "model", "corpus", "history.csv", METRICS, SETTINGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainSource:
+    """Where the model of a pre-training comes from.
+
+    Attributes:
+      name: A preset's name, or a Hugging Face folder or hub id.
+      vocab_file: The vocabulary; None takes the folder's or the prepared corpus' own.
+      lower_case: Whether text is lower-cased; None takes the folder's or the corpus' word for it,
+        and True where neither says anything.
+      new_head: Whether the folder has no masked-LM head and gets a new one.
+      overrides: Fields of the preset's configuration to replace, such as num_layers.
+    """
+
+    name: str
+    vocab_file: str | None = None
+    lower_case: bool | None = None
+    new_head: bool = False
+    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def run_pretraining(
+    source: PretrainSource,
+    corpus: Sequence[files.Path],
+    out: files.Path,
+    config: PretrainConfig,
+    *,
+    max_length: int = 128,
+    workers: int = 1,
+    on_invalid: Literal["error", "replace"] = "error",
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Does all of a pre-training: corpus, model, training, evaluation, saving.
+
+    Args:
+      source: The model to begin with.
+      corpus: One folder of `data.shards.prepare_corpus`, or text files, which are prepared in
+        ``corpus`` inside `out` first.
+      out: Gets pretraining.json (what was asked for), the files of the fit, model/hf (with the
+        masked-LM head, for `transformers`), model/model.keras and metrics.json.
+      config: How to train.
+      max_length: The most tokens of an example, where the corpus is text.
+      workers: Processes that prepare it.
+      on_invalid: What to do with bytes that are not UTF-8 there.
+      resume: Whether to go on with the same pre-training in `out`.
+      overwrite: Whether to remove an earlier one first.
+
+    Returns:
+      The content of metrics.json.
+
+    Raises:
+      OutputExistsError: If `out` holds a pre-training and neither flag was given.
+      ConfigError: If `resume` finds another one, or something does not go together.
+      DataError: If the corpus is not usable.
+      WeightsError: If the folder is not.
+    """
+    out = pathlib.Path(out)
+    asked = {
+        "format_version": 1,
+        "source": dataclasses.asdict(source),
+        "corpus": [pathlib.Path(path).name for path in corpus],
+        "max_length": max_length,
+        "on_invalid": on_invalid,
+        "config": dataclasses.asdict(config),
+    }
+    _take_over(out, asked, resume=resume, overwrite=overwrite)
+    if (out / METRICS).is_file():
+        return json.loads((out / METRICS).read_text(encoding="utf-8"))
+    prepared = _prepared(corpus)
+    keras.utils.set_random_seed(config.seed)
+    model, tokenizer = _open_model(source, prepared, config)
+    files.atomic_write_json(out / SETTINGS, asked)
+    if prepared is None:
+        prepared = out / "corpus"
+        shards.prepare_corpus(
+            corpus,
+            tokenizer,
+            prepared,
+            max_length=max_length,
+            workers=workers,
+            next_sentence=config.next_sentence,
+            on_invalid=on_invalid,
+            seed=config.seed,
+            resume=True,
+        )
+    result, figures = pretrain(model, prepared, tokenizer, config, folder=out)
+    if config.precision != "float32":
+        model = models.with_policy(model, "float32")
+    weights.save_hf(
+        model,
+        out / HF_FOLDER,
+        vocab_file=tokenizer.vocab_file,
+        lower_case=tokenizer.lower_case,
+        overwrite=True,
+    )
+    with files.atomic_write(out / KERAS_FILE) as temporary:
+        model.save(temporary)
+    manifest = shard_files.read_manifest(prepared)
+    metrics = {
+        "format_version": 1,
+        "steps": result.steps,
+        "seconds": result.seconds,
+        "corpus": {"num_examples": manifest.num_examples, "num_tokens": manifest.num_tokens},
+        "num_parameters": model.count_params(),
+        "held_out": figures,
+        "model_folder": HF_FOLDER,
+    }
+    files.atomic_write_json(out / METRICS, metrics)
+    return metrics
+
+
+def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    if not out.exists() or not any(out.iterdir()):
+        return
+    known = out / SETTINGS
+    if not known.is_file():
+        raise errors.OutputExistsError(
+            errors.explain(
+                f"{out}",
+                "an empty or absent folder, or an earlier pre-training",
+                "a folder with other files",
+                "Choose another --out.",
+            )
+        )
+    if overwrite:
+        for name in _WRITTEN:
+            path = out / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        return
+    if not resume:
+        raise errors.OutputExistsError(
+            errors.explain(
+                f"{out}", "an absent folder", "an earlier one", "Use --resume or --overwrite."
+            )
+        )
+    before = json.loads(known.read_text(encoding="utf-8"))
+    asked = json.loads(json.dumps(asked))
+    changed = _differences(before, asked)
+    if changed:
+        raise errors.ConfigError(
+            errors.explain(
+                "--resume",
+                f"the options that are saved in {known}",
+                f"others: {', '.join(changed)} differ",
+                "Resume with the same options, or start again with --overwrite.",
+            )
+        )
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
+    names = []
+    for key in dict.fromkeys([*before, *now]):
+        left, right = before.get(key), now.get(key)
+        if isinstance(left, dict) and isinstance(right, dict):
+            names += _differences(left, right, f"{prefix}{key}.")
+        elif left != right:
+            names.append(prefix + key)
+    return names
+
+
+def _prepared(corpus: Sequence[files.Path]) -> pathlib.Path | None:
+    """The prepared corpus that was given, or None for text files."""
+    folders = [pathlib.Path(path) for path in corpus if pathlib.Path(path).is_dir()]
+    if not folders:
+        return None
+    if len(corpus) > 1:
+        raise errors.ConfigError(
+            errors.explain(
+                "corpus",
+                "one prepared folder, or text files",
+                f"{len(corpus)} paths with a folder among them",
+                "Prepare all text in one folder: `tfdistill data prepare`.",
+            )
+        )
+    return folders[0]
+
+
+def _open_model(
+    source: PretrainSource, prepared: pathlib.Path | None, config: PretrainConfig
+) -> tuple[keras.Model, tokenize.Tokenizer]:
+    if source.name in models.presets():
+        vocab_file, lower_case = _vocabulary_of(source, prepared)
+        tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+        shape = models.preset(source.name)
+        unknown = set(source.overrides) - {field.name for field in dataclasses.fields(shape)}
+        if unknown:
+            name = min(unknown)
+            names = [field.name for field in dataclasses.fields(shape)]
+            raise errors.ConfigError(
+                errors.explain(
+                    "--set", f"a field of {source.name}", repr(name), errors.nearest(name, names)
+                )
+            )
+        shape = shape.replace(**{**source.overrides, "vocab_size": tokenizer.vocab_size})
+        shape = shape.replace(pad_token_id=tokenizer.pad_id)
+        policy = None if config.precision == "float32" else config.precision
+        return (
+            models.build_masked_lm(shape, next_sentence=config.next_sentence, dtype_policy=policy),
+            tokenizer,
+        )
+    if source.overrides:
+        raise errors.ConfigError(
+            errors.explain("--set", "a preset to change", f"the checkpoint {source.name!r}")
+        )
+    loaded = weights.load_masked_lm(
+        source.name, new_head=source.new_head, next_sentence=config.next_sentence
+    )
+    vocab_file = source.vocab_file or loaded.vocab_file
+    if vocab_file is None:
+        raise errors.ConfigError(
+            errors.explain(
+                f"{source.name}", "a vocab.txt in it, or --vocab", "neither", "Pass --vocab FILE."
+            )
+        )
+    lower_case = loaded.lower_case if source.lower_case is None else source.lower_case
+    model = loaded.model
+    if config.precision != "float32":
+        model = models.with_policy(model, config.precision)
+    return model, tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+
+
+def _vocabulary_of(
+    source: PretrainSource, prepared: pathlib.Path | None
+) -> tuple[files.Path, bool]:
+    lower_case = source.lower_case
+    vocab_file: files.Path | None = source.vocab_file
+    if prepared is not None:
+        settings = shard_files.read_manifest(prepared).settings
+        lower_case = settings["lower_case"] if lower_case is None else lower_case
+        vocab_file = vocab_file or prepared / shard_files.VOCAB
+    if vocab_file is None:
+        raise errors.ConfigError(
+            errors.explain(
+                f"preset {source.name}",
+                "a vocabulary",
+                "none",
+                "Pass --vocab FILE; `tfdistill data vocab` makes one from text.",
+            )
+        )
+    return vocab_file, True if lower_case is None else lower_case

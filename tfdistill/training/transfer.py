@@ -1,0 +1,219 @@
+"""MobileBERT's knowledge transfer as a list of stages, and where its student starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import tf_keras as keras
+
+from tfdistill import errors
+from tfdistill.training import optimizers
+
+STRATEGIES = ("akt", "jkt", "pkt")
+EARLIER = ("freeze", "soft", "full")
+SOFT_RATES = (0.3, 3.0)  # of earlier layers and of the current one, as published
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransferStage:
+    """What one fit of a knowledge transfer learns.
+
+    Attributes:
+      name: Names the stage's folder.
+      layers: Student layers (0-based) whose transfer is learnt.
+      predict_words: Whether masked words (and the teacher's answers, and next sentences) are.
+      rates: Multipliers of the learning rate by layer name, as `Distiller.compile` takes them.
+      steps: Its length in batches, or None.
+      epochs: Its length in epochs of the data; one of the two is given.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    predict_words: bool
+    rates: tuple[tuple[str, float], ...] = ()
+    steps: int | None = None
+    epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses a stage without a length or with two."""
+        _check_length(f"stage {self.name}", self.steps, self.epochs)
+
+    def num_batches(self, steps_per_epoch: int) -> int:
+        """Its length in batches."""
+        return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+
+
+def transfer_stages(
+    strategy: Literal["akt", "jkt", "pkt"],
+    *,
+    num_layers: int,
+    transfer_steps: int | None = None,
+    transfer_epochs: int | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    earlier: Literal["freeze", "soft", "full"] = "freeze",
+) -> tuple[TransferStage, ...]:
+    """Lists the stages of a strategy.
+
+    - "akt", auxiliary: one stage ("all") learns layers and words together.
+    - "jkt", joint: all layers ("layers"), then the words ("words").
+    - "pkt", progressive: layer after layer ("layer_0", "layer_1", ...), then the words. While
+      layer l learns, the embeddings and the layers before it
+
+      - "freeze": stand still, bit for bit, as the paper has it;
+      - "soft": the layers learn at 0.3 of the rate, layer l at 3 times the rate, and the
+        embeddings stand still, as in the published TF1 code;
+      - "full": all learn at the full rate, as in the published TF2 code.
+
+      Later layers learn nothing, since no term reaches them.
+
+    The published lengths are 10,000 steps a layer (PKT; JKT as many in all, 240,000) and 500,000
+    for the words.
+
+    Args:
+      strategy: "akt", "jkt" or "pkt".
+      num_layers: Layers of the student.
+      transfer_steps: Batches of each stage that learns layers alone.
+      transfer_epochs: Or its epochs; "akt" has no such stage and takes neither.
+      steps: Batches of the stage that learns words.
+      epochs: Or its epochs. Neither: no such stage, for encoders and classifiers ("akt" needs it).
+      earlier: What earlier layers do, for "pkt".
+
+    Returns:
+      The stages, in order.
+
+    Raises:
+      ConfigError: If an option is unknown, or a length is missing or given twice.
+
+    Reference: Sun et al. 2020, MobileBERT, section 3.5 and figure 2.
+    """
+    for option, value, choices in (
+        ("strategy", strategy, STRATEGIES),
+        ("earlier", earlier, EARLIER),
+    ):
+        if value not in choices:
+            raise errors.ConfigError(
+                errors.explain(option, f"one of {', '.join(choices)}", repr(value))
+            )
+    every = tuple(range(num_layers))
+    if strategy == "akt":
+        _check_length("length of akt (steps, epochs)", steps, epochs)
+        return (
+            TransferStage(name="all", layers=every, predict_words=True, steps=steps, epochs=epochs),
+        )
+    _check_length(
+        f"length of {strategy} (transfer_steps, transfer_epochs)", transfer_steps, transfer_epochs
+    )
+    length = {"predict_words": False, "steps": transfer_steps, "epochs": transfer_epochs}
+    if strategy == "jkt":
+        stages = [TransferStage(name="layers", layers=every, **length)]
+    else:
+        stages = [
+            TransferStage(
+                name=f"layer_{layer}", layers=(layer,), rates=_rates(layer, earlier), **length
+            )
+            for layer in every
+        ]
+    if steps is not None or epochs is not None:
+        stages.append(
+            TransferStage(name="words", layers=(), predict_words=True, steps=steps, epochs=epochs)
+        )
+    return tuple(stages)
+
+
+def _rates(layer: int, earlier: str) -> tuple[tuple[str, float], ...]:
+    if earlier == "full":
+        return ()
+    slow, fast = SOFT_RATES if earlier == "soft" else (0.0, 1.0)
+    before = [(f"layer_{index}_*", slow) for index in range(layer) if slow]
+    return (*before, (f"layer_{layer}_*", fast), ("*", 0.0))
+
+
+def _check_length(what: str, steps: int | None, epochs: int | None) -> None:
+    given = [length for length in (steps, epochs) if length is not None]
+    if len(given) != 1 or given[0] < 1:
+        raise errors.ConfigError(
+            errors.explain(what, "either steps or epochs, at least 1", f"{steps} and {epochs}")
+        )
+
+
+def published_optimizer(
+    stage: TransferStage, total_steps: int, *, learning_rate: float = 1.5e-3
+) -> keras.optimizers.Optimizer:
+    """MobileBERT's optimizer for a stage: LAMB, decay 0.01, global norm clipped to 1.
+
+    Stages of layers run at a constant rate; a stage that learns words warms up over 2% of its
+    steps (10,000 of 500,000) and falls to 1.5e-7.
+
+    Args:
+      stage: The stage.
+      total_steps: Its optimizer steps.
+      learning_rate: The (peak) rate.
+
+    Returns:
+      A new optimizer.
+    """
+    if not stage.predict_words:
+        return optimizers.lamb(learning_rate)
+    return optimizers.lamb(
+        learning_rate,
+        total_steps=total_steps,
+        schedule="linear",
+        warmup=0.02,
+        end_learning_rate=min(1.5e-7, learning_rate),
+    )
+
+
+EMBEDDING_LAYERS = (
+    *("word_embeddings", "embedding_projection", "position_embeddings", "token_type_embeddings"),
+    "embeddings_layer_norm",
+)
+HEAD_LAYERS = (
+    *("mlm_transform", "mlm_layer_norm", "mlm_extra_decoder", "mlm_bias", "nsp_classifier"),
+)
+
+
+def initialise_from_mobilebert_teacher(
+    student: keras.Model, teacher: keras.Model, *, heads: bool = False
+) -> None:
+    """Starts a MobileBERT from its teacher's embeddings, bit for bit.
+
+    Copied are the word, position and type tables, the projection of the trigrams and the scale
+    and shift of the norm after them (also where the teacher has a LayerNorm and the student
+    NoNorm, as published). With `heads` also the masked-LM and next-sentence heads, as in the
+    published TF1 code. The blocks stay as they are.
+
+    Args:
+      student: Changed in place.
+      teacher: As wide between its blocks, with the same embeddings.
+      heads: Whether the heads are copied too.
+
+    Raises:
+      ShapeError: If a layer of the student is not in the teacher or has another shape; the
+        message lists them all, and nothing is changed.
+    """
+    names = EMBEDDING_LAYERS + (HEAD_LAYERS if heads else ())
+    ours = {layer.name: layer for layer in student.layers if layer.name in names}
+    theirs = {layer.name: layer for layer in teacher.layers}
+    differing = {}
+    for name, layer in ours.items():
+        expected = _shapes(layer)
+        received = _shapes(theirs[name]) if name in theirs else "no such layer"
+        if received != expected:
+            differing[name] = f"{expected} here, {received} there"
+    if differing or (heads and "mlm_transform" not in ours):
+        raise errors.ShapeError(
+            errors.explain(
+                "teacher",
+                "the student's embeddings" + (" and masked-LM heads" if heads else ""),
+                differing or "a student without heads",
+                "Build both with the same vocabulary, positions, embedding_size and hidden_size.",
+            )
+        )
+    for name, layer in ours.items():
+        layer.set_weights(theirs[name].get_weights())
+
+
+def _shapes(layer: keras.layers.Layer) -> list[tuple[int, ...]]:
+    return [tuple(variable.shape) for variable in layer.weights]

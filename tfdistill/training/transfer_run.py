@@ -1,0 +1,200 @@
+"""Carries out a knowledge transfer, stage after stage, resumable at any moment."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import safetensors.numpy
+import tf_keras as keras
+
+from tfdistill import distillers, errors, files
+from tfdistill.distillers import mobilebert
+from tfdistill.training import stretch, transfer
+from tfdistill.training.fit import FitResult, TrainingBatches, fit
+
+FORMAT_VERSION = 1
+PLAN, START, WEIGHTS, RESULT = (
+    "plan.json",
+    "start.safetensors",
+    "weights.safetensors",
+    "result.json",
+)
+
+
+def run_transfer(
+    stages: Sequence[transfer.TransferStage],
+    teacher: keras.Model,
+    student: keras.Model,
+    train: TrainingBatches,
+    folder: files.Path,
+    *,
+    optimizer: Callable[
+        [transfer.TransferStage, int], keras.optimizers.Optimizer
+    ] = transfer.published_optimizer,
+    loss_weights: Mapping[str, float] | None = None,
+    distiller_options: Mapping[str, Any] | None = None,
+    compile_options: Mapping[str, Any] | None = None,
+    gradient_accumulation: int = 1,
+    seed: int = 0,
+    evaluate: Callable[[], Mapping[str, float]] | None = None,
+    checkpoint_every: int | None = 500,
+    description: str = "",
+    extra_callbacks: tuple[keras.callbacks.Callback, ...] = (),
+) -> tuple[FitResult, ...]:
+    """Carries out stages one after the other; killed at any moment, it goes on when called again.
+
+    Each stage is a `fit` in a folder of its own, ``<number>-<name>``, with a fresh optimizer. It
+    starts from the weights that the stage before it ended with, and takes the batches that follow
+    those of the stage before it. The weights that the student came with are kept as well, so that
+    a second call does not depend on how its student starts.
+
+    Args:
+      stages: From `transfer_stages`.
+      teacher: As for `MobileBertDistiller`.
+      student: Trained in place.
+      train: The batches; masked ones where words are predicted.
+      folder: Gets the stages' folders and what a resume needs.
+      optimizer: Makes the optimizer of a stage, given the number of its optimizer steps.
+      loss_weights: Weights by term; each stage takes those of its own terms.
+      distiller_options: More options of `MobileBertDistiller`: attention, reduction, ...
+      compile_options: More options of `compile`: run_eagerly, jit_compile, ...
+      gradient_accumulation: Batches of an optimizer step.
+      seed: Seed of the dropout masks.
+      evaluate: Returns development metrics, for the history.
+      checkpoint_every: Steps between checkpoints.
+      description: Shown in front of the stage's name in the progress bar.
+      extra_callbacks: Keras callbacks of your own.
+
+    Returns:
+      The result of each stage.
+
+    Raises:
+      ConfigError: If `folder` holds another list of stages, or an option does not fit.
+      ShapeError: If teacher and student cannot be compared.
+      NonFiniteLossError: If a loss or a weight is NaN or infinite.
+      WeightsError: If a checkpoint cannot be written or read.
+    """
+    folder = pathlib.Path(folder)
+    _check_terms(loss_weights or {})
+    _open(folder, stages, student)
+    results = []
+    weights, done = folder / START, 0
+    for index, stage in enumerate(stages):
+        where = folder / f"{index:02d}-{stage.name}"
+        steps = stage.num_batches(train.steps_per_epoch)
+        if not (where / RESULT).is_file():
+            _load(student, weights)
+            distiller = distillers.MobileBertDistiller(
+                teacher,
+                student,
+                layers=stage.layers,
+                predict_words=stage.predict_words,
+                seed=1000 * seed + index,
+                **(distiller_options or {}),
+            )
+            distiller.compile(
+                optimizer(stage, steps // gradient_accumulation),
+                loss_weights={
+                    term: weight
+                    for term, weight in (loss_weights or {}).items()
+                    if term in distiller.terms
+                },
+                gradient_accumulation=gradient_accumulation,
+                rates=stage.rates,
+                **(compile_options or {}),
+            )
+            part = stretch.Stretch(train, start=done, steps=steps)
+            result = fit(
+                distiller,
+                part,
+                epochs=part.parts,
+                folder=where,
+                evaluate=evaluate,
+                checkpoint_every=checkpoint_every,
+                description=f"{description} {stage.name}".strip(),
+                extra_callbacks=extra_callbacks,
+            )
+            _save(student, where / WEIGHTS)
+            files.atomic_write_json(where / RESULT, dataclasses.asdict(result))
+        # The weights are all that a later stage needs; two dozen optimizers fill a disk.
+        shutil.rmtree(where / "checkpoints", ignore_errors=True)
+        results.append(FitResult(**json.loads((where / RESULT).read_text("utf-8"))))
+        weights, done = where / WEIGHTS, done + steps
+    _load(student, weights)
+    return tuple(results)
+
+
+def _check_terms(loss_weights: Mapping[str, float]) -> None:
+    known = (*mobilebert.TRANSFER_TERMS, *mobilebert.WORD_TERMS, "nsp")
+    for term in loss_weights:
+        if term not in known:
+            raise errors.ConfigError(
+                errors.explain(
+                    "loss_weights",
+                    f"terms among {', '.join(known)}",
+                    repr(term),
+                    errors.nearest(term, known),
+                )
+            )
+
+
+def _open(
+    folder: pathlib.Path, stages: Sequence[transfer.TransferStage], student: keras.Model
+) -> None:
+    """Begins a folder, or makes sure that it was begun with the same stages."""
+    plan = {
+        "format_version": FORMAT_VERSION,
+        "stages": [dataclasses.asdict(stage) for stage in stages],
+    }
+    plan = json.loads(json.dumps(plan))  # tuples become lists, as they come back from a file
+    if not plan["stages"] or len({stage["name"] for stage in plan["stages"]}) < len(stages):
+        raise errors.ConfigError(
+            errors.explain("stages", "at least one, each with a name of its own", list(stages))
+        )
+    if not (folder / PLAN).is_file():
+        _save(student, folder / START)  # before the plan, which says that all is there
+        files.atomic_write_json(folder / PLAN, plan)
+        return
+    found = json.loads((folder / PLAN).read_text("utf-8"))
+    if found != plan:
+        raise errors.ConfigError(
+            errors.explain(
+                f"stages in {folder}",
+                f"those in {PLAN}, {[stage['name'] for stage in found['stages']]}",
+                [stage.name for stage in stages],
+                "Choose another folder, or the strategy and lengths of the first call.",
+            )
+        )
+
+
+def _named(model: keras.Model) -> dict[str, Any]:
+    return {variable.name.removesuffix(":0"): variable for variable in model.weights}
+
+
+def _save(model: keras.Model, path: pathlib.Path) -> None:
+    arrays = {name: variable.numpy() for name, variable in _named(model).items()}
+    with files.atomic_write(path) as temporary:
+        safetensors.numpy.save_file(arrays, temporary)
+
+
+def _load(model: keras.Model, path: pathlib.Path) -> None:
+    arrays = safetensors.numpy.load_file(path)
+    variables = _named(model)
+    if arrays.keys() != variables.keys() or any(
+        arrays[name].shape != tuple(variable.shape) for name, variable in variables.items()
+    ):
+        raise errors.WeightsError(
+            errors.explain(
+                str(path),
+                "the weights of this student",
+                "those of another model",
+                "Choose another folder, or the student of the first call.",
+            )
+        )
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
