@@ -101,9 +101,10 @@ def _tokenizer(plan: Plan, vocab: FileRecord | None) -> TokenizerRecord | None:
 def _task(plan: Plan) -> TaskRecord | None:
     if plan.task is None:
         return None
+    kind = "regression" if plan.task.regression else "classification"
     return TaskRecord(
         name=plan.task.name,
-        kind="regression" if plan.task.regression else "classification",
+        kind="multi_label" if plan.task.kind == "multi_label" else kind,
         labels=plan.labels,
         pair=plan.task.pair_column is not None,
         primary_metric=plan.task.primary_metric,

@@ -86,13 +86,14 @@ def make_plan(
     quantization = quantizing.quantization(quantize)
     config = models.config_of(model)
     chosen = signature.check_lengths(lengths, config.max_positions)
-    num_labels = models.num_labels_of(model)
-    if num_labels is None:
-        raise errors.ConfigError(
-            errors.explain(f"model {model.name!r}", "a classifier", "an encoder without a head")
-        )
+    signature.check_head(model)
+    num_labels = models.num_labels_of(model) or 0
     if softmax and num_labels == 1:
         raise errors.ConfigError(errors.explain("softmax", "a classifier", "a regression"))
+    if softmax and task is not None and task.kind == "multi_label":
+        raise errors.ConfigError(
+            errors.explain("softmax", "classes that exclude each other", "several labels at once")
+        )
     names, task = _labels(task, labels, num_labels)
     tokenizer = None
     if vocab_file is not None:

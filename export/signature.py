@@ -58,6 +58,31 @@ def check_lengths(lengths: Sequence[int], max_positions: int) -> tuple[int, ...]
     return tuple(sorted(chosen))
 
 
+def check_head(model: keras.Model) -> None:
+    """Refuses a model that does not answer with one row of logits a text.
+
+    Raises:
+      ConfigError: If it has another head, or none.
+    """
+    head = models.head_of(model)
+    if head == "sequence":
+        return
+    received = {
+        "none": "an encoder without a head",
+        "token": "a classifier of tokens",
+        "span": "a model that answers with a span",
+        "masked_lm": "a masked language model",
+    }
+    raise errors.ConfigError(
+        errors.explain(
+            f"model {model.name!r} to export",
+            "a classifier or regression of whole texts (build_classifier)",
+            received[head],
+            "Other heads run in Python only: model.save, or weights.save_hf.",
+        )
+    )
+
+
 def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features], tf.Tensor]:
     """Returns the classifier's inference function, its last layer computed for [CLS] alone.
 
@@ -69,31 +94,29 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
       A function of the named int32 inputs (1, L) that gives float32 (1, num_labels).
 
     Raises:
-      ShapeError: If `model` is not a classifier of `tfdistill.models`.
+      ConfigError: If `model` is no classifier of whole texts.
+      ShapeError: If `model` is not of `tfdistill.models`.
     """
     config = models.config_of(model)
-    if models.num_labels_of(model) is None:
-        raise errors.ShapeError(
-            errors.explain(
-                f"model {model.name!r}",
-                "a classifier",
-                "an encoder without a head",
-                "Build it with build_classifier.",
-            )
-        )
-    prefix = f"layer_{config.num_layers - 1}"
-    query = model.get_layer(f"{prefix}_query")
+    check_head(model)
+    if isinstance(config, models.BiLstmConfig):  # nothing in it is computed for [CLS] alone
+        return lambda features: _answer(model(features, training=False), softmax)
+    last = config.num_layers - 1
+    prefix = f"layer_{last}"
+    below = f"layer_{last - 1}_layer_norm" if last else "flatten_tokens"
+    hidden = model.get_layer(below).output  # (L, d): the tokens of the one example
     before = keras.Model(
         model.inputs,
         {
-            "hidden": query.input,  # (L, d): the tokens of the one example
+            "hidden": hidden,
             "key": model.get_layer(f"{prefix}_key").output,
             "value": model.get_layer(f"{prefix}_value").output,
             "mask": model.get_layer("attention_mask_scores").output,  # (1, 1, 1, L)
         },
     )
+    query = keras.Model(hidden, model.get_layer(f"{prefix}_query").output)
     after = keras.Model(
-        [model.get_layer(f"{prefix}_context").output, query.input],
+        [model.get_layer(f"{prefix}_context").output, hidden],
         model.get_layer(f"{prefix}_layer_norm").output,
     )
     head = keras.Model(model.get_layer("first_token").output, model.output)
@@ -102,10 +125,14 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
         states = before(features, training=False)
         first = states["hidden"][:1]  # (1, d)
         context = _attend(
-            query(first), states["key"], states["value"], states["mask"], config.num_heads
+            query(first, training=False),
+            states["key"],
+            states["value"],
+            states["mask"],
+            config.num_heads,
         )
         logits = head(after([context, first], training=False), training=False)
-        return tf.nn.softmax(logits) if softmax else logits
+        return _answer(logits, softmax)
 
     return run
 
@@ -148,6 +175,10 @@ def save(
         raise errors.ExportError(
             errors.explain("SavedModel", f"it to be written to {folder}", error)
         ) from error
+
+
+def _answer(logits: tf.Tensor, softmax: bool) -> tf.Tensor:
+    return tf.nn.softmax(logits) if softmax else logits
 
 
 def _attend(

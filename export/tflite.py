@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files
+from tfdistill import errors, files, models
 from tfdistill.data import metrics
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.manifest import Manifest, Parity
@@ -127,7 +127,8 @@ def to_tflite(
 
 
 def _expectation(plan: Plan) -> structure.Expectation:
-    table = plan.model.get_layer("position_embeddings").weights
+    recurrent = isinstance(plan.config, models.BiLstmConfig)
+    table = [] if recurrent else plan.model.get_layer("position_embeddings").weights
     tables = {id(weight) for weight in table}
     return structure.Expectation(
         quantization=plan.quantization,
@@ -138,7 +139,7 @@ def _expectation(plan: Plan) -> structure.Expectation:
         weight_shapes=tuple(
             tuple(weight.shape) for weight in plan.model.weights if id(weight) not in tables
         ),
-        position_width=plan.config.hidden_size,
+        position_width=0 if recurrent else plan.config.hidden_size,
     )
 
 
@@ -163,7 +164,10 @@ def _verify(plan: Plan, candidate: pathlib.Path) -> tuple[Parity, dict[str, Any]
     chosen = verify.probes(plan.examples, plan.lengths)
     probes = plan.examples.select(chosen)
     if finite:
-        faults += verify.signature_faults(file, probes, said.file[chosen])
+        alike = verify.comparable(probes, plan.config, plan.lengths)
+        if len(alike):
+            outputs = said.file[chosen[alike]]
+            faults += verify.signature_faults(file, probes.select(alike), outputs)
     if faults:
         raise errors.ParityError(
             f"{candidate.name} ({plan.quantization.name}) does not answer like the model on "

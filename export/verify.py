@@ -14,7 +14,7 @@ import tqdm
 from tfdistill import errors
 from tfdistill.data import batches as batching
 from tfdistill.data.encoded import EncodedExamples
-from tfdistill.models import EncoderConfig
+from tfdistill.models import EncoderConfig, MobileBertConfig
 
 from . import parity
 from .quantize import Bounds
@@ -121,10 +121,44 @@ def check_examples(encoded: EncodedExamples, config: EncoderConfig, lengths: Seq
         )
 
 
-def model_logits(model: keras.Model, encoded: EncodedExamples) -> np.ndarray:
-    """Runs the model in inference mode; float32 (n, num_labels) in the order of the examples."""
+def model_logits(
+    model: keras.Model, encoded: EncodedExamples, lengths: Sequence[int] | None = None
+) -> np.ndarray:
+    """Runs the model in inference mode; float32 (n, num_labels) in the order of the examples.
+
+    Args:
+      model: A classifier.
+      encoded: The examples.
+      lengths: Pads each example to the shortest of these that holds it, as the file does; None
+        pads to the longest of a batch.
+    """
+    if lengths is not None:
+        bucket = np.searchsorted(sorted(lengths), encoded.lengths)
+        groups = [np.flatnonzero(bucket == i) for i in range(len(lengths))]
+        parts = [
+            _logits(model, encoded.select(group), length)
+            for length, group in zip(sorted(lengths), groups, strict=True)
+            if len(group)
+        ]
+        order = np.concatenate(groups)
+    else:
+        parts, order = [_logits(model, encoded, None)], np.arange(len(encoded))
+    logits = np.concatenate(parts)
+    ordered = np.empty_like(logits)
+    ordered[order] = logits
+    return ordered
+
+
+def _logits(model: keras.Model, encoded: EncodedExamples, length: int | None) -> np.ndarray:
+    """The same for examples padded to `length`, or to the longest of a batch."""
     unlabelled = dataclasses.replace(encoded, labels=None, weights=None)
-    batches = batching.Batches(unlabelled, batch_size=_BATCH_SIZE, shuffle=False)
+    batches = batching.Batches(
+        unlabelled,
+        batch_size=_BATCH_SIZE,
+        shuffle=False,
+        bucketing=length is None,
+        max_length=length,
+    )
     plan = batches.plan(0)
     rows = []
     for indices in plan:
@@ -165,8 +199,8 @@ def file_outputs(
 def answers(
     model: keras.Model, file: TfliteModel, encoded: EncodedExamples, *, softmax: bool
 ) -> Answers:
-    """Asks model and file the same questions."""
-    logits = model_logits(model, encoded)
+    """Asks model and file the same questions, with the same padding."""
+    logits = model_logits(model, encoded, file.lengths)
     return Answers(logits, softmax_of(logits) if softmax else logits, file_outputs(file, encoded))
 
 
@@ -193,6 +227,18 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
         places = np.linspace(0, len(group) - 1, share).round().astype(int)
         chosen.extend(int(index) for index in by_length[places])
     return np.array(sorted(chosen))
+
+
+def comparable(
+    encoded: EncodedExamples, config: EncoderConfig, lengths: Sequence[int]
+) -> np.ndarray:
+    """Returns the indices of the examples that every signature must answer alike.
+
+    All of them, but for a model with trigrams: there the last token sees whether padding follows,
+    so an example that fills its signature has another answer in a longer one.
+    """
+    trigram = isinstance(config, MobileBertConfig) and config.trigram
+    return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
 
 
 def signature_faults(file: TfliteModel, encoded: EncodedExamples, outputs: np.ndarray) -> list[str]:

@@ -13,10 +13,17 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tfdistill import __version__, errors
-from tfdistill.commands import inspection, models, recipes, runs
+from tfdistill.commands import data, inspection, models, pretraining, recipes, runs
 
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
-_COMMANDS = (*recipes.COMMANDS, *runs.COMMANDS, *models.COMMANDS, *inspection.COMMANDS)
+_COMMANDS = (
+    *recipes.COMMANDS,
+    *runs.COMMANDS,
+    *models.COMMANDS,
+    *data.COMMANDS,
+    *pretraining.COMMANDS,
+    *inspection.COMMANDS,
+)
 
 
 def parser() -> argparse.ArgumentParser:

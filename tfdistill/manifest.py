@@ -62,7 +62,7 @@ class TaskRecord(_Part):
     """What the answers mean."""
 
     name: str
-    kind: Literal["classification", "regression"]
+    kind: Literal["classification", "regression", "multi_label"]
     labels: tuple[str, ...] = ()
     pair: bool = False
     primary_metric: str | None = None

@@ -74,6 +74,13 @@ def test_unusable_lengths_are_refused(lengths):
         signature.check_lengths(lengths, 64)
 
 
-def test_an_encoder_without_head_is_refused(toy):
-    with pytest.raises(errors.ShapeError, match="a classifier"):
-        signature.forward(models.build_encoder(toy.config))
+def test_every_other_head_is_refused_by_what_it_is(toy):
+    others = {
+        "an encoder without a head": models.build_encoder(toy.config),
+        "a classifier of tokens": models.build_token_classifier(toy.config, 3),
+        "a model that answers with a span": models.build_span_classifier(toy.config),
+        "a masked language model": models.build_masked_lm(toy.config),
+    }
+    for what, model in others.items():
+        with pytest.raises(errors.ConfigError, match=rf"classifier or regress.* received {what}"):
+            signature.forward(model)

@@ -323,7 +323,7 @@ def test_a_regression_without_token_types_or_pooler_is_exported(
         "score",
         "text",
         "label",
-        regression=True,
+        kind="regression",
         metrics=("pearson", "spearman"),
         primary_metric="pearson",
     )

@@ -31,6 +31,29 @@ class Command:
     description: str = ""
 
 
+def add_actions(parser: argparse.ArgumentParser, command: str, actions: Sequence[Command]) -> None:
+    """Adds the actions of a command that has several, such as ``tfdistill data prepare``.
+
+    Args:
+      parser: The parser of the command.
+      command: Its name.
+      actions: Its actions; their examples leave the command's name out. The chosen one's
+        `execute` becomes ``args.run_action``.
+    """
+    chosen = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for action in actions:
+        sub = chosen.add_parser(
+            action.name,
+            help=action.summary,
+            description=action.description or action.summary,
+            epilog="examples:\n"
+            + "\n".join(f"  tfdistill {command} {line}" for line in action.examples),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        action.arguments(sub)
+        sub.set_defaults(run_action=action.execute)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Adds --json."""
     parser.add_argument("--json", action="store_true", help="write the result as JSON to stdout")

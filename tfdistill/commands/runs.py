@@ -19,6 +19,11 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="override a value of the recipe, such as data.dir=glue/SST-2; may be repeated",
     )
+    parser.add_argument(
+        "--scaled-down",
+        action="store_true",
+        help="the same path in minutes: generated data, toy models, few steps",
+    )
     parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/<recipe>)")
     _add_restart(parser)
     base.add_json(parser)
@@ -32,6 +37,8 @@ def _add_restart(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     recipe = config.load_recipe(args.recipe, args.set)
+    if args.scaled_down:
+        recipe = config.scaled_down(recipe)
     _run_recipe(recipe, pathlib.Path(args.out or f"runs/{recipe.name}"), args)
 
 
@@ -57,9 +64,13 @@ def _summary(metrics: dict[str, Any], out: pathlib.Path) -> list[str]:
     lines = [f"{metric} on {metrics['task']['name']}:"]
     for model in metrics["models"]:
         seed = f" (seed {model['seed']})" if model["role"] == "student" else ""
-        lines.append(f"  {model['name'] + seed:28} {model['metrics'][metric]:.4f}")
+        value = model["metrics"].get(metric)
+        shown = "-" if value is None else f"{value:.4f}"
+        lines.append(f"  {model['name'] + seed:28} {shown}")
     if metrics["synthetic_data"]:
         lines.append("The data is synthetic: these figures say nothing about real text.")
+    if not metrics["exports"]:
+        return [*lines, f"student: {out / 'student' / 'hf'}"]
     return [*lines, f"phone file: {out / 'export'}", f"report: {out / 'report.html'}"]
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import shutil
 import statistics
 import sys
 from typing import Any
 
-import tf_keras as keras
-
-from tfdistill import config, files, models, objectives, report, training, weights
+from tfdistill import config, files, models, objectives, report, training
 from tfdistill.data import synthetic
-from tfdistill.run import deliver, folder, prepare, students
+from tfdistill.run import augmentation, deliver, folder, prepare, students
 from tfdistill.run import teacher as teachers
 
 __all__ = ["distill", "finetune", "run_recipe"]
@@ -56,6 +53,7 @@ def finetune(
     place = folder.RunFolder(out)
     with place.open(recipe, resume=resume, overwrite=overwrite):
         prepared = prepare.prepare(recipe, place.path)
+        _pretrain(recipe, prepared, place)
         record = _teacher_record(recipe, prepared, place)
     return {**record, "model_folder": "teacher/model/hf"}
 
@@ -70,11 +68,13 @@ def distill(
     """
     place = folder.RunFolder(out)
     with place.open(recipe, resume=resume, overwrite=overwrite):
-        prepared = prepare.prepare(recipe, place.path)
-        load = functools.cache(lambda: _load(place.path / "teacher" / "model"))
-        _teacher_record(recipe, prepared, place)
+        prepared = _prepare(recipe, place)
+        _pretrain(recipe, prepared, place)
+        if isinstance(prepared, prepare.Prepared):
+            _teacher_record(recipe, prepared, place)
+            prepared = augmentation.augmented(recipe, prepared, place.path)
         name, seed = list(recipe.variants)[-1], recipe.seeds[0]
-        pool = _pool(recipe, place, load)
+        pool = teachers.Teachers(recipe, prepared, place.path)
         record = _student_record(recipe, name, seed, prepared, pool, place)
     return {**record, "model_folder": f"{record['folder']}/hf"}
 
@@ -82,19 +82,90 @@ def distill(
 def _run(recipe: config.Recipe, place: folder.RunFolder) -> dict[str, Any]:
     root = place.path
     say(f"{recipe.name}: reading the data")
-    prepared = prepare.prepare(recipe, root)
+    prepared = _prepare(recipe, place)
+    _pretrain(recipe, prepared, place)
+    if not isinstance(prepared, prepare.Prepared):
+        return _run_texts(recipe, prepared, place)
     say(f"{len(prepared.train)} training and {prepared.dev.num_examples} development examples")
-    load_teacher = functools.cache(lambda: _load(root / "teacher" / "model"))
     records = [_teacher_record(recipe, prepared, place)]
     say(f"teacher: {_describe(records[0]['metrics'])}")
-    pool = _pool(recipe, place, load_teacher)
-    _say_layer_maps(recipe, prepared, load_teacher)
+    prepared = augmentation.augmented(recipe, prepared, place.path)
+    pool = teachers.Teachers(recipe, prepared, root)
+    _say_layer_maps(recipe, prepared, pool)
+    records += _student_records(recipe, prepared, pool, place)
+    chosen = choose(records, list(recipe.variants)[-1], prepared.task.primary_metric)
+    return _deliver(recipe, prepared, place, records, chosen, lambda: pool.task)
+
+
+def _run_texts(
+    recipe: config.Recipe, prepared: prepare.Texts, place: folder.RunFolder
+) -> dict[str, Any]:
+    """Runs a recipe without a task: its students are encoders that know plain text."""
+    records = _student_records(
+        recipe, prepared, teachers.Teachers(recipe, prepared, place.path), place
+    )
+    chosen = records[-1]["folder"]
+    _keep_chosen(place, chosen)
+    metrics = {
+        "format_version": 1,
+        "recipe": recipe.name,
+        "created": folder.now(),
+        "seed": recipe.seeds[0],
+        "task": {
+            "name": "plain text",
+            "kind": "pre-training",
+            "labels": [],
+            "primary_metric": "mlm_accuracy",
+        },
+        "synthetic_data": recipe.data.stand_in,
+        "models": records,
+        "chosen": chosen,
+        "exports": [],
+    }
+    files.atomic_write_json(place.path / folder.METRICS, metrics)
+    say(f"student: {place.path / 'student' / 'hf'}")
+    return metrics
+
+
+def _prepare(recipe: config.Recipe, place: folder.RunFolder) -> prepare.Texts:
+    if recipe.data.task is None:
+        return prepare.prepare_texts(recipe, place.path)
+    return prepare.prepare(recipe, place.path)
+
+
+def _pretrain(recipe: config.Recipe, prepared: prepare.Texts, place: folder.RunFolder) -> None:
+    """Pre-trains the teacher, where the recipe says so and it is not done yet."""
+    if recipe.teacher.pretrain is None:
+        return
+
+    def work() -> dict[str, Any]:
+        target = place.path / teachers.PRETRAINED
+        model, result = teachers.pretrain(recipe, prepared, target.parent / "pretrain")
+        deliver.save_words(model, prepared, target)
+        return result
+
+    result = place.step("teacher/pretrained.json", work)
+    say(f"pre-trained teacher: {_describe(result['metrics'])}")
+
+
+def _student_records(
+    recipe: config.Recipe,
+    prepared: prepare.Texts,
+    pool: teachers.Teachers,
+    place: folder.RunFolder,
+) -> list[dict[str, Any]]:
+    records = []
     for name in recipe.variants:
         for seed in recipe.seeds:
             records.append(_student_record(recipe, name, seed, prepared, pool, place))
             say(f"{name}, seed {seed}: {_describe(records[-1]['metrics'])}")
-    chosen = choose(records, list(recipe.variants)[-1], prepared.task.primary_metric)
-    return _deliver(recipe, prepared, place, records, chosen, load_teacher)
+    return records
+
+
+def _keep_chosen(place: folder.RunFolder, chosen: str) -> None:
+    if not (place.path / "student" / "model.keras").is_file():
+        with files.atomic_folder(place.path / "student") as temporary:
+            shutil.copytree(place.path / chosen, temporary, dirs_exist_ok=True)
 
 
 def _deliver(
@@ -106,13 +177,26 @@ def _deliver(
     load_teacher: Any,
 ) -> dict[str, Any]:
     root = place.path
-    if not (root / "student" / "model.keras").is_file():
-        with files.atomic_folder(root / "student") as temporary:
-            shutil.copytree(root / chosen, temporary, dirs_exist_ok=True)
-    exports = [{"name": "student", "of": chosen, "manifest": "export/model.json"}]
-    say(f"exporting {chosen} as {recipe.export.quantize}")
-    _export(recipe, prepared, place, lambda: _load(root / "student"), "student", root / "export")
-    if recipe.teacher.export:
+    _keep_chosen(place, chosen)
+    exports = []
+    of_texts = prepared.task.head in ("sequence", "multi_label")
+    if of_texts:
+        exports.append({"name": "student", "of": chosen, "manifest": "export/model.json"})
+        say(f"exporting {chosen} as {recipe.export.quantize}")
+        _export(
+            recipe,
+            prepared,
+            place,
+            lambda: teachers.open_saved(root / "student", prepared.task),
+            "student",
+            root / "export",
+        )
+    else:
+        say(
+            f"no phone file: the export serves models of whole texts, {prepared.task.kind} tasks "
+            f"not yet. The student is in {root / 'student' / 'hf'}"
+        )
+    if recipe.teacher.export and of_texts:
         say(f"exporting the teacher as {recipe.export.teacher_quantize}")
         _export(recipe, prepared, place, load_teacher, "teacher", root / "teacher" / "export")
         exports.append(
@@ -125,19 +209,20 @@ def _deliver(
         "seed": recipe.seeds[0],
         "task": {
             "name": prepared.task.name,
-            "kind": "regression" if prepared.task.regression else "classification",
+            "kind": prepared.task.kind,
             "labels": list(prepared.task.labels),
             "primary_metric": prepared.task.primary_metric,
         },
-        "synthetic_data": prepared.task.name == synthetic.TASK.name,
+        "synthetic_data": prepared.task.name == synthetic.TASK.name or recipe.data.stand_in,
         "models": records,
         "chosen": chosen,
         "exports": exports,
     }
     files.atomic_write_json(root / folder.METRICS, metrics)
-    say("measuring on this host")
+    if exports:
+        say("measuring on this host")
     folders = {e["name"]: (root / e["manifest"]).parent for e in reversed(exports)}
-    if not (root / "benchmark.json").is_file():
+    if folders and not (root / "benchmark.json").is_file():
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
     report.write(root)
     say(f"report: {root / 'report.html'}")
@@ -170,7 +255,7 @@ def _teacher_record(
 ) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         path = place.path / "teacher"
-        model, result = teachers.task_teacher(recipe, prepared, path / "finetune")
+        model, result = teachers.task_teacher(recipe, prepared, place.path)
         deliver.save_model(model, prepared, path / "model")
         return {
             "name": "teacher",
@@ -192,34 +277,34 @@ def _teacher_record(
     return place.step("teacher/result.json", work)
 
 
-def _pool(recipe: config.Recipe, place: folder.RunFolder, load_teacher: Any) -> students.Teachers:
-    return students.Teachers(
-        load_teacher,
-        lambda: teachers.general_teacher(recipe, load_teacher),
-        dtype=recipe.teacher.dtype,
-        cache=place.path / "teacher" / "cache",
-    )
-
-
-def _load(path: pathlib.Path) -> keras.Model:
-    return weights.load_classifier(str(path / "hf")).model
-
-
 def _student_record(
     recipe: config.Recipe,
     name: str,
     seed: int,
-    prepared: prepare.Prepared,
-    pool: students.Teachers,
+    prepared: prepare.Texts,
+    pool: teachers.Teachers,
     place: folder.RunFolder,
 ) -> dict[str, Any]:
     path = f"students/{name}/seed-{seed}"
 
     def work() -> dict[str, Any]:
         stages = recipe.variants[name].stages
-        model = students.train_stages(recipe, stages, seed, prepared, pool, place.path)
-        metrics = training.evaluate(model, prepared.dev, prepared.task)
-        deliver.save_model(model, prepared, place.path / path)
+        student = students.train_stages(recipe, stages, seed, prepared, pool, place.path)
+        model = student.model
+        if isinstance(prepared, prepare.Prepared):
+            metrics = training.evaluate(model, prepared.dev, prepared.task)
+            deliver.save_model(model, prepared, place.path / path)
+            num_examples = prepared.dev.num_examples
+        else:
+            metrics, num_examples = {}, 0
+            if student.masked_lm is not None:
+                model, settings = student.masked_lm, recipe.stages[stages[-1]]
+                held_out = prepared.corpora[stages[-1]].held_out(
+                    batch_size=settings.batch_size, mask_rate=settings.mask_rate
+                )
+                measured = training.MaskedLmEvaluation(model, held_out)()
+                metrics = {name: measured[name] for name in ("mlm_accuracy", "mlm_loss")}
+            deliver.save_words(model, prepared, place.path / path)
         records = students.stage_records(recipe, stages, seed, place.path)
         return {
             "name": name,
@@ -227,7 +312,7 @@ def _student_record(
             "seed": seed,
             "stages": list(stages),
             "metrics": metrics,
-            "num_examples": prepared.dev.num_examples,
+            "num_examples": num_examples,
             **deliver.describe(model, recipe.export.lengths),
             "train_seconds": sum(record["seconds"] for record in records),
             "folder": path,
@@ -256,13 +341,15 @@ def choose(records: list[dict[str, Any]], variant: str, metric: str) -> str:
     return next(r["folder"] for r in own if r["metrics"][metric] == median)
 
 
-def _say_layer_maps(recipe: config.Recipe, prepared: prepare.Prepared, load_teacher: Any) -> None:
+def _say_layer_maps(
+    recipe: config.Recipe, prepared: prepare.Prepared, pool: teachers.Teachers
+) -> None:
     shown = set()
     for settings in recipe.stages.values():
         if settings.kind in ("general", "intermediate") and settings.layer_map not in shown:
             shown.add(settings.layer_map)
             mapped = objectives.layer_map(
-                models.config_of(load_teacher()).num_layers,
+                models.config_of(pool.task).num_layers,
                 students.student_shape(recipe.student, prepared.tokenizer.vocab_size).num_layers,
                 settings.layer_map,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from typing import Any
 
 import tf_keras as keras
@@ -12,15 +13,42 @@ from tfdistill import benchmark, config, files, models, weights
 from tfdistill.data import batches
 from tfdistill.run import prepare
 
+CLASSIFIER = "classifier.json"  # what a model without a Hugging Face folder does not say itself
+
 
 def save_model(model: keras.Model, prepared: prepare.Prepared, folder: pathlib.Path) -> None:
-    """Saves a classifier as ``model.keras`` and as a Hugging Face folder ``hf``, both or none."""
+    """Saves a classifier as ``model.keras`` and as a Hugging Face folder ``hf``, both or none.
+
+    A BiLSTM has no class in `transformers`: beside its ``model.keras`` lie ``vocab.txt`` and
+    ``classifier.json`` (labels and case) instead.
+    """
+    with files.atomic_folder(folder) as temporary:
+        model.save(temporary / "model.keras")
+        if models.config_of(model).family == "bilstm":
+            shutil.copyfile(prepared.vocab_file, temporary / "vocab.txt")
+            facts = {
+                "format_version": 1,
+                "labels": list(prepared.task.labels),
+                "lower_case": prepared.tokenizer.lower_case,
+            }
+            files.atomic_write_json(temporary / CLASSIFIER, facts)
+            return
+        weights.save_hf(
+            model,
+            temporary / "hf",
+            labels=prepared.task.labels or None,
+            vocab_file=prepared.vocab_file,
+            lower_case=prepared.tokenizer.lower_case,
+        )
+
+
+def save_words(model: keras.Model, prepared: prepare.Texts, folder: pathlib.Path) -> None:
+    """Saves a masked language model or an encoder as `save_model` does a classifier."""
     with files.atomic_folder(folder) as temporary:
         model.save(temporary / "model.keras")
         weights.save_hf(
             model,
             temporary / "hf",
-            labels=prepared.task.labels or None,
             vocab_file=prepared.vocab_file,
             lower_case=prepared.tokenizer.lower_case,
         )

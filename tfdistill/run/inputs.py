@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 
 import numpy as np
@@ -11,8 +12,8 @@ import tf_keras as keras
 from export import runtime
 from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, synthetic, tasks, tokenize
+from tfdistill.run import deliver, prepare
 from tfdistill.run import folder as folders
-from tfdistill.run import prepare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +104,9 @@ def open_classifier(source: str) -> Source:
     path = pathlib.Path(source)
     saved = path / folders.RECIPE
     data = config.load_recipe(str(saved)).data if saved.is_file() else None
+    for folder in (path / "student", path):
+        if (folder / deliver.CLASSIFIER).is_file():
+            return _without_hf(folder, data, path / "data")
     places = (path / "student" / "hf", path / "model" / "hf", path / "hf")
     found = next((place for place in places if place.is_dir()), None)
     if found is None and data is not None:
@@ -119,6 +123,21 @@ def open_classifier(source: str) -> Source:
     return Source(
         loaded.model, loaded.labels, loaded.vocab_file, loaded.lower_case, data, path / "data"
     )
+
+
+def _without_hf(
+    folder: pathlib.Path, data: config.DataConfig | None, data_folder: pathlib.Path
+) -> Source:
+    """Opens what `deliver.save_model` saved of a model that `transformers` has no class for."""
+    try:
+        facts = json.loads((folder / deliver.CLASSIFIER).read_text(encoding="utf-8"))
+        labels, lower_case = tuple(map(str, facts["labels"])), bool(facts["lower_case"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.WeightsError(
+            errors.explain(f"{folder / deliver.CLASSIFIER}", "labels and lower_case", error)
+        ) from error
+    model = keras.models.load_model(folder / "model.keras", compile=False)
+    return Source(model, labels, folder / "vocab.txt", lower_case, data, data_folder)
 
 
 def open_answerer(source: str) -> Source | ExportedSource:

@@ -5,36 +5,54 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+from typing import Any
 
 from tfdistill import config, errors, files, weights
-from tfdistill.data import batches, corpus, synthetic, tasks, tokenize, vocab
+from tfdistill.data import batches, corpus, stand_in, synthetic, tasks, tokenize, vocab
+from tfdistill.run import corpora
+
+TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
+_STAND_IN_DOCUMENTS = 150
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """What the stages learn from.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Texts:
+    """What stages without a task learn from.
+
+    Attributes:
+      tokenizer: The tokenizer that both models share.
+      vocab_file: Its vocabulary.
+      corpora: Plain text by stage name; that of the teacher's pre-training is "teacher".
+    """
+
+    tokenizer: tokenize.Tokenizer
+    vocab_file: pathlib.Path
+    corpora: dict[str, corpora.Corpus]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prepared(Texts):
+    """What the stages of a task learn from.
 
     Attributes:
       task: The task.
       train: The training set, encoded.
+      train_examples: Its texts.
       dev: The development set, encoded, as batches in a fixed order.
       dev_examples: Its texts, for the golden vectors of the export.
-      tokenizer: The tokenizer that both models share.
-      vocab_file: Its vocabulary.
-      corpora: Encoded corpora by stage name.
+      augmented: The augmented training set, encoded, where a stage learns from it.
     """
 
     task: tasks.TaskSpec
     train: batches.EncodedExamples
+    train_examples: tasks.Examples
     dev: batches.Batches
     dev_examples: tasks.Examples
-    tokenizer: tokenize.Tokenizer
-    vocab_file: pathlib.Path
-    corpora: dict[str, batches.EncodedExamples]
+    augmented: batches.EncodedExamples | None = None
 
 
 def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
-    """Reads and encodes everything that a recipe names, before any training.
+    """Reads and encodes everything that a recipe with a task names, before any training.
 
     Args:
       recipe: The recipe.
@@ -52,48 +70,148 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     task = task_of(settings, source)
     train = first(tasks.load_examples(task, source, "train"), settings.train_limit)
     dev = first(tasks.load_examples(task, source, "dev", labelled=True), settings.dev_limit)
-    vocab_file, lower_case = _vocabulary(recipe, train, folder / "data")
-    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    texts = _texts(recipe, folder / "data", source, [*train.texts, *(train.pairs or ())])
     encode = functools.partial(
-        batches.encode_examples, tokenizer=tokenizer, max_length=settings.max_length
+        batches.encode_examples,
+        tokenizer=texts.tokenizer,
+        max_length=settings.max_length,
+        doc_stride=settings.doc_stride,
+        max_question_length=settings.max_question_length,
     )
     return Prepared(
         task=task,
         train=encode(train),
+        train_examples=train,
         dev=batches.Batches(encode(dev), batch_size=64, shuffle=False),
         dev_examples=dev,
+        tokenizer=texts.tokenizer,
+        vocab_file=texts.vocab_file,
+        corpora=texts.corpora,
+    )
+
+
+def prepare_texts(recipe: config.Recipe, folder: pathlib.Path) -> Texts:
+    """Reads and encodes the plain text of a recipe without a task; see `prepare`."""
+    source = None
+    if recipe.data.stand_in:
+        source = folder / "data"
+        if not (source / synthetic.CORPUS_NAME).is_file():
+            text = synthetic.generate_corpus(_STAND_IN_DOCUMENTS)
+            files.atomic_write_text(source / synthetic.CORPUS_NAME, text)
+    return _texts(recipe, folder / "data", source, None)
+
+
+def _texts(
+    recipe: config.Recipe,
+    folder: pathlib.Path,
+    source: pathlib.Path | None,
+    sentences: list[str] | None,
+) -> Texts:
+    """The vocabulary, and the text of every stage; `sentences` are those of the task."""
+    vocab_file, lower_case = _vocabulary(recipe, folder, source, sentences)
+    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
+    settings: dict[str, tuple[Any, bool]] = {
+        name: (stage, stage.kind in config.MASKED_KINDS)
+        for name, stage in recipe.stages.items()
+        if stage.on_corpus and name in used
+    }
+    if recipe.teacher.pretrain is not None:
+        settings[TEACHER] = (recipe.teacher.pretrain, True)
+    return Texts(
         tokenizer=tokenizer,
         vocab_file=vocab_file,
-        corpora=_corpora(recipe, tokenizer, source),
+        corpora={
+            name: corpora.open_corpus(
+                name,
+                section,
+                tokenizer,
+                max_length=recipe.data.max_length,
+                masked=masked,
+                source=source,
+                folder=folder,
+                seed=recipe.seeds[0] + index,
+            )
+            for index, (name, (section, masked)) in enumerate(settings.items())
+        },
     )
 
 
 def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:
-    """The task of a data section: a GLUE name, the synthetic one, or named columns.
+    """The task of a data section: a built-in one, the synthetic one, or one of your own.
 
     Raises:
-      ConfigError: If the name is unknown and no columns are given.
+      ConfigError: If the name is unknown and neither kind nor columns are given.
     """
-    if settings.text_column or settings.label_column:
-        if not (settings.text_column and settings.label_column):
-            raise errors.ConfigError(
-                errors.explain("data", "text_column and label_column together", "only one of them")
-            )
-        metrics = ("pearson", "spearman") if settings.regression else ("accuracy",)
-        return tasks.TaskSpec(
-            settings.task,
-            text_column=settings.text_column,
-            pair_column=settings.pair_column,
-            label_column=settings.label_column,
-            labels=settings.labels or (),
-            metrics=metrics,
-            primary_metric=metrics[0],
-            regression=settings.regression,
-        ).with_labels_of(source)
+    own = settings.kind or settings.regression or settings.text_column or settings.label_column
+    if own:
+        return _own_task(settings).with_labels_of(source)
+    if settings.task is None:
+        raise errors.ConfigError(
+            errors.explain("data.task", "a task", "none", "Name one with --set data.task=NAME.")
+        )
     if settings.task == synthetic.TASK.name:
         return synthetic.TASK
     task = tasks.task(settings.task)
-    return task.with_labels(settings.labels) if settings.labels else task
+    if settings.labels:
+        task = task.with_labels(settings.labels)
+    rules = dataclasses.replace(
+        task.spans,
+        unanswerable=task.spans.unanswerable or settings.unanswerable,
+        max_answer_length=settings.max_answer_length,
+        null_threshold=settings.null_threshold,
+    )
+    metrics = settings.metrics or task.metrics
+    return dataclasses.replace(
+        task,
+        metrics=metrics,
+        primary_metric=metrics[0] if settings.metrics else task.primary_metric,
+        encoding=settings.encoding,
+        dev_split=settings.dev_split or task.dev_split,
+        spans=rules if task.kind == "span" else task.spans,
+    ).with_labels_of(source)
+
+
+# The columns of tasks whose files have none that could be named.
+_USUAL_COLUMNS = {"token": ("0", "-1"), "span": ("question", "answers")}
+
+
+def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
+    if settings.regression and settings.kind not in (None, "regression"):
+        raise errors.ConfigError(
+            errors.explain("data", "regression or another kind", f"both, kind {settings.kind!r}")
+        )
+    kind = "regression" if settings.regression else settings.kind or "classification"
+    text, label = settings.text_column, settings.label_column
+    if kind in _USUAL_COLUMNS or settings.layout == "folders":
+        usual = _USUAL_COLUMNS.get(kind, ("text", "label"))
+        text, label = text or usual[0], label or usual[1]
+    if not (text and label):
+        raise errors.ConfigError(
+            errors.explain(
+                "data",
+                "text_column and label_column together",
+                "only one of them" if text or label else "none of them",
+            )
+        )
+    return tasks.TaskSpec(
+        settings.task or "own",
+        text_column=text,
+        pair_column="context" if kind == "span" else settings.pair_column,
+        label_column=label,
+        labels=settings.labels or (),
+        kind=kind,
+        layout=settings.layout or "",
+        metrics=settings.metrics or (),
+        label_separator=settings.label_separator,
+        encoding=settings.encoding,
+        dev_split=settings.dev_split or "dev",
+        spans=tasks.SpanRules(
+            unanswerable=settings.unanswerable,
+            max_answer_length=settings.max_answer_length,
+            null_threshold=settings.null_threshold,
+        ),
+    )
 
 
 def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -> pathlib.Path:
@@ -106,6 +224,11 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
         return pathlib.Path(settings.dir)
     if settings.task == synthetic.TASK.name and folder is not None:
         return _synthetic(folder)
+    if settings.stand_in and folder is not None:
+        if not folder.is_dir():
+            with files.atomic_folder(folder) as temporary:
+                stand_in.write_stand_in(task_of(settings, folder), temporary)
+        return folder
     raise errors.ConfigError(
         errors.explain(
             f"folder of task {settings.task}",
@@ -130,7 +253,10 @@ def first(examples: tasks.Examples, limit: int | None) -> tasks.Examples:
 
 
 def _vocabulary(
-    recipe: config.Recipe, train: tasks.Examples, folder: pathlib.Path
+    recipe: config.Recipe,
+    folder: pathlib.Path,
+    source: pathlib.Path | None,
+    sentences: list[str] | None,
 ) -> tuple[pathlib.Path, bool]:
     """The vocabulary (the teacher's, a file, or one trained on the texts) and its case."""
     choice = recipe.data.vocab
@@ -138,10 +264,10 @@ def _vocabulary(
     if choice.startswith("train:"):
         path = folder / "vocab.txt"
         if not path.is_file():
+            if sentences is None:
+                sentences = _corpus_lines(recipe, source)
             words = vocab.train_vocab(
-                [*train.texts, *(train.pairs or ())],
-                int(choice.removeprefix("train:")),
-                lower_case=lower_case,
+                sentences, int(choice.removeprefix("train:")), lower_case=lower_case
             )
             vocab.write_vocab(words, path)
         return path, lower_case
@@ -162,20 +288,19 @@ def _vocabulary(
     return checkpoint.vocab_file, lower_case
 
 
-def _corpora(
-    recipe: config.Recipe, tokenizer: tokenize.Tokenizer, source: pathlib.Path
-) -> dict[str, batches.EncodedExamples]:
-    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
-    found = {}
-    for index, (name, stage) in enumerate(recipe.stages.items()):
-        if stage.kind != "general" or name not in used:
-            continue
-        paths = [pathlib.Path(path) for path in stage.corpus] or [source / "corpus.txt"]
-        found[name] = corpus.encode_corpus(
-            paths,
-            tokenizer,
-            max_length=stage.max_length or recipe.data.max_length,
-            max_tokens=stage.max_tokens,
-            seed=recipe.seeds[0] + index,
+def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:
+    """The text files that the recipe names, or the generated one."""
+    named = [path for stage in recipe.stages.values() for path in stage.corpus]
+    paths = [pathlib.Path(path) for path in dict.fromkeys(named)]
+    if not paths and source is not None:
+        paths = [source / synthetic.CORPUS_NAME]
+    if not paths or any(path.is_dir() for path in paths):
+        raise errors.ConfigError(
+            errors.explain(
+                "data.vocab",
+                "a vocabulary file, where the corpus is prepared already",
+                recipe.data.vocab,
+                "`tfdistill data vocab` makes one of text files.",
+            )
         )
-    return found
+    return [line for document in corpus.documents(paths) for line in document]

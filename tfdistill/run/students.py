@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,48 +13,37 @@ import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import config, distillers, errors, files, models, training, weights
-from tfdistill.data import batches, vocab
-from tfdistill.distillers import base
-from tfdistill.run import prepare
+from tfdistill import config, errors, files, models, training, weights
+from tfdistill.data import vocab
+from tfdistill.run import methods, prepare
 from tfdistill.run import teacher as teachers
 
-STUDENT, PROJECTION = "student.safetensors", "projection.safetensors"
+STUDENT, PROJECTION, MASKED = (
+    "student.safetensors",
+    "projection.safetensors",
+    "masked_lm.safetensors",
+)
 
 
-class Teachers:
-    """The teachers of a run, loaded when the first stage needs them.
+@dataclasses.dataclass
+class Student:
+    """A student on its way through the stages.
 
-    Args:
-      task: Returns the fine-tuned classifier.
-      general: Returns the encoder before fine-tuning.
-      dtype: "float32" or "bfloat16": the arithmetic of the teachers' forward passes.
-      cache: Where their logits are kept.
+    Attributes:
+      model: What the run delivers: a classifier, or an encoder where there is no task.
+      masked_lm: The same encoder under a head for masked words, once a stage needed one.
     """
 
-    def __init__(
-        self,
-        task: Callable[[], keras.Model],
-        general: Callable[[], keras.Model],
-        *,
-        dtype: str,
-        cache: pathlib.Path,
-    ):
-        """Keeps the loaders; nothing is loaded yet."""
-        self.cache = cache
-        self._load = {"task": functools.cache(task), "general": functools.cache(general)}
-        self._forward = {
-            which: functools.cache(lambda load=load: models.with_policy(load(), dtype))
-            for which, load in self._load.items()
-        }
+    model: keras.Model
+    masked_lm: keras.Model | None = None
 
-    def in_float32(self, kind: config.StageKind) -> keras.Model:
-        """The teacher of a stage, for its weights."""
-        return self._load["general" if kind == "general" else "task"]()
-
-    def for_stage(self, kind: config.StageKind) -> keras.Model:
-        """The teacher of a stage in the chosen arithmetic, for its forward passes."""
-        return self._forward["general" if kind == "general" else "task"]()
+    def with_words(self, *, next_sentence: bool) -> keras.Model:
+        """The masked language model that starts as the student is now."""
+        if self.masked_lm is None:
+            shape = models.config_of(self.model)
+            self.masked_lm = models.build_masked_lm(shape, next_sentence=next_sentence)
+        models.copy_encoder(self.model, self.masked_lm)
+        return self.masked_lm
 
 
 def stage_folder(
@@ -63,9 +51,9 @@ def stage_folder(
 ) -> pathlib.Path:
     """Where the stage that ends `stages` keeps its files: shared by variants with this prefix.
 
-    General stages see no task and are trained once, with the first seed, for all seeds.
+    Stages on plain text see no task and are trained once, with the first seed, for all seeds.
     """
-    if all(recipe.stages[name].kind == "general" for name in stages):
+    if recipe.data.task is not None and all(recipe.stages[name].on_corpus for name in stages):
         seed = recipe.seeds[0]
     return root / "stages" / "+".join(stages) / f"seed-{seed}"
 
@@ -74,10 +62,10 @@ def train_stages(
     recipe: config.Recipe,
     stages: tuple[str, ...],
     seed: int,
-    prepared: prepare.Prepared,
-    teacher: Teachers,
+    prepared: prepare.Texts,
+    teacher: teachers.Teachers,
     root: pathlib.Path,
-) -> keras.Model:
+) -> Student:
     """Trains a student through `stages`, reusing the longest prefix that is already trained.
 
     Args:
@@ -89,7 +77,7 @@ def train_stages(
       root: The run folder.
 
     Returns:
-      The trained classifier.
+      The trained student.
     """
     folder = stage_folder(root, recipe, stages, seed)
     *earlier, last = stages
@@ -99,31 +87,25 @@ def train_stages(
         before = _last_projection(root, recipe, tuple(earlier), seed)
     else:
         student, before = _new_student(recipe, settings, seed, prepared, teacher), None
-    if (folder / "result.json").is_file():
-        _load_weights(student.weights, folder / STUDENT)
-        return student
-    distiller, train = _distiller(recipe, last, seed, prepared, teacher, student)
-    _start_projections(recipe, distiller, before, student, settings, teacher)
-    predict = training.predictor(student)
-    watch = settings.kind in ("prediction", "labels")
-    keep_best = watch if settings.keep_best is None else settings.keep_best and watch
-    result = training.fit(
-        distiller,
-        train,
-        epochs=settings.epochs,
-        folder=folder,
-        evaluate=(
-            (lambda: teachers.dev_metrics(predict(prepared.dev), prepared)) if watch else None
-        ),
-        monitor=prepared.task.primary_metric if keep_best else None,
-        patience=settings.patience,
-        description=f"{'+'.join(stages)} seed {seed}",
-    )
-    _save_weights(student.weights, folder / STUDENT)
-    projections = getattr(distiller, "projections", [])
-    if projections:
-        _save_weights([w for layer in projections for w in layer.weights], folder / PROJECTION)
-    files.atomic_write_json(folder / "result.json", dataclasses.asdict(result))
+    masked = settings.kind in config.MASKED_KINDS
+    trained = student.model
+    if masked:
+        trained = student.with_words(next_sentence=settings.next_sentence)
+        if not earlier and settings.kind != "mlm":
+            _start_words(recipe, trained, teacher)
+    if not (folder / "result.json").is_file():
+        lesson = methods.lesson(recipe, last, seed, prepared, teacher, trained)
+        projections = getattr(lesson.distiller, "projections", [])
+        _start_projections(recipe, projections, before, trained, settings, teacher)
+        result = _fit(lesson, settings, folder, prepared, f"{'+'.join(stages)} seed {seed}")
+        _save_weights(trained.weights, folder / (MASKED if masked else STUDENT))
+        if projections:
+            _save_weights([w for layer in projections for w in layer.weights], folder / PROJECTION)
+        files.atomic_write_json(folder / "result.json", dataclasses.asdict(result))
+    else:
+        _load_weights(trained.weights, folder / (MASKED if masked else STUDENT))
+    if masked:
+        models.copy_encoder(trained, student.model)
     return student
 
 
@@ -142,38 +124,90 @@ def stage_records(
 
 def student_shape(settings: config.StudentConfig, vocab_size: int) -> models.EncoderConfig:
     """The student's architecture: its preset, with the sizes that the recipe gives instead."""
-    sizes = settings.model_dump(exclude={"preset", "initialise"}, exclude_none=True)
-    if "dropout" in sizes:
-        sizes["attention_dropout"] = sizes["dropout"]
-    return models.preset(settings.preset).replace(vocab_size=vocab_size, **sizes)
+    return teachers.shape_of(settings.preset, settings, vocab_size)
+
+
+def _fit(
+    lesson: methods.Lesson,
+    settings: config.StageConfig,
+    folder: pathlib.Path,
+    prepared: prepare.Texts,
+    description: str,
+) -> training.FitResult:
+    if lesson.transfer is not None:
+        return lesson.transfer(folder, description)
+    assert lesson.distiller is not None
+    evaluate, monitor = None, None
+    if lesson.answers and isinstance(prepared, prepare.Prepared):
+        evaluate = teachers.watcher(lesson.distiller.student, prepared)
+        if settings.keep_best is not False:
+            monitor = prepared.task.primary_metric
+    return training.fit(
+        lesson.distiller,
+        lesson.train,
+        epochs=lesson.epochs,
+        folder=folder,
+        evaluate=evaluate,
+        monitor=monitor,
+        patience=settings.patience,
+        description=description,
+    )
 
 
 def _new_student(
     recipe: config.Recipe,
     first: config.StageConfig,
     seed: int,
-    prepared: prepare.Prepared,
-    teacher: Teachers,
-) -> keras.Model:
+    prepared: prepare.Texts,
+    teacher: teachers.Teachers,
+) -> Student:
     keras.utils.set_random_seed(seed)
     shape = student_shape(recipe.student, prepared.tokenizer.vocab_size)
     start = recipe.student.initialise
-    if start not in ("teacher", "random"):
-        return _published_student(start, shape, prepared)
-    student = models.build_classifier(shape, prepared.task.num_labels)
-    # A student that learns from labels alone knows no teacher, not even its embeddings.
-    if start == "teacher" and first.kind != "labels":
-        training.initialise_from_teacher(student, teacher.in_float32(first.kind))
-    return student
+    if start not in ("teacher", "layers", "random"):
+        return Student(_published_student(start, shape, prepared))
+    if isinstance(prepared, prepare.Prepared):
+        student = teachers.build_for_task(shape, prepared.task)
+    else:
+        student = models.build_encoder(shape)
+    # A student that learns without a teacher knows none, not even its embeddings; one that is
+    # made of the teacher's layers is the published baseline of its method.
+    if start == "layers":
+        layers = recipe.student.teacher_layers
+        if layers is None:
+            raise errors.ConfigError(
+                errors.explain(
+                    "student.teacher_layers",
+                    f"{shape.num_layers} layers of the teacher, for initialise: layers",
+                    "none",
+                )
+            )
+        training.initialise_from_layers(student, teacher.general, layers=layers, mlm_head=False)
+    elif start == "teacher" and first.kind == "mobilebert":
+        training.initialise_from_mobilebert_teacher(student, teacher.words)
+    elif start == "teacher" and first.kind not in ("labels", "mlm"):
+        training.initialise_from_teacher(student, teacher.in_float32(first))
+    return Student(student)
+
+
+def _start_words(recipe: config.Recipe, student: keras.Model, teacher: teachers.Teachers) -> None:
+    """Where the encoder is made of the teacher's layers, so is the head for masked words."""
+    if recipe.student.initialise == "layers" and recipe.student.teacher_layers is not None:
+        training.initialise_from_layers(
+            student, teacher.words, layers=recipe.student.teacher_layers
+        )
 
 
 def _published_student(
-    source: str, shape: models.EncoderConfig, prepared: prepare.Prepared
+    source: str, shape: models.EncoderConfig, prepared: prepare.Texts
 ) -> keras.Model:
     """A student whose encoder comes from a checkpoint, with a fresh head."""
-    loaded = weights.load_classifier(
-        source, num_labels=prepared.task.num_labels, family=shape.family, new_head=True
-    )
+    if isinstance(prepared, prepare.Prepared):
+        loaded: Any = teachers.open_for_task(
+            source, prepared.task, family=shape.family, new_head=True
+        )
+    else:
+        loaded = weights.open_encoder(source, family=shape.family)
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(prepared.vocab_file, loaded.vocab_file)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
@@ -186,70 +220,22 @@ def _published_student(
     return loaded.model
 
 
-def _distiller(
-    recipe: config.Recipe,
-    name: str,
-    seed: int,
-    prepared: prepare.Prepared,
-    teacher: Teachers,
-    student: keras.Model,
-) -> tuple[distillers.Distiller, batches.Batches]:
-    settings = recipe.stages[name]
-    encoded = prepared.corpora[name] if settings.kind == "general" else prepared.train
-    options: dict[str, Any] = {
-        "batch_size": settings.batch_size,
-        "token_budget": settings.token_budget,
-        "bucketing": settings.bucketing,
-        "max_length": None if settings.bucketing else settings.max_length,
-        "seed": seed,
-    }
-    distiller: distillers.Distiller
-    if settings.kind == "labels":
-        distiller = distillers.LabelTrainer(student, seed=seed)
-    else:
-        model = teacher.for_stage(settings.kind)
-        distiller = distillers.TinyBertDistiller(
-            model,
-            student,
-            stage=settings.kind,
-            layer_map=settings.layer_map,
-            projection=settings.projection,
-            layer_weights=settings.layer_weights,
-            prediction=settings.prediction,
-            temperature=settings.temperature,
-            reduction=settings.reduction,
-            seed=seed,
-        )
-        if distiller.needs_only_logits() and not prepared.task.regression:
-            once = batches.Batches(encoded, batch_size=64, shuffle=False)
-            logits = training.cached_logits(model, once, teacher.cache)
-            options["extra"] = {base.TEACHER_LOGITS: logits}
-    train = batches.Batches(encoded, **options)
-    keras.utils.set_random_seed(seed)
-    distiller.compile(
-        teachers.optimizer_of(settings, train.steps_per_epoch * settings.epochs),
-        loss_weights=settings.loss_weights or None,
-    )
-    return distiller, train
-
-
 def _start_projections(
     recipe: config.Recipe,
-    distiller: distillers.Distiller,
+    layers: Sequence[keras.layers.Layer],
     before: pathlib.Path | None,
     student: keras.Model,
     settings: config.StageConfig,
-    teacher: Teachers,
+    teacher: teachers.Teachers,
 ) -> None:
     """Hidden projections go on from the stage before, or start as the teacher's directions."""
-    layers = getattr(distiller, "projections", [])
     if not layers:
         return
     variables = [variable for layer in layers for variable in layer.weights]
-    if before is not None and _names(variables) == read_weights(before).keys():
+    if before is not None and _names(variables).keys() == read_weights(before).keys():
         _load_weights(variables, before)
     elif recipe.student.initialise == "teacher":
-        training.initialise_projections(layers, student, teacher.in_float32(settings.kind))
+        training.initialise_projections(layers, student, teacher.in_float32(settings))
 
 
 def _last_projection(

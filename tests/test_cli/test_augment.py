@@ -1,0 +1,93 @@
+"""`tfdistill data augment` from files to a training set that the task reads."""
+
+import json
+
+import numpy as np
+import pytest
+import toys
+
+from tfdistill import cli, models, weights
+from tfdistill.data import tasks
+
+FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"))
+TRAIN = "text\tlabel\nthe film is good\tgood\na bad story .\tbad\ngood films\tgood\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, toy_vocab_file):
+    """A masked language model, word vectors and a task."""
+    root = tmp_path_factory.mktemp("augment")
+    size = len(toy_vocab_file.read_text().splitlines())
+    config = toys.SHALLOW_STUDENT.replace(vocab_size=size, max_positions=40)
+    model = toys.randomise(models.build_masked_lm(config), 0)
+    weights.save_hf(model, root / "mlm", vocab_file=toy_vocab_file)
+    encoder = toys.randomise(models.build_encoder(config), 0)
+    weights.save_hf(encoder, root / "encoder", vocab_file=toy_vocab_file)
+    (root / "vectors.txt").write_text("films 1 0\nmovies 0.9 0.1\nplays 0 1\n")
+    (root / "data").mkdir()
+    (root / "data" / "train.tsv").write_text(TRAIN)
+    (root / "data" / "dev.tsv").write_text("text\tlabel\nnever seen\tgood\n")
+    return root
+
+
+def arguments(folder, out, *more, model="mlm"):
+    return [
+        *("data", "augment", "--task", "films", "--data-dir", str(folder / "data")),
+        *("--text-column", "text", "--label-column", "label"),
+        *("--masked-lm", str(folder / model), "--vectors", str(folder / "vectors.txt")),
+        *("--out", str(out), "--copies", "6", "--candidates", "4", *more),
+    ]
+
+
+def test_it_writes_a_training_set_that_the_task_reads(folder, tmp_path, capsys):
+    assert cli.main(arguments(folder, tmp_path / "out", "--json")) == 0
+    result = json.loads(capsys.readouterr().out)
+    read = tasks.load_examples(FILMS, tmp_path / "out", "train")
+    assert result == {
+        "file": str(tmp_path / "out" / "train.tsv"),
+        "num_examples": 3,
+        "num_rows": len(read),
+        "num_augmented": len(read) - 3,
+    }
+    assert len(read) > 8
+    assert read.texts[0] == "the film is good"
+    assert not any("never" in text for text in read.texts)
+    # "films" has two pieces: its neighbours come from the vectors.
+    words = {word for text in read.texts for word in text.split()}
+    assert {"movies", "plays"} & words
+    assert np.isin(read.labels, [0, 1]).all()
+
+
+def test_the_originals_can_be_left_out_and_examples_limited(folder, tmp_path, capsys):
+    options = ("--originals", "leave-out", "--train-limit", "1", "--probability", "1")
+    assert cli.main(arguments(folder, tmp_path / "out", *options)) == 0
+    texts = (tmp_path / "out" / "train.tsv").read_text().splitlines()[1:]
+    assert all(text.endswith("\tgood") and text.startswith("the ") for text in texts)
+    assert f"{len(texts)} rows, {len(texts)} of them augmented" in capsys.readouterr().out
+
+
+def test_an_earlier_run_needs_resume_or_overwrite(folder, tmp_path, capsys):
+    assert cli.main(arguments(folder, tmp_path / "out")) == 0
+    before = (tmp_path / "out" / "train.tsv").read_bytes()
+    assert cli.main(arguments(folder, tmp_path / "out")) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert cli.main(arguments(folder, tmp_path / "out", "--resume")) == 0
+    assert (tmp_path / "out" / "train.tsv").read_bytes() == before
+    assert cli.main(arguments(folder, tmp_path / "out", "--resume", "--seed", "3")) == 2
+    assert "seed 0 instead of 3" in capsys.readouterr().err
+    assert cli.main(arguments(folder, tmp_path / "out", "--resume", "--overwrite")) == 2
+    assert "Choose one" in capsys.readouterr().err
+    assert cli.main(arguments(folder, tmp_path / "out", "--overwrite", "--seed", "3")) == 0
+    assert (tmp_path / "out" / "train.tsv").read_bytes() != before
+
+
+def test_a_missing_file_or_head_is_an_error_that_says_what_to_do(folder, tmp_path, capsys):
+    arguments_without = arguments(folder, tmp_path / "out")
+    arguments_without[arguments_without.index("--vectors") + 1] = str(tmp_path / "none.txt")
+    assert cli.main(arguments_without) == 1
+    assert "GloVe" in capsys.readouterr().err
+    assert cli.main(arguments(folder, tmp_path / "out", model="encoder")) == 1
+    assert "mask" in capsys.readouterr().err.lower()
+    assert cli.main(arguments(folder, tmp_path / "out", "--copies", "0")) == 2
+    assert "copies: expected at least 1" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

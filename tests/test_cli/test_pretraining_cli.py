@@ -1,0 +1,160 @@
+"""data vocab, data prepare, pretrain: from text to a model on the command line."""
+
+import json
+
+import pytest
+
+from tfdistill import cli, training
+from tfdistill.commands import data
+from tfdistill.data import synthetic, tokenize, vocab
+from tfdistill.training import pretrain_run
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "corpus.txt"
+    path.write_text(synthetic.generate_corpus(60, seed=1), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def vocab_file(text):
+    path = text.parent / "vocab.txt"
+    assert cli.main(["data", "vocab", str(text), "--out", str(path), "--size", "150"]) == 0
+    return path
+
+
+def last_json(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("action", data.ACTIONS, ids=lambda action: action.name)
+def test_the_help_of_every_action_ends_in_two_examples_that_parse(action, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["data", action.name, "--help"])
+    assert stopped.value.code == 0
+    examples = capsys.readouterr().out.split("examples:\n")[1].strip().splitlines()
+    assert len(examples) == 2
+    for line in examples:
+        program, *arguments = line.split()
+        assert program == "tfdistill"
+        args = cli.parser().parse_args(arguments)
+        assert (args.command, args.action) == ("data", action.name)
+
+
+def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
+    tokens = vocab.read_vocab(vocab_file)
+    assert tokens == vocab.train_vocab([text.read_text()], 150)
+    arguments = ["data", "vocab", str(text), "--out", str(vocab_file)]
+    assert cli.main(arguments) == 2
+    assert "Use --overwrite" in capsys.readouterr().err
+    out = str(tmp_path / "cased.txt")
+    arguments = ["data", "vocab", str(text), "--out", out, "--size", "400", "--cased", "--json"]
+    assert cli.main(arguments) == 0
+    result = last_json(capsys)
+    cased = vocab.read_vocab(out)
+    assert result["num_tokens"] == len(cased) <= 400
+    assert any(token[0].isupper() for token in cased if token[0] != "[")
+    assert not any(token[0].isupper() for token in tokens if token[0] != "[")
+    assert result["num_words"] == len(tokenize.split_words([text.read_text()], lower_case=False))
+
+
+def test_invalid_bytes_name_their_place_or_are_dropped(tmp_path, capsys):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"good film\nbad \xff story\n")
+    arguments = ["data", "vocab", str(path), "--out", str(tmp_path / "v.txt"), "--size", "60"]
+    assert cli.main(arguments) == 1
+    assert "bad.txt, line 2 (byte 14)" in capsys.readouterr().err
+    assert cli.main([*arguments, "--on-invalid", "replace"]) == 0
+    assert "good" in vocab.read_vocab(tmp_path / "v.txt")
+
+
+def test_a_corpus_is_prepared_resumed_and_replaced(text, vocab_file, tmp_path, capsys):
+    arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file), "--max-length", "24"]
+    arguments += ["--out", str(tmp_path / "shards"), "--shard-mb", "0.004", "--json"]
+    assert cli.main(arguments) == 0
+    result = last_json(capsys)
+    assert result["num_shards"] > 3 and result["num_examples"] > 60
+    assert cli.main(arguments) == 2
+    assert "--resume or --overwrite" in capsys.readouterr().err
+    assert cli.main([*arguments, "--resume"]) == 0
+    assert last_json(capsys) == result
+    assert cli.main([*arguments, "--overwrite", "--next-sentence", "--seed", "3"]) == 0
+    manifest = json.loads((tmp_path / "shards" / "corpus.json").read_text())
+    assert manifest["settings"]["next_sentence"] and manifest["settings"]["seed"] == 3
+
+
+def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsys):
+    seen = {}
+
+    def stand_in(*positional, **options):
+        seen.update(positional=positional, options=options)
+        return {"held_out": {"mlm_loss": 1.25}, "model_folder": "model/hf"}
+
+    monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
+    arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --set num_layers=3 --set "
+    arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --optimizer lamb "
+    arguments += "--learning-rate 0.1 --next-sentence --smoothing 0.7 --held-out 0.2 --seed 4 "
+    arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --evaluations 5"
+    assert cli.main(arguments.split()) == 0
+    source, corpus, out, config = seen["positional"]
+    assert source == pretrain_run.PretrainSource(
+        "bert_tiny",
+        vocab_file="v.txt",
+        lower_case=False,
+        overrides={"num_layers": 3, "dropout": 0.2},
+    )
+    assert (corpus, out) == (["a.txt", "b.txt"], "out")
+    assert config == training.PretrainConfig(
+        steps=70,
+        batch_size=9,
+        optimizer="lamb",
+        learning_rate=0.1,
+        next_sentence=True,
+        smoothing=0.7,
+        held_out=0.2,
+        evaluations=5,
+        seed=4,
+    )
+    assert seen["options"] == {
+        "max_length": 50,
+        "workers": 2,
+        "on_invalid": "replace",
+        "resume": True,
+        "overwrite": False,
+    }
+    shown = capsys.readouterr().out
+    assert "mlm_loss: 1.2500" in shown and "out/model/hf" in shown
+
+
+def test_the_options_left_out_are_the_defaults_of_the_configuration(monkeypatch):
+    seen = {}
+
+    def stand_in(source, corpus, out, config, **options):
+        seen.update(source=source, config=config)
+        return {"held_out": {}, "model_folder": ""}
+
+    monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
+    assert cli.main(["pretrain", "x", "--corpus", "c", "--out", "o"]) == 0
+    assert seen["config"] == training.PretrainConfig()
+    assert seen["source"] == pretrain_run.PretrainSource("x")
+
+
+def test_a_strange_override_is_misuse(capsys):
+    arguments = ["pretrain", "bert_tiny", "--corpus", "c", "--out", "o", "--set", "num_layers=six"]
+    assert cli.main(arguments) == 2
+    assert "KEY=NUMBER" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, capsys):
+    arguments = ["pretrain", "bert_tiny", "--corpus", str(text), "--vocab", str(vocab_file)]
+    for setting in ("num_layers=1", "hidden_size=16", "intermediate_size=16", "max_positions=24"):
+        arguments += ["--set", setting]
+    arguments += ["--max-length", "24", "--steps", "6", "--batch-size", "8", "--held-out", "0.1"]
+    arguments += ["--out", str(tmp_path / "out"), "--json"]
+    assert cli.main(arguments) == 0
+    metrics = last_json(capsys)
+    assert metrics["steps"] == 6
+    assert (tmp_path / "out" / metrics["model_folder"] / "model.safetensors").is_file()
+    assert cli.main(arguments) == 2

@@ -1,0 +1,88 @@
+"""A BiLSTM as a TFLite file: built-in operators, the same answers, no memory of earlier calls."""
+
+import numpy as np
+import pytest
+
+import export
+from export import verify
+from export.runtime import TfliteModel
+from tfdistill import models
+
+LENGTHS = (5, 8)
+CONFIG = models.BiLstmConfig(
+    embedding_size=48, hidden_size=40, dense_size=32, vocab_size=200, pair_encoding="siamese"
+)
+# What this toy reaches, seeded: 130, 66 and 36 dB; a factor of two is left for other kernels.
+SQNR_DB = {"float32": 120.0, "float16": 60.0, "dynamic_wi8_afp32": 30.0}
+BYTES = {"float32": 4, "float16": 2, "dynamic_wi8_afp32": 1}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "dynamic_wi8_afp32",
+        pytest.param("float32", marks=pytest.mark.slow),
+        pytest.param("float16", marks=pytest.mark.slow),
+    ],
+)
+def done(request, toy, lively, exported, tmp_path_factory):
+    """A siamese BiLSTM, its file, the card and the examples that it was checked on."""
+    model = lively(models.build_classifier(CONFIG, 3))
+    examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
+    path = tmp_path_factory.mktemp("bilstm") / "model.tflite"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("export.convert.convert", exported.convert_here)
+        card = export.to_tflite(
+            model, path, quantize=request.param, lengths=LENGTHS, check_on=examples
+        )
+    return request.param, model, path, card, examples
+
+
+def test_the_file_answers_like_the_model(done):
+    quantize, _, _, card, _ = done
+    assert card.parity.sqnr_db > SQNR_DB[quantize]
+    assert card.parity.argmax_agreement >= 0.97
+    assert card.parity.output_rms > 0.5
+
+
+def test_its_operators_are_built_in_and_keep_nothing(done):
+    _, _, path, _, _ = done
+    for graph in export.inspect(path).graphs:
+        assert not [name for name in graph.operators if name.startswith(("CUSTOM", "FLEX"))]
+        assert not {"UNIDIRECTIONAL_SEQUENCE_LSTM", "WHILE", "VAR_HANDLE"} & set(graph.operators)
+
+
+def test_an_answer_does_not_depend_on_what_was_asked_before(done):
+    _, _, path, _, examples = done
+    file = TfliteModel(path)
+    order = np.random.default_rng(0).permutation(len(examples))
+    forwards = verify.file_outputs(file, examples)
+    np.testing.assert_array_equal(
+        verify.file_outputs(file, examples.select(order)), forwards[order]
+    )
+    assert np.ptp(forwards, axis=0).min() > 0.1
+
+
+def test_padding_does_not_change_the_answer_of_the_file(done):
+    _, _, path, _, examples = done
+    short = examples.select(np.flatnonzero(examples.lengths <= LENGTHS[0]))
+    assert len(short) > 5
+    file = TfliteModel(path)
+    # Steps over padding change no state; int8 activations are scaled row by row.
+    np.testing.assert_allclose(
+        verify.file_outputs(file, short, length=LENGTHS[1]),
+        verify.file_outputs(file, short, length=LENGTHS[0]),
+        rtol=0,
+        atol=2e-5,
+    )
+
+
+def test_all_steps_and_signatures_share_the_weights(done):
+    quantize, model, path, card, _ = done
+    stored = sum(export.inspect(path).weight_bytes.values())
+    matrices = sum(weight.size for weight in model.get_weights() if weight.size >= 1024)
+    # Biases and the small classifier in float32, shapes of operators.
+    assert matrices * BYTES[quantize] <= stored <= matrices * BYTES[quantize] + 6_000
+    assert set(card.signatures) == {"len5", "len8"}
+    assert card.architecture.family == "bilstm"
+    assert card.architecture.num_parameters == models.count_parameters(CONFIG, 3)

@@ -1,0 +1,128 @@
+"""Every recipe that comes with tfdistill is built and takes a step in every stage, at toy size."""
+
+import dataclasses
+import functools
+import pathlib
+
+import numpy as np
+import pytest
+
+from tfdistill import config, models, training
+from tfdistill.data import synthetic, tokenize, vocab
+from tfdistill.run import prepare, students
+from tfdistill.run import teacher as teachers
+from tfdistill.training import transfer_run
+
+# One of each kind of recipe; the others differ from these in numbers and names, and run as slow.
+USUAL = (
+    "bilstm_sst2",
+    "distilbert_6l",
+    "methods_sst2",
+    "minilm_6l_384d_large",
+    "mobilebert_6l_128d_transfer",
+    "pd_bert_tiny_mnli",
+    "pkd_last_3l_mrpc",
+    "tinybert_6l_stsb",
+)
+NAMES = sorted(config.recipes())
+
+
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    vocab.write_vocab(vocab.train_vocab(synthetic.generate(400)[0], 400), path)
+    return path
+
+
+class ToyTeachers(teachers.Teachers):
+    """Teachers that know nothing, of the shapes that the recipe names."""
+
+    def _shape(self) -> models.EncoderConfig:
+        settings = self._recipe.teacher
+        preset = settings.source.removeprefix(teachers.PRESET)
+        return teachers.shape_of(preset, settings, self._prepared.tokenizer.vocab_size)
+
+    @functools.cached_property
+    def task(self):
+        assert isinstance(self._prepared, prepare.Prepared)
+        return teachers.build_for_task(self._shape(), self._prepared.task)
+
+    @functools.cached_property
+    def general(self):
+        return models.build_encoder(self._shape())
+
+    @functools.cached_property
+    def words(self):
+        return models.build_masked_lm(self._shape(), next_sentence=True)
+
+
+def one_step(distiller, train, **options):
+    """Takes the place of `training.fit`: the first batch, for two optimizer steps."""
+    before = [variable.numpy() for variable in distiller.trainable_variables]
+    batch = next(iter(train.dataset()))
+    while int(distiller.optimizer.iterations) < 2:  # the first may be of rate 0, in a warm-up
+        logs = distiller.train_step(batch)
+        assert np.isfinite(float(logs["loss"])), options["description"]
+    moved = [
+        not np.array_equal(old, variable.numpy())
+        for old, variable in zip(before, distiller.trainable_variables, strict=True)
+    ]
+    assert any(moved), options["description"]
+    STEPPED.append(options["description"])
+    return training.FitResult(1, 0.0, None, None)
+
+
+STEPPED: list[str] = []
+
+
+def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
+    """Scaled down once more: a handful of examples, no vocabulary to train."""
+    values = config.scaled_down(recipe).model_dump()
+    values["data"] |= {"vocab": str(vocab_file), "train_limit": 16, "dev_limit": 8}
+    return config.Recipe.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in USUAL else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+)
+def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
+    recipe = small(config.load_recipe(name), vocab_file)
+    assert config.missing_inputs(recipe) == []
+    if recipe.data.task is None:
+        prepared = prepare.prepare_texts(recipe, tmp_path)
+    else:
+        prepared = prepare.prepare(recipe, tmp_path)
+        prepared = dataclasses.replace(prepared, augmented=prepared.train)
+    pool = ToyTeachers(recipe, prepared, tmp_path)
+    monkeypatch.setattr(students.training, "fit", one_step)
+    monkeypatch.setattr(transfer_run, "fit", one_step)
+    STEPPED.clear()
+    for variant in recipe.variants.values():
+        students.train_stages(recipe, variant.stages, 1, prepared, pool, tmp_path)
+    for variant in recipe.variants.values():
+        assert any("+".join(variant.stages) in description for description in STEPPED)
+
+
+def test_no_recipe_is_missed():
+    assert set(USUAL) < set(NAMES)
+    assert len(NAMES) == 52
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scaled_down_recipe_keeps_the_path(name):
+    recipe = config.load_recipe(name)
+    scaled = config.scaled_down(recipe)
+    assert scaled.variants == recipe.variants
+    assert scaled.data.task == recipe.data.task
+    for stage in recipe.stages:
+        before, after = recipe.stages[stage], scaled.stages[stage]
+        kept = ("kind", "loss_weights", "schedule", "optimizer", "prediction", "strategy", "terms")
+        for key in (*kept, "augmented", "earlier", "next_sentence", "mask_smoothing", "reads"):
+            assert getattr(before, key) == getattr(after, key), (stage, key)
+    assert config.missing_inputs(scaled) == []
+
+
+def test_the_generated_vocabulary_reads_the_generated_text(vocab_file):
+    tokenizer = tokenize.Tokenizer(vocab_file)
+    ids = [i for text in synthetic.generate(50, seed=3)[0] for i in tokenizer.encode(text)]
+    assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)

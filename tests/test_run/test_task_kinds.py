@@ -1,0 +1,228 @@
+"""A recipe for each kind of task: teacher tuned, student distilled, both better than chance."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from tfdistill import config, errors, models, run, weights
+from tfdistill.run import prepare
+
+NAMES = ("anna", "bert", "cara", "dora", "emil")
+PLACES = ("rome", "oslo", "bonn", "lima", "kiev")
+VERBS = ("likes", "knows", "sees", "hears")
+
+
+def sentences(random, count):
+    for _ in range(count):
+        yield (
+            str(random.choice(NAMES)),
+            str(random.choice(VERBS)),
+            str(random.choice(NAMES)),
+            str(random.choice(PLACES)),
+        )
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_ner(folder, name, random, count):
+    lines = []
+    for who, verb, whom, where in sentences(random, count):
+        lines += [f"{who} B-PER", f"{verb} O", f"{whom} B-PER", "in O", f"{where} B-LOC", ". O", ""]
+    (folder / f"{name}.txt").write_text("\n".join(lines))
+
+
+def write_squad(folder, name, random, count, unanswerable):
+    paragraphs = []
+    for number, (who, verb, whom, where) in enumerate(sentences(random, count)):
+        context = f"{who} {verb} {whom} in {where}."
+        asked, answer = ("where", where) if number % 2 else ("who", who)
+        entry = {"id": str(number), "question": f"{asked} is it?", "answers": []}
+        if unanswerable and number % 3 == 0:
+            entry |= {"question": "why is it?", "is_impossible": True}
+        else:
+            entry["answers"] = [{"text": answer, "answer_start": context.index(answer)}]
+        paragraphs.append({"context": context, "qas": [entry]})
+    content = {"data": [{"title": "t", "paragraphs": paragraphs}]}
+    (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def write_imdb(folder, name, random, count):
+    split = {"train": "train", "dev": "test"}[name]
+    for label in ("pos", "neg"):
+        (folder / split / label).mkdir(parents=True)
+    for number, (who, verb, whom, where) in enumerate(sentences(random, count)):
+        label, mood = ("pos", "gladly") if number % 2 else ("neg", "sadly")
+        text = f"{who} {mood} {verb} {whom} in {where}."
+        (folder / split / label / f"{number}_1.txt").write_text(text)
+
+
+def write_several(folder, name, random, count):
+    rows = []
+    for who, verb, whom, where in sentences(random, count):
+        labels = sorted({verb, where} & {"likes", "knows", "rome", "oslo"})
+        rows.append({"text": f"{who} {verb} {whom} in {where}.", "labels": labels})
+    write_rows(folder / f"{name}.jsonl", rows)
+
+
+def write_regression(folder, name, random, count):
+    rows = []
+    for who, verb, whom, where in sentences(random, count):
+        rows.append({"text": f"{who} {verb} {whom} in {where}.", "score": VERBS.index(verb) / 2})
+    write_rows(folder / f"{name}.jsonl", rows)
+
+
+# Data section, maker of files, head, primary metric, and what chance would give.
+CASES = {
+    "imdb": ({"task": "imdb", "metrics": ["auc", "accuracy"]}, write_imdb, "sequence", "auc", 0.5),
+    "ner": ({"task": "ner"}, write_ner, "token", "entity_f1", 0.0),
+    "squad": (
+        {"task": "squad", "doc_stride": 6, "max_question_length": 6, "max_length": 18},
+        lambda *args: write_squad(*args, unanswerable=False),
+        "span",
+        "f1",
+        0.2,
+    ),
+    "squad_v2": (
+        {"task": "squad_v2", "doc_stride": 6, "max_question_length": 6, "max_length": 18},
+        lambda *args: write_squad(*args, unanswerable=True),
+        "span",
+        "f1",
+        0.35,
+    ),
+    "several": (
+        {
+            "task": "topics",
+            "kind": "multi_label",
+            "text_column": "text",
+            "label_column": "labels",
+        },
+        write_several,
+        "sequence",
+        "micro_f1",
+        0.35,
+    ),
+    "regression": (
+        {"task": "tone", "kind": "regression", "text_column": "text", "label_column": "score"},
+        write_regression,
+        "sequence",
+        "pearson",
+        0.0,
+    ),
+}
+
+
+def values_of(name, folder: pathlib.Path, **more):
+    data, write, *_ = CASES[name]
+    folder.mkdir()
+    random = np.random.default_rng(7)
+    for split, count in (("train", 128), ("dev", 32)):
+        write(folder, split, random, count)
+    shape = {"num_layers": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 32}
+    shape["dropout"] = 0.0
+    step = {"batch_size": 16, "learning_rate": 5e-3, "warmup": 0.1, "schedule": "constant"}
+    return {
+        "name": "kinds",
+        "data": {"max_length": 16, "vocab": "train:200", "dir": str(folder), **data},
+        "teacher": {
+            "source": "preset:bert_tiny",
+            **shape,
+            "finetune": {**step, "epochs": 30},
+        },
+        "student": {"preset": "bert_tiny", **shape},
+        "stages": {
+            "intermediate": {"kind": "intermediate", **step, "epochs": 20},
+            "prediction": {"kind": "prediction", **step, "epochs": 20, "temperature": 2.0},
+        },
+        "variants": {"full": {"stages": ["intermediate", "prediction"]}},
+        "export": {"lengths": [16]},
+        "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
+        **more,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
+    _, _, head, primary, chance = CASES[name]
+    recipe = config.parse_recipe(values_of(name, tmp_path / "data"))
+    record = run.distill(recipe, tmp_path / "run")
+    teacher = json.loads((tmp_path / "run" / "teacher" / "result.json").read_text())
+    assert teacher["metrics"][primary] > chance + 0.3, teacher["metrics"]
+    assert record["metrics"][primary] > chance + 0.15, record["metrics"]
+    load = {
+        "sequence": weights.load_classifier,
+        "token": weights.load_token_classifier,
+        "span": weights.load_span_classifier,
+    }[head]
+    model = load(tmp_path / "run" / record["model_folder"]).model
+    assert models.head_of(model) == head
+
+
+@pytest.mark.slow
+def test_a_task_without_a_phone_file_says_so_and_is_reported_all_the_same(tmp_path, capsys):
+    values = values_of("ner", tmp_path / "data")
+    values["teacher"]["finetune"]["epochs"] = 2
+    values["teacher"]["allow_weak"] = True
+    for stage in values["stages"].values():
+        stage["epochs"] = 1
+    metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
+    assert "no phone file" in capsys.readouterr().err
+    assert metrics["exports"] == []
+    assert metrics["task"] == {
+        "name": "ner",
+        "kind": "token",
+        "labels": ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"],
+        "primary_metric": "entity_f1",
+    }
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_several_labels_are_exported_and_measured(tmp_path):
+    values = values_of("several", tmp_path / "data")
+    values["teacher"]["finetune"]["epochs"] = 2
+    values["teacher"] |= {"allow_weak": True, "export": False}
+    for stage in values["stages"].values():
+        stage["epochs"] = 1
+    run.run_recipe(config.parse_recipe(values), tmp_path / "run")
+    card = json.loads((tmp_path / "run" / "export" / "model.json").read_text())
+    assert card["task"]["kind"] == "multi_label"
+    assert set(card["parity"]["model_metrics"]) == {"micro_f1", "macro_f1", "exact_match"}
+
+
+# The data section.
+
+
+def section(**fields):
+    return config.DataConfig(**{"task": "mine", **fields})
+
+
+def test_a_task_of_your_own_takes_what_its_section_says(tmp_path):
+    (tmp_path / "train.txt").write_text("a\tX\nb\tY\n")
+    task = prepare.task_of(section(kind="token", metrics=("accuracy",), text_column="0"), tmp_path)
+    assert (task.labels, task.metrics, task.layout) == (("X", "Y"), ("accuracy",), "conll")
+    spans = section(kind="span", unanswerable=True, null_threshold=1.5, max_answer_length=9)
+    task = prepare.task_of(spans, tmp_path)
+    assert (task.spans.unanswerable, task.spans.null_threshold) == (True, 1.5)
+    assert task.spans.max_answer_length == 9
+    built_in = prepare.task_of(config.DataConfig(task="squad_v2", null_threshold=0.5), tmp_path)
+    assert (built_in.spans.unanswerable, built_in.spans.null_threshold) == (True, 0.5)
+    matching = prepare.task_of(config.DataConfig(task="mrpc", metrics=("auc", "f1")), tmp_path)
+    assert (matching.primary_metric, matching.metrics) == ("auc", ("auc", "f1"))
+    assert prepare.task_of(config.DataConfig(task="mrpc"), tmp_path).primary_metric == "f1"
+
+
+def test_contradictory_sections_are_refused(tmp_path):
+    with pytest.raises(errors.ConfigError, match="regression or another kind, received both"):
+        prepare.task_of(section(kind="token", regression=True), tmp_path)
+    with pytest.raises(errors.ConfigError, match="text_column and label_column together"):
+        prepare.task_of(section(kind="multi_label", text_column="text"), tmp_path)
+    with pytest.raises(errors.ConfigError, match="metric: expected one of micro_f1"):
+        prepare.task_of(
+            section(kind="multi_label", text_column="a", label_column="b", metrics=("auc",)),
+            tmp_path,
+        )

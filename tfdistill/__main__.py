@@ -1,0 +1,7 @@
+"""``python -m tfdistill``: the command line."""
+
+import sys
+
+from tfdistill.cli import main
+
+sys.exit(main())

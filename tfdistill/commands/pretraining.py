@@ -1,0 +1,295 @@
+"""pretrain, data prepare, data vocab: from plain text to a masked language model."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import Any
+
+from tfdistill import errors
+from tfdistill.commands import base
+
+_SPAN_BYTES = 1 << 20  # text that is counted at a time
+
+
+def _add_invalid(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--on-invalid",
+        choices=("error", "replace"),
+        default="error",
+        help="bytes that are not UTF-8: stop and name the place, or drop them (default: error)",
+    )
+
+
+def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="+", help="UTF-8 text files, in any language")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the vocab.txt to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier file")
+    parser.add_argument(
+        "--size", type=int, default=30_522, metavar="TOKENS", help="at most (default: %(default)s)"
+    )
+    parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
+    parser.add_argument(
+        "--max-characters",
+        type=int,
+        metavar="N",
+        help="only the N most frequent characters; words with others become [UNK] (default: all)",
+    )
+    _add_invalid(parser)
+    base.add_json(parser)
+
+
+def _vocab(args: argparse.Namespace) -> None:
+    from tfdistill.data import textspans, vocab
+
+    out = pathlib.Path(args.out)
+    if out.exists() and not args.overwrite:
+        raise errors.OutputExistsError(
+            errors.explain(args.out, "an absent file", "an earlier result", "Use --overwrite.")
+        )
+    spans = textspans.plan_spans(args.text, _SPAN_BYTES)
+    counts = vocab.count_words(
+        (textspans.read_span(span, args.on_invalid) for span in spans),
+        lower_case=not args.cased,
+    )
+    tokens = vocab.train_from_counts(counts, args.size, max_characters=args.max_characters)
+    vocab.write_vocab(tokens, out)
+    result = {
+        "vocab_file": str(out),
+        "num_tokens": len(tokens),
+        "lower_case": not args.cased,
+        "num_words": counts.total(),
+        "num_different_words": len(counts),
+    }
+    base.show(
+        result,
+        as_json=args.json,
+        lines=[f"{out}: {len(tokens)} tokens from {counts.total()} words"],
+    )
+
+
+def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines part documents")
+    parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's vocab.txt")
+    parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
+    parser.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
+    parser.add_argument(
+        "--next-sentence", action="store_true", help="pairs with labels, half of them random"
+    )
+    parser.add_argument(
+        "--pair-fraction",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="the share of examples written as neighbouring pairs, without labels (default: 0)",
+    )
+    parser.add_argument(
+        "--short-sequences",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="the share of examples with a drawn, shorter length (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--shard-mb", type=float, default=4.0, help="text of a shard, 2^20 bytes (default: 4)"
+    )
+    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--seed", type=int, default=0)
+    _add_invalid(parser)
+    base.add_output(parser)
+    parser.add_argument("--resume", action="store_true", help="go on where it was stopped")
+    base.add_json(parser)
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    from tfdistill.data import shards, tokenize
+
+    corpus = shards.prepare_corpus(
+        args.text,
+        tokenize.Tokenizer(args.vocab, lower_case=not args.cased),
+        args.out,
+        max_length=args.max_length,
+        shard_bytes=round(args.shard_mb * 2**20),
+        workers=args.workers,
+        next_sentence=args.next_sentence,
+        short_sequence_probability=args.short_sequences,
+        pair_fraction=args.pair_fraction,
+        seed=args.seed,
+        on_invalid=args.on_invalid,
+        resume=args.resume,
+        overwrite=args.overwrite,
+        progress=_report if sys.stderr.isatty() else None,
+    )
+    result = {
+        "folder": args.out,
+        "num_examples": corpus.num_examples,
+        "num_tokens": corpus.num_tokens,
+        "num_shards": corpus.num_shards,
+    }
+    line = f"{corpus.num_examples} examples, {corpus.num_tokens} tokens, {corpus.num_shards} shards"
+    base.show(result, as_json=args.json, lines=[f"{args.out}: {line}"])
+
+
+def _report(corpus: Any) -> None:
+    end = "\n" if corpus.complete else ""
+    print(f"\rshard {len(corpus.shards)} of {corpus.num_shards}", end=end, file=sys.stderr)
+
+
+def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", help="a preset for random weights, or a Hugging Face folder or id to continue"
+    )
+    parser.add_argument(
+        "--corpus",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="a folder of `tfdistill data prepare`, or text files",
+    )
+    source = parser.add_argument_group("model")
+    source.add_argument("--vocab", metavar="FILE", help="vocab.txt (default: the model's, corpus')")
+    source.add_argument("--cased", action="store_true", help="keep capitals and accents")
+    source.add_argument(
+        "--new-head", action="store_true", help="for a folder without a masked-LM head"
+    )
+    source.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=NUMBER",
+        help="change a number of the preset, such as num_layers=6; may be repeated",
+    )
+    source.add_argument("--next-sentence", action="store_true", help="learn it too, as BERT")
+    text = parser.add_argument_group("text files")
+    text.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
+    text.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    _add_invalid(text)
+    _add_masking(parser.add_argument_group("masking"))
+    _add_training(parser.add_argument_group("training"))
+    base.add_output(parser)
+    parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
+    base.add_json(parser)
+
+
+def _add_masking(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--mask-rate", type=float, default=0.15, help="(default: %(default)s)")
+    group.add_argument(
+        "--smoothing",
+        type=float,
+        metavar="EXPONENT",
+        help="mask rare tokens more often (DistilBERT: 0.7)",
+    )
+    group.add_argument("--whole-words", action="store_true", help="mask all pieces of a word")
+
+
+def _add_training(group: argparse._ActionsContainer) -> None:
+    length = group.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=int, metavar="BATCHES", help="instead of epochs")
+    length.add_argument("--epochs", type=int, default=1, help="(default: %(default)s)")
+    group.add_argument("--batch-size", type=int, default=32, help="(default: %(default)s)")
+    group.add_argument(
+        "--gradient-accumulation", type=int, default=1, metavar="BATCHES", help="an optimizer step"
+    )
+    group.add_argument("--optimizer", choices=("adamw", "lamb"), default="adamw")
+    group.add_argument("--learning-rate", type=float, default=5e-4, help="(default: %(default)s)")
+    group.add_argument("--schedule", choices=("linear", "constant"), default="linear")
+    group.add_argument("--warmup", type=float, default=0.05, metavar="SHARE")
+    group.add_argument("--weight-decay", type=float, default=0.01)
+    group.add_argument(
+        "--held-out", type=float, default=0.01, metavar="SHARE", help="kept for evaluation"
+    )
+    group.add_argument("--held-out-examples", type=int, default=2000, metavar="N", help="at most")
+    group.add_argument(
+        "--evaluations", type=int, default=10, metavar="N", help="on the way, at most (default: 10)"
+    )
+    group.add_argument("--checkpoint-every", type=int, default=500, metavar="STEPS")
+    group.add_argument("--precision", choices=("float32", "mixed_bfloat16"), default="float32")
+    group.add_argument("--seed", type=int, default=1)
+
+
+def _pretrain(args: argparse.Namespace) -> None:
+    overrides = _overrides(args.set)
+    from tfdistill.training import PretrainConfig, pretrain_run
+
+    names = (
+        *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
+        *("schedule", "warmup", "weight_decay", "next_sentence", "mask_rate", "smoothing"),
+        *("whole_words", "held_out", "held_out_examples", "evaluations", "checkpoint_every"),
+        *("precision", "seed"),
+    )
+    config = PretrainConfig(**{name: getattr(args, name) for name in names})
+    source = pretrain_run.PretrainSource(
+        args.model,
+        vocab_file=args.vocab,
+        lower_case=False if args.cased else None,
+        new_head=args.new_head,
+        overrides=overrides,
+    )
+    metrics = pretrain_run.run_pretraining(
+        source,
+        args.corpus,
+        args.out,
+        config,
+        max_length=args.max_length,
+        workers=args.workers,
+        on_invalid=args.on_invalid,
+        resume=args.resume,
+        overwrite=args.overwrite,
+    )
+    lines = [f"{name}: {value:.4f}" for name, value in metrics["held_out"].items()]
+    where = pathlib.Path(args.out) / metrics["model_folder"]
+    base.show(metrics, as_json=args.json, lines=[*lines, f"model: {where}"])
+
+
+def _overrides(settings: list[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        try:
+            found[name] = float(text) if "." in text or "e" in text else int(text)
+        except ValueError:
+            raise errors.ConfigError(
+                errors.explain("--set", "KEY=NUMBER, such as num_layers=6", repr(setting))
+            ) from None
+    return found
+
+
+DATA_ACTIONS = (
+    base.Command(
+        name="prepare",
+        summary="tokenize text files of any size into shards for pre-training",
+        arguments=_prepare_arguments,
+        execute=_prepare,
+        examples=(
+            "prepare corpus.txt --vocab vocab.txt --out shards --workers 4",
+            "prepare a.txt b.txt --vocab bert/vocab.txt --next-sentence --max-length 512 "
+            "--out shards --resume",
+        ),
+    ),
+    base.Command(
+        name="vocab",
+        summary="learn a WordPiece vocabulary from text files",
+        arguments=_vocab_arguments,
+        execute=_vocab,
+        examples=(
+            "vocab corpus.txt --out vocab.txt --size 8000",
+            "vocab chinese.txt --out zh/vocab.txt --size 21128 --on-invalid replace",
+        ),
+    ),
+)
+
+COMMANDS = (
+    base.Command(
+        name="pretrain",
+        summary="pre-train a masked language model on text, from random or given weights",
+        arguments=_pretrain_arguments,
+        execute=_pretrain,
+        examples=(
+            "pretrain ib_bert_6l_128d --corpus shards --next-sentence --steps 20000 "
+            "--optimizer lamb --learning-rate 1.5e-3 --out runs/ib-bert",
+            "pretrain ./all-MiniLM-L6-v2 --new-head --corpus corpus.txt --epochs 1 "
+            "--learning-rate 2e-4 --out runs/minilm-mlm",
+        ),
+    ),
+)

@@ -1,0 +1,139 @@
+"""The plain text of a stage: read into memory, or streamed from prepared shards."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any, Literal
+
+from tfdistill import config, errors, training
+from tfdistill.data import batches, corpus, masking, shards, synthetic, tokenize
+
+HELD_OUT = 0.01  # of the text under a head for masked words
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """The text of one stage: `encoded` in memory, or a `folder` of shards.
+
+    Attributes:
+      tokenizer: Its tokenizer.
+      encoded: The examples, or None for shards.
+      folder: The shards, or None.
+    """
+
+    tokenizer: tokenize.Tokenizer
+    encoded: batches.EncodedExamples | None = None
+    folder: pathlib.Path | None = None
+
+    def batches(
+        self, settings: config.StageConfig, seed: int, *, held_out: float = 0.0
+    ) -> training.TrainingBatches:
+        """Plans the batches of a stage."""
+        if self.folder is not None:
+            return shards.ShardedBatches(
+                self.folder,
+                settings.batch_size,
+                seed,
+                tokenizer=self.tokenizer,
+                bucketing=settings.bucketing,
+                held_out=held_out,
+            )
+        assert self.encoded is not None
+        return batches.Batches(
+            self.encoded,
+            batch_size=settings.batch_size,
+            token_budget=settings.token_budget,
+            bucketing=settings.bucketing,
+            max_length=None if settings.bucketing else settings.max_length,
+            seed=seed,
+        )
+
+    def masked(
+        self, settings: config.StageConfig, seed: int, *, predict: Literal["masked", "all"]
+    ) -> training.TrainingBatches:
+        """Plans the batches of a stage that guesses masked words; some text is held out."""
+        assert self.folder is not None
+        smoothing = settings.mask_smoothing
+        masker = masking.Masker(
+            self.tokenizer,
+            rate=settings.mask_rate,
+            predict=predict,
+            token_counts=shards.token_counts(self.folder) if smoothing else None,
+            smoothing=smoothing,
+        )
+        return masking.MaskedBatches(self.batches(settings, seed, held_out=HELD_OUT), masker, seed)
+
+    def held_out(self, *, batch_size: int, mask_rate: float) -> training.TrainingBatches:
+        """The text that `masked` leaves out, always under the same masks."""
+        assert self.folder is not None
+        apart = shards.ShardedBatches(
+            self.folder, batch_size, shuffle=False, held_out=HELD_OUT, part="held_out", limit=2000
+        )
+        return masking.MaskedBatches(apart, masking.Masker(self.tokenizer, rate=mask_rate), 0)
+
+
+def open_corpus(
+    name: str,
+    settings: config.StageConfig | config.PretrainConfig,
+    tokenizer: tokenize.Tokenizer,
+    *,
+    max_length: int,
+    masked: bool,
+    source: pathlib.Path | None,
+    folder: pathlib.Path,
+    seed: int,
+) -> Corpus:
+    """Reads, prepares or opens the text of a stage.
+
+    Args:
+      name: Name of the stage.
+      settings: Its settings; `corpus` names text files, or one folder of shards.
+      tokenizer: The tokenizer of the models.
+      max_length: The longest example, where the settings name none.
+      masked: Whether words are masked: then text is prepared into shards, of which some is held
+        out.
+      source: Folder of the task, whose corpus.txt is read where no text is named.
+      folder: Where shards are prepared.
+      seed: Seed of the draws.
+
+    Returns:
+      The text.
+
+    Raises:
+      DataError: If the text or the shards are unusable.
+      ConfigError: If options contradict each other.
+    """
+    paths = [pathlib.Path(path) for path in settings.corpus]
+    max_tokens: Any = getattr(settings, "max_tokens", None)
+    prepared = any(path.is_dir() for path in paths)
+    if (prepared and len(paths) > 1) or (max_tokens is not None and (prepared or masked)):
+        raise errors.ConfigError(
+            errors.explain(
+                f"corpus of {name}",
+                "text files, or one folder of shards; max_tokens only for text in memory",
+                f"{settings.corpus}, max_tokens {max_tokens}",
+                "`tfdistill data prepare` makes one folder of any number of files.",
+            )
+        )
+    if prepared:
+        return Corpus(tokenizer, folder=paths[0])
+    if not paths and source is not None:
+        paths = [source / synthetic.CORPUS_NAME]
+    length = settings.max_length or max_length
+    if masked:
+        target = folder / f"shards-{name}"
+        shards.prepare_corpus(
+            paths,
+            tokenizer,
+            target,
+            max_length=length,
+            next_sentence=settings.next_sentence,
+            seed=seed,
+            resume=True,
+        )
+        return Corpus(tokenizer, folder=target)
+    encoded = corpus.encode_corpus(
+        paths, tokenizer, max_length=length, max_tokens=max_tokens, seed=seed
+    )
+    return Corpus(tokenizer, encoded=encoded)
