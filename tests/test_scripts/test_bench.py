@@ -83,6 +83,62 @@ def test_the_sample_has_the_lengths_of_the_whole(load, counted):
     assert bucketing.padded_ratio(sample, 32, 64) == pytest.approx(whole, rel=0.01)
 
 
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """A tiny masked language model and its tokenizer over generated words."""
+    from tfdistill import models
+    from tfdistill.data import stop_words, tokenize
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        augmentation = importlib.import_module("augmentation")
+    kept = sorted(stop_words.STOP_WORDS)
+    tokens = augmentation.vocabulary(kept, 400)
+    file = tmp_path_factory.mktemp("generated") / "vocab.txt"
+    file.write_text("\n".join(tokens) + "\n")
+    shape = models.preset("bert_tiny").replace(
+        vocab_size=400, hidden_size=8, intermediate_size=8, num_layers=1
+    )
+    model = models.build_masked_lm(shape)
+    random = np.random.default_rng(0)
+    model.set_weights([random.normal(0, 0.5, w.shape) for w in model.get_weights()])
+    return augmentation, tokens, kept, tokenize.Tokenizer(file), model
+
+
+def test_one_masked_word_at_a_time_finds_what_the_batches_find(generated):
+    from tfdistill import training
+
+    augmentation, tokens, kept, tokenizer, model = generated
+    words = tokens[5 + len(kept) :]
+    texts = augmentation.sentences(np.array([3, 9, 5, 1]), words, kept)
+    finder = training.CandidateFinder(
+        model, tokenizer, None, num_candidates=15, stop_words=frozenset(kept)
+    )
+
+    found = [c for text in finder.find(texts) for c in text.candidates.values()]
+    best = augmentation.one_at_a_time(model, tokenizer, texts, kept)
+
+    assert len(found) == len(best) > 3
+    for candidates, ids in zip(found, best, strict=True):
+        assert candidates == [tokens[i] for i in sorted(ids) if i >= 5]
+
+
+def test_the_generated_sentences_have_the_lengths_and_masked_words_of_the_real_ones(
+    load, generated, counted
+):
+    augmentation, tokens, kept, _, _ = generated
+    lengths = load("bucketing").lengths_of(counted)
+
+    chosen = augmentation.quantiles(lengths, 64)
+    texts = augmentation.sentences(np.full(200, 40), tokens[5 + len(kept) :], kept)
+
+    assert abs(chosen.mean() / lengths.mean() - 1) < 0.02
+    assert {len(text.split()) for text in texts} == {40}
+    masked = [word not in kept for text in texts for word in text.split()]
+    # 8,000 draws: deviation 0.0054, five of them.
+    assert abs(np.mean(masked) - 273_305 / 762_341) < 0.027
+
+
 def test_every_task_has_its_turn_in_every_round_and_warm_up_is_not_timed(load):
     calls = []
     tasks = {name: lambda name=name: calls.append(name) for name in "abc"}
@@ -128,7 +184,7 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["training", "bucketing", "inference"])
+@pytest.mark.parametrize("kind", ["training", "bucketing", "augmentation", "inference"])
 def test_a_benchmark_runs_and_records(kind, tmp_path):
     done = bench(kind, "--quick", "--out", str(tmp_path))
 
@@ -140,7 +196,9 @@ def test_a_benchmark_runs_and_records(kind, tmp_path):
 
 
 def test_there_is_a_record_of_every_benchmark(load):
-    assert {path.stem for path in RECORDS} == {"training", "bucketing", "inference"}
+    assert {path.stem for path in RECORDS} == {
+        *("training", "bucketing", "augmentation", "inference"),
+    }
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
@@ -163,6 +221,14 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
     elif value["kind"] == "bucketing":
         pairs = [pair["seconds"] for pair in samples.values()]
         expected = [median(pair["padded"]) / median(pair["bucketed"]) for pair in pairs]
+    elif value["kind"] == "augmentation":
+        seconds = {name: median(s) for name, s in samples["seconds"].items()}
+        batched = seconds["batched"]
+        expected = [
+            seconds["one_at_a_time"] / batched,
+            seconds["one_in_the_graph"] / batched,
+            batched / seconds["bfloat16"],
+        ]
     else:
         taken: dict[tuple[str, int], list[float]] = {}
         for row in samples["measurements"]:

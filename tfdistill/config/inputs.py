@@ -1,0 +1,67 @@
+"""What a valid recipe still needs before it can run on this machine."""
+
+from __future__ import annotations
+
+import pathlib
+
+from tfdistill.config.sections import BUILT_IN_DATA, Recipe
+
+
+def missing_inputs(recipe: Recipe) -> list[str]:
+    """What a valid recipe still needs before it can run on this machine.
+
+    Args:
+      recipe: The recipe.
+
+    Returns:
+      A sentence for every input that is not named or not there, with its remedy.
+    """
+    faults = []
+    embedded = recipe.data.task == BUILT_IN_DATA or recipe.data.stand_in
+    if recipe.data.dir is None and not embedded and recipe.data.task is not None:
+        faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
+    elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():
+        faults.append(f"data.dir: {recipe.data.dir} is not there")
+    faults += _teacher_faults(recipe)
+    choice = recipe.data.vocab
+    if choice == "teacher" and recipe.teacher.source.startswith("preset:"):
+        faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")
+    elif choice != "teacher" and not choice.startswith("train:") and not _is_file(choice):
+        faults.append(f"data.vocab: {choice} is not there")
+    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
+    texts: dict[str, tuple[str, ...]] = {}
+    for name in sorted(used):
+        if recipe.stages[name].on_corpus:
+            texts[f"stages.{name}.corpus"] = recipe.stages[name].corpus
+    if recipe.teacher.pretrain is not None:
+        texts["teacher.pretrain.corpus"] = recipe.teacher.pretrain.corpus
+    for key, paths in texts.items():
+        if not paths and not embedded:
+            faults.append(f"{key}: plain text. Give it with --set {key}=[FILE,...]")
+        faults += [f"{key}: {path} is not there" for path in paths if not _is_there(path)]
+    return faults
+
+
+def _teacher_faults(recipe: Recipe) -> list[str]:
+    if not recipe.teacher.source.startswith("preset:") or recipe.teacher.pretrain is not None:
+        return []
+    if recipe.data.task is None:
+        return [
+            "teacher.pretrain: a preset knows nothing, and there is no task to train it on. "
+            "Name a pre-trained teacher, or say how to pre-train it"
+        ]
+    return [
+        f"teacher.pretrain: stages.{name} ({stage.kind}) learns from a masked language model, "
+        "and a preset is none before it is pre-trained"
+        for name, stage in recipe.stages.items()
+        if stage.kind in ("distilbert", "mobilebert")
+    ]
+
+
+def _is_file(path: str) -> bool:
+    return pathlib.Path(path).is_file()
+
+
+def _is_there(path: str) -> bool:
+    """A text file, or a folder of prepared shards."""
+    return pathlib.Path(path).exists()

@@ -1,0 +1,200 @@
+"""Recipe files: found by name, laid over what they extend, overridden, validated."""
+
+from __future__ import annotations
+
+import importlib.resources
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pydantic
+import yaml
+
+from tfdistill import errors
+from tfdistill.config import sections
+from tfdistill.config.sections import SHORTHANDS, Recipe, SectionType
+
+
+def recipes() -> dict[str, pathlib.Path]:
+    """Returns the named recipes that come with tfdistill: name -> file."""
+    return {name: path for name, path in _recipe_files().items() if not name.startswith("_")}
+
+
+def _recipe_files() -> dict[str, pathlib.Path]:
+    """All recipe files that come with tfdistill, also those that others only build on (``_``)."""
+    folder = pathlib.Path(str(importlib.resources.files("tfdistill"))) / "recipes"
+    return {path.stem: path for path in sorted(folder.rglob("*.yaml"))}
+
+
+def find_recipe(name: str) -> pathlib.Path:
+    """Finds a recipe by name, or takes a path to a YAML file.
+
+    Raises:
+      ConfigError: If there is neither.
+    """
+    known = recipes()
+    if name in known:
+        return known[name]
+    path = pathlib.Path(name)
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        return path
+    hint = errors.nearest(name, known)
+    raise errors.ConfigError(
+        errors.explain("recipe", "a known name or a YAML file", repr(name), hint)
+        + " Try `tfdistill recipes ls`."
+    )
+
+
+def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Reads a recipe, applies overrides and validates the whole.
+
+    Args:
+      source: The name of a recipe or a path to a YAML file.
+      overrides: Assignments "dotted.key=value"; the value is YAML.
+
+    Returns:
+      The validated recipe.
+
+    Raises:
+      ConfigError: With every fault, a line each.
+    """
+    path = find_recipe(source)
+    values = _read_recipe(path)
+    for assignment in overrides:
+        _assign(values, assignment)
+    return parse_recipe(values, source=path.name)
+
+
+def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> dict[str, Any]:
+    """Reads a recipe file and lays it over the one that it ``extends``, if it does."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise errors.ConfigError(
+            errors.explain(f"recipe {path.name}", "YAML in UTF-8", error)
+        ) from error
+    if not isinstance(values, dict):
+        raise errors.ConfigError(
+            errors.explain(f"recipe {path.name}", "a mapping", type(values).__name__)
+        )
+    if "extends" not in values:
+        return values
+    base = values.pop("extends")
+    known = _recipe_files()
+    found = known.get(str(base), path.parent / str(base))
+    if not found.is_file():
+        raise errors.ConfigError(
+            errors.explain(
+                f"recipe {path.name}, extends",
+                "the name of a recipe or a file beside this one",
+                repr(base),
+                errors.nearest(str(base), known),
+            )
+        )
+    if found in (*above, path):
+        raise errors.ConfigError(
+            errors.explain(f"recipe {path.name}, extends", "a recipe that ends the chain", base)
+        )
+    return _laid_over(_read_recipe(found, (*above, path)), values)
+
+
+def _laid_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Replaces values of `base`, mapping by mapping.
+
+    Variants are an ordered comparison: where they are given, they replace those of the base.
+    """
+    merged = dict(base)
+    for key, value in values.items():
+        under = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(under, Mapping) and key != "variants":
+            merged[key] = _laid_over(dict(under), value)
+        elif isinstance(value, Mapping) and isinstance(under, str) and key in SHORTHANDS:
+            merged[key] = {SHORTHANDS[key]: under, **value}
+        else:
+            merged[key] = value
+    return merged
+
+
+def parse_recipe(values: dict[str, Any], *, source: str = "recipe") -> Recipe:
+    """Validates a recipe given as plain values.
+
+    Raises:
+      ConfigError: With every fault, a line each.
+    """
+    return parse_section(Recipe, values, source=source)
+
+
+def parse_section(
+    section: type[SectionType], values: dict[str, Any], *, source: str
+) -> SectionType:
+    """Validates one section given as plain values; see `parse_recipe`."""
+    try:
+        return section.model_validate(values)
+    except pydantic.ValidationError as error:
+        faults = [_describe(fault, section) for fault in error.errors()]
+        if section is Recipe and all(fault["loc"] for fault in error.errors()):
+            # pydantic looks at these only when every field is valid
+            faults += sections.variant_faults(values)
+        raise errors.ConfigError(
+            f"{source}: {len(faults)} fault{'s' if len(faults) > 1 else ''}.\n  - "
+            + "\n  - ".join(faults)
+        ) from error
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """Writes a recipe as YAML that `load_recipe` reads back to an equal value."""
+    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _assign(values: dict[str, Any], assignment: str) -> None:
+    key, separator, text = assignment.partition("=")
+    if not separator or not key:
+        raise errors.ConfigError(errors.explain("--set", "dotted.key=value", repr(assignment)))
+    try:
+        value = yaml.safe_load(text) if text else None
+    except yaml.YAMLError as error:
+        raise errors.ConfigError(errors.explain(f"--set {key}", "a YAML value", text)) from error
+    *parents, last = key.split(".")
+    place: Any = values
+    for parent in parents:
+        inner = place.get(parent)
+        if isinstance(inner, str) and parent in SHORTHANDS:
+            inner = {SHORTHANDS[parent]: inner}
+        place[parent] = inner = inner if isinstance(inner, dict) else {}
+        place = inner
+    shorthand = SHORTHANDS.get(key)
+    if shorthand and isinstance(value, str) and isinstance(place.get(last), dict):
+        place[last][shorthand] = value
+    else:
+        place[last] = value
+
+
+def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
+    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        hint = errors.nearest(fault["loc"][-1], _keys_at(section, fault["loc"][:-1]))
+        return f"{where}: unknown key. {hint}"
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "missing":
+        return f"{where}: missing. It is required"
+    if not where:
+        return message.replace("\n", "\n  - ")
+    return f"{where}: {message}, received {fault.get('input')!r}"
+
+
+def _keys_at(section: type[pydantic.BaseModel], location: Sequence[Any]) -> list[str]:
+    inner = {
+        "data": sections.DataConfig,
+        "teacher": sections.TeacherConfig,
+        "student": sections.StudentConfig,
+        "stages": sections.StageConfig,
+        "variants": sections.VariantConfig,
+        "export": sections.ExportConfig,
+        "benchmark": sections.BenchmarkConfig,
+        "finetune": sections.FineTuneConfig,
+        "pretrain": sections.PretrainConfig,
+        "augment": sections.AugmentConfig,
+    }
+    for part in location:
+        section = inner.get(str(part), section)
+    return list(section.model_fields)

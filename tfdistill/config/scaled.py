@@ -1,0 +1,123 @@
+"""A recipe scaled down: the same code path in minutes, on generated data and toy models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfdistill.config.sections import BUILT_IN_DATA, MASKED_KINDS, Recipe, ShapeConfig
+
+_MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
+_NO_SIZES = dict.fromkeys(ShapeConfig.model_fields)
+_BERT = {"num_layers": 4, "hidden_size": 32, "num_heads": 4, "intermediate_size": 64}
+_MOBILEBERT = {
+    "num_layers": 3,
+    "hidden_size": 32,
+    "embedding_size": 16,
+    "bottleneck_size": 16,
+    "num_heads": 2,
+    "intermediate_size": 32,
+}
+_IB_BERT = {**_MOBILEBERT, "bottleneck_size": 48, "intermediate_size": 64}
+
+
+def scaled_down(recipe: Recipe) -> Recipe:
+    """Shrinks a recipe until it runs in minutes on two cores, without any file of yours.
+
+    Stages, methods, losses, schedules and their order stay. The task's files are generated in
+    the task's own form (`data.stand_in`), the vocabulary is trained on them, the teacher is a toy
+    of the same kind (pre-trained on generated text where the stages need a masked language
+    model), models become shallow and narrow, batches and epochs few.
+
+    Args:
+      recipe: Any recipe.
+
+    Returns:
+      A recipe whose name ends in "-scaled-down". Its figures say nothing about real text.
+    """
+    kinds = {stage.kind for stage in recipe.stages.values()}
+    mobile = "mobilebert" in kinds
+    masked = bool(kinds & {"distilbert", "mobilebert"}) or recipe.teacher.pretrain is not None
+    masked = masked or recipe.data.augment is not None
+    values = recipe.model_dump()
+    values["name"] = f"{recipe.name}-scaled-down"
+    values["data"] |= {
+        "dir": None,
+        "stand_in": recipe.data.task != BUILT_IN_DATA,
+        "vocab": "train:400",
+        "lower_case": True,
+        "max_length": min(recipe.data.max_length, _MAX_LENGTH),
+        "train_limit": _EXAMPLES,
+        "dev_limit": _EXAMPLES // 4,
+    }
+    if recipe.data.augment is not None:
+        values["data"]["augment"] |= {"masked_lm": None, "vectors": None, "copies": 2}
+    finetune = values["teacher"]["finetune"]
+    values["teacher"] |= {
+        **_NO_SIZES,
+        **(_IB_BERT if mobile else _BERT),
+        "source": "preset:ib_bert_large" if mobile else "preset:bert_base",
+        "general": None,
+        "dtype": "float32",
+        "allow_weak": True,
+        "finetune": finetune and _short(finetune),
+        "pretrain": _short(values["teacher"]["pretrain"] or {"next_sentence": mobile})
+        if masked or recipe.data.task is None
+        else None,
+    }
+    values["student"] |= {**_NO_SIZES, **_student(recipe, mobile=mobile)}
+    values["stages"] = {name: _stage(stage) for name, stage in values["stages"].items()}
+    values["seeds"] = recipe.seeds[:1]
+    values["export"]["lengths"] = (_MAX_LENGTH,)
+    values["benchmark"] |= {"threads": (1,), "runs": 10, "min_seconds": 0.0, "repetitions": 1}
+    return Recipe.model_validate(values)
+
+
+def _student(recipe: Recipe, *, mobile: bool) -> dict[str, Any]:
+    """Half the teacher's layers, and its width where the recipe's student has it."""
+    start = recipe.student.initialise
+    chosen: dict[str, Any] = {
+        "initialise": start if start in ("teacher", "layers", "random") else "teacher"
+    }
+    if mobile:
+        return {**chosen, **_MOBILEBERT}
+    if recipe.student.preset.startswith("bilstm"):
+        return {**chosen, "embedding_size": 16, "hidden_size": 8, "dense_size": 16}
+    wide = recipe.student.preset.endswith(("_base", "_768d"))
+    width = _BERT["hidden_size"] if wide else _BERT["hidden_size"] // 2
+    if recipe.student.teacher_layers is not None:
+        chosen["teacher_layers"] = (0, 2)
+    return {
+        **chosen,
+        "num_layers": _BERT["num_layers"] // 2,
+        "hidden_size": width,
+        "num_heads": _BERT["num_heads"],
+        "intermediate_size": 2 * width,
+    }
+
+
+def _stage(values: dict[str, Any]) -> dict[str, Any]:
+    """A stage cut short; layers and heads that are named by number are those of the toy."""
+    if not isinstance(values["layer_map"], str):
+        values["layer_map"] = "uniform"
+    if values["relation_heads"] is not None:
+        values["relation_heads"] = 2 * _BERT["num_heads"]
+    if values["teacher_layer"] is not None:
+        values["teacher_layer"] = _BERT["num_layers"] - 2
+    if values["transfer_steps"] is not None:
+        values["transfer_steps"] = _STEPS // 4
+    values["gradient_accumulation"] = min(values["gradient_accumulation"], 2)
+    return _short(values)
+
+
+def _short(values: dict[str, Any]) -> dict[str, Any]:
+    """One epoch of small batches, or a few steps; the text is the generated one."""
+    shorter = {**values, "epochs": 1, "batch_size": _BATCH_SIZE}
+    if values.get("steps") is not None:
+        shorter["steps"] = _STEPS
+    if "corpus" in values:
+        shorter["corpus"] = ()
+    if "max_tokens" in values and values["kind"] not in MASKED_KINDS:
+        shorter["max_tokens"] = _TOKENS
+    if values.get("max_length") is not None:
+        shorter["max_length"] = _MAX_LENGTH
+    return shorter

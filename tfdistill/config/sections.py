@@ -1,0 +1,343 @@
+"""The sections of a recipe, as validated values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+import pydantic
+
+from tfdistill import errors
+
+StageKind = Literal[
+    "general",
+    "intermediate",
+    "prediction",
+    "labels",
+    "logits",
+    "patient",
+    "relations",
+    "combination",
+    "mlm",
+    "distilbert",
+    "mobilebert",
+]
+# What a stage learns from: plain text, task text, or whichever of the two it is given.
+CORPUS_KINDS: tuple[StageKind, ...] = ("general", "mlm", "distilbert", "mobilebert")
+MASKED_KINDS: tuple[StageKind, ...] = ("mlm", "distilbert", "mobilebert")
+EITHER_KINDS: tuple[StageKind, ...] = ("relations", "combination")
+LayerMap = Literal["uniform", "top", "bottom", "skip", "last"] | tuple[int, ...]
+Quantize = Literal["float32", "float16", "dynamic_wi8_afp32"]
+TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
+BUILT_IN_DATA = "assistant"
+SHORTHANDS = {
+    "teacher": "source",
+    "student": "preset",
+}  # section -> what a plain string stands for
+
+
+class Section(pydantic.BaseModel):
+    """A part of a recipe: every key known, nothing changed later."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", protected_namespaces=(), frozen=True)
+
+
+SectionType = TypeVar("SectionType", bound=Section)
+
+
+class AugmentConfig(Section):
+    """TinyBERT's augmentation of the training set, once before the first stage that uses it."""
+
+    masked_lm: str | None = None  # a folder or hub id with a head for masked words; None: teacher
+    vectors: str | None = None  # word vectors in text form
+    copies: int = pydantic.Field(default=20, gt=0)
+    probability: float = pydantic.Field(default=0.4, gt=0, le=1)
+    candidates: int = pydantic.Field(default=15, gt=0)
+    seed: int = 0
+
+
+class DataConfig(Section):
+    """The task and its files.
+
+    `task` is a built-in name (GLUE's, imdb, ner, squad, squad_v2), "assistant" (the embedded
+    synthetic commands), any name of your own together with `kind` or the columns, or null: then
+    the students go through stages on plain text only, and no classifier is trained.
+    """
+
+    task: str | None
+    dir: str | None = None
+    stand_in: bool = False  # generated files in the task's form, to try the path without its data
+    text_column: str | None = None
+    pair_column: str | None = None
+    label_column: str | None = None
+    labels: tuple[str, ...] | None = None
+    regression: bool = False
+    kind: TaskKind | None = None  # of a task of your own
+    layout: Literal["table", "folders", "conll", "squad"] | None = None
+    metrics: tuple[str, ...] | None = None  # the first one chooses a checkpoint
+    label_separator: str = ","
+    encoding: str = "utf-8"
+    dev_split: str | None = None
+    unanswerable: bool = False  # span: whether a text may hold no answer
+    null_threshold: float = 0.0
+    max_answer_length: int = pydantic.Field(default=30, gt=0)
+    doc_stride: int = pydantic.Field(default=128, gt=0)
+    max_question_length: int = pydantic.Field(default=64, gt=0)
+    max_length: int = pydantic.Field(default=128, ge=3, le=512)
+    vocab: str = "teacher"  # "teacher", a vocab.txt, or "train:SIZE"
+    lower_case: bool | None = None  # None: as the teacher's tokenizer
+    train_limit: int | None = pydantic.Field(default=None, gt=0)
+    dev_limit: int | None = pydantic.Field(default=None, gt=0)
+    augment: AugmentConfig | None = None
+
+
+class OptimizerConfig(Section):
+    """AdamW or LAMB; learning rates are per step, warm-up is a fraction of all steps."""
+
+    optimizer: Literal["adamw", "lamb"] = "adamw"
+    learning_rate: float = pydantic.Field(gt=0)
+    end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
+    beta_2: float = pydantic.Field(default=0.999, gt=0, lt=1)
+    epsilon: float = pydantic.Field(default=1e-6, gt=0)
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    weight_decay: float = pydantic.Field(default=0.01, ge=0)
+    clip: Literal["per_tensor", "global", "none"] = "per_tensor"
+    clip_norm: float = pydantic.Field(default=1.0, gt=0)
+
+
+class FineTuneConfig(OptimizerConfig):
+    """Fine-tuning of the teacher on gold labels."""
+
+    learning_rate: float = pydantic.Field(default=5e-5, gt=0)
+    clip: Literal["per_tensor", "global", "none"] = "global"
+    epochs: int = pydantic.Field(default=3, gt=0)
+    batch_size: int = pydantic.Field(default=32, gt=0)
+    token_budget: int | None = pydantic.Field(default=None, gt=0)
+    keep_best: bool = True
+
+
+class PretrainConfig(OptimizerConfig):
+    """Pre-training of the teacher as a masked language model, before all else.
+
+    For a teacher that nobody has published (IB-BERT), or one without a head for masked words.
+    """
+
+    corpus: tuple[str, ...] = ()
+    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
+    learning_rate: float = pydantic.Field(default=1e-4, gt=0)
+    epochs: int = pydantic.Field(default=1, gt=0)
+    steps: int | None = pydantic.Field(default=None, gt=0)
+    batch_size: int = pydantic.Field(default=32, gt=0)
+    mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
+    next_sentence: bool = False
+
+
+class ShapeConfig(Section):
+    """Sizes that replace those of a preset, each where the preset has it."""
+
+    num_layers: int | None = pydantic.Field(default=None, gt=0)
+    hidden_size: int | None = pydantic.Field(default=None, gt=0)
+    num_heads: int | None = pydantic.Field(default=None, gt=0)
+    intermediate_size: int | None = pydantic.Field(default=None, gt=0)
+    embedding_size: int | None = pydantic.Field(default=None, gt=0)
+    bottleneck_size: int | None = pydantic.Field(default=None, gt=0)
+    dense_size: int | None = pydantic.Field(default=None, gt=0)
+    dropout: float | None = pydantic.Field(default=None, ge=0, lt=1)
+
+    def sizes(self) -> dict[str, Any]:
+        """The sizes that are given, by field of the model's configuration."""
+        given = {name: getattr(self, name) for name in ShapeConfig.model_fields}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class TeacherConfig(ShapeConfig):
+    """Where the teacher comes from.
+
+    `source` is a Hugging Face folder or hub id, or ``preset:NAME`` for a teacher that starts from
+    random weights: it is pre-trained on plain text (`pretrain`), or trained on the task itself.
+    Sizes are for a preset only. Where `source` is fine-tuned already, `general` is the model before
+    that, which stages on plain text learn from.
+    """
+
+    source: str
+    general: str | None = None
+    pretrain: PretrainConfig | None = None
+    finetune: FineTuneConfig | None = None
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    allow_weak: bool = False
+    export: bool = True
+
+
+class StudentConfig(ShapeConfig):
+    """The student's architecture and how its weights start.
+
+    The sizes that are given replace those of the preset. `initialise` is "teacher" (embeddings
+    projected from the teacher's), "layers" (embeddings and the teacher layers in `teacher_layers`,
+    copied), "random", or a Hugging Face folder or hub id of a student that went through a general
+    stage elsewhere, such as a published TinyBERT.
+    """
+
+    preset: str
+    initialise: str = "teacher"
+    teacher_layers: tuple[int, ...] | None = None
+
+
+class StageConfig(OptimizerConfig):
+    """One stage of training.
+
+    `kind` decides method, data and default terms:
+
+    - on a corpus: general (TinyBERT's first stage), distilbert (masked words, the teacher's
+      distribution, cosine), mobilebert (layer transfer by `strategy`, then masked words), mlm
+      (masked words without a teacher);
+    - on the task: intermediate and prediction (TinyBERT's second stage), logits (Hinton, PD, logit
+      MSE and mixes), patient (BERT-PKD), labels (gold labels, no teacher);
+    - on the task, or with ``reads: corpus`` on a corpus: relations (MiniLM), combination (`terms`).
+
+    `loss_weights` scales the terms by name, 0 switches one off.
+    """
+
+    kind: StageKind
+    learning_rate: float = pydantic.Field(default=5e-5, gt=0)
+    epochs: int = pydantic.Field(default=3, gt=0)
+    steps: int | None = pydantic.Field(default=None, gt=0)  # batches in all, instead of epochs
+    augmented: bool = False  # learn from the augmented training set (data.augment)
+    batch_size: int = pydantic.Field(default=32, gt=0)
+    gradient_accumulation: int = pydantic.Field(default=1, gt=0)
+    token_budget: int | None = pydantic.Field(default=None, gt=0)
+    bucketing: bool = True
+    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
+    reads: Literal["corpus", "task"] | None = None  # for kinds that can learn from either
+    corpus: tuple[str, ...] = ()
+    max_tokens: int | None = pydantic.Field(default=None, gt=0)
+    loss_weights: dict[str, float] = {}
+    layer_weights: dict[str, tuple[float, ...]] = {}
+    layer_map: LayerMap = "uniform"
+    projection: Literal["shared", "per_layer", "none"] = "shared"
+    prediction: Literal["soft_cross_entropy", "kl_divergence", "logit_mse"] = "soft_cross_entropy"
+    temperature: float = pydantic.Field(default=1.0, gt=0)
+    scale_by_t2: bool = False
+    reduction: Literal["tokens", "reference"] = "tokens"
+    terms: dict[str, dict[str, Any]] = {}  # combination: objective and options of each term
+    relation_heads: int | None = pydantic.Field(default=None, gt=0)
+    teacher_layer: int | None = None  # relations; None: the last
+    mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
+    mask_smoothing: float = pydantic.Field(default=0.0, ge=0)  # DistilBERT: 0.7
+    next_sentence: bool = False
+    strategy: Literal["akt", "jkt", "pkt"] = "pkt"
+    transfer_epochs: int = pydantic.Field(default=1, gt=0)  # pkt: of each layer; jkt: of all
+    transfer_steps: int | None = pydantic.Field(default=None, gt=0)
+    transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
+    earlier: Literal["freeze", "soft", "full"] = "freeze"
+    keep_best: bool | None = None  # None: where the stage trains the classifier
+    patience: int | None = pydantic.Field(default=None, gt=0)
+
+    @property
+    def on_corpus(self) -> bool:
+        """Whether the stage reads plain text, not the task's examples."""
+        return self.kind in CORPUS_KINDS or (self.kind in EITHER_KINDS and self.reads == "corpus")
+
+
+class VariantConfig(Section):
+    """One student of the comparison: the stages that it goes through, in order."""
+
+    stages: tuple[str, ...] = pydantic.Field(min_length=1)
+
+
+class ExportConfig(Section):
+    """The phone file."""
+
+    quantize: Quantize = "dynamic_wi8_afp32"
+    lengths: tuple[int, ...] = pydantic.Field(default=(32, 64, 128), min_length=1)
+    softmax: bool = False
+    teacher_quantize: Quantize = "float32"
+
+
+class BenchmarkConfig(Section):
+    """The measurement on this host."""
+
+    threads: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
+    warmup: int = pydantic.Field(default=10, ge=0)
+    runs: int = pydantic.Field(default=100, gt=0)
+    min_seconds: float = pydantic.Field(default=2.0, ge=0)
+    repetitions: int = pydantic.Field(default=3, gt=0)
+
+
+class Recipe(Section):
+    """A whole run: teacher, students, stages, export, benchmark, report.
+
+    The last variant is the one that is exported, with the seed whose development metric is the
+    median of its seeds (the lower one for an even count).
+    """
+
+    format_version: Literal[1] = 1
+    name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    data: DataConfig
+    teacher: TeacherConfig
+    student: StudentConfig
+    stages: dict[str, StageConfig] = pydantic.Field(min_length=1)
+    variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
+    seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
+    export: ExportConfig = ExportConfig()
+    benchmark: BenchmarkConfig = BenchmarkConfig()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _shorthands(cls, values: Any) -> Any:
+        """Accepts ``teacher: SOURCE`` and ``student: PRESET`` as plain strings."""
+        if isinstance(values, dict):
+            values = dict(values)
+            for section, key in SHORTHANDS.items():
+                if isinstance(values.get(section), str):
+                    values[section] = {key: values[section]}
+        return values
+
+    @pydantic.model_validator(mode="after")
+    def _names_are_known(self) -> Recipe:
+        faults = variant_faults(self.model_dump())
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
+
+
+def variant_faults(values: Mapping[str, Any]) -> list[str]:
+    """Faults between variants and stages; what is malformed by itself is left to the fields."""
+    stages, variants = values.get("stages"), values.get("variants")
+    if not isinstance(stages, Mapping) or not isinstance(variants, Mapping):
+        return []
+    data = values.get("data")
+    has_task = not isinstance(data, Mapping) or data.get("task", "missing") is not None
+    faults = []
+    for name, variant in variants.items():
+        names = variant.get("stages") if isinstance(variant, Mapping) else None
+        if not isinstance(names, (list, tuple)) or not names:
+            continue
+        for stage in names:
+            if stage not in stages:
+                hint = errors.nearest(stage, stages)
+                faults.append(f"variants.{name}.stages: no stage {stage!r}. {hint}")
+        kinds = [_kind_of(stages.get(stage)) for stage in names]
+        on_text = [_reads_text(stages.get(stage)) for stage in names]
+        if has_task and (on_text[-1] or kinds[-1] in ("intermediate", "relations")):
+            faults.append(
+                f"variants.{name}.stages: ends in a {kinds[-1]} stage, which trains no classifier. "
+                "End with a prediction or a labels stage"
+            )
+        if not has_task:
+            faults += [
+                f"variants.{name}.stages: {stage} ({kind}) learns a task, and data.task is null"
+                for stage, kind, text in zip(names, kinds, on_text, strict=True)
+                if kind is not None and not text
+            ]
+    return faults
+
+
+def _reads_text(stage: Any) -> bool:
+    return _kind_of(stage) in CORPUS_KINDS or (
+        _kind_of(stage) in EITHER_KINDS and stage.get("reads") == "corpus"
+    )
+
+
+def _kind_of(stage: Any) -> Any:
+    return stage.get("kind") if isinstance(stage, Mapping) else None
