@@ -13,7 +13,7 @@ import record
 
 from tfdistill import errors
 
-KINDS = ("training", "bucketing", "inference")
+KINDS = ("training", "bucketing", "augmentation", "inference")
 
 
 def parser() -> argparse.ArgumentParser:
