@@ -71,17 +71,32 @@ def add_output(parser: argparse.ArgumentParser, default: str | None = None) -> N
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier result")
 
 
+_TASK_KINDS = ("classification", "regression", "multi_label", "token", "span")
+
+
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Adds the options that name a task and its files."""
     group = parser.add_argument_group("data")
     group.add_argument(
-        "--task", required=True, help="a GLUE task, assistant, or a name of your own"
+        "--task",
+        required=True,
+        help="a GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own",
     )
     group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
     group.add_argument("--text-column", metavar="NAME", help="for a task of your own")
     group.add_argument("--pair-column", metavar="NAME", help="the second sentence, if there is one")
     group.add_argument("--label-column", metavar="NAME", help="for a task of your own")
     group.add_argument("--regression", action="store_true", help="labels are numbers")
+    group.add_argument(
+        "--kind", choices=_TASK_KINDS, help="for a task of your own (default: classification)"
+    )
+    group.add_argument(
+        "--doc-stride",
+        type=int,
+        metavar="TOKENS",
+        help="from one window of a long text to the next, for questions (default: half of "
+        "--max-length)",
+    )
     group.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
     group.add_argument("--train-limit", type=int, metavar="N", help="only the first N examples")
 
@@ -95,6 +110,8 @@ def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
         "pair_column": args.pair_column,
         "label_column": args.label_column,
         "regression": args.regression,
+        "kind": args.kind,
+        "doc_stride": args.doc_stride or max(args.max_length // 2, 1),
         "max_length": args.max_length,
         "train_limit": args.train_limit,
         **more,

@@ -124,10 +124,15 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     settings = _data_section(base.data_of(args))
     task, examples = inputs.labelled(settings, args.split)
-    model = inputs.open_answerer(args.model)
+    model = inputs.open_answerer(args.model, task)
     tokenizer = tokenize.Tokenizer(model.vocab_file, lower_case=model.lower_case)
-    length = min(settings.max_length, model.max_length)
-    encoded = batches.encode_examples(examples, tokenizer, length)
+    encoded = batches.encode_examples(
+        examples,
+        tokenizer,
+        min(settings.max_length, model.max_length),
+        doc_stride=settings.doc_stride,
+        max_question_length=settings.max_question_length,
+    )
     metrics = model.evaluate(batches.Batches(encoded, batch_size=64, shuffle=False), task)
     lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
     base.show({**metrics, "num_examples": len(encoded)}, as_json=args.json, lines=lines)

@@ -46,6 +46,8 @@ def scaled_down(recipe: Recipe) -> Recipe:
         "vocab": "train:400",
         "lower_case": True,
         "max_length": min(recipe.data.max_length, _MAX_LENGTH),
+        "doc_stride": min(recipe.data.doc_stride, _MAX_LENGTH // 4),
+        "max_question_length": min(recipe.data.max_question_length, _MAX_LENGTH // 4),
         "train_limit": _EXAMPLES,
         "dev_limit": _EXAMPLES // 4,
     }

@@ -14,6 +14,7 @@ from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, synthetic, tasks, tokenize
 from tfdistill.run import deliver, prepare
 from tfdistill.run import folder as folders
+from tfdistill.run.teacher import open_for_task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,12 +92,13 @@ class ExportedSource:
         return metrics.compute_metrics(task, logits, training.gold_labels(examples))
 
 
-def open_classifier(source: str) -> Source:
+def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     """Opens the classifier of a run folder, of a model folder or of the hub.
 
     Args:
       source: A run folder (its chosen student), a folder with ``hf`` in it, a Hugging Face folder
         or a hub id.
+      task: What it answers, which decides the head; a classifier of whole texts when left out.
 
     Raises:
       WeightsError: If it holds no classifier with a vocabulary.
@@ -117,12 +119,12 @@ def open_classifier(source: str) -> Source:
                     f"run {path}", "a trained model", "none yet", "Go on with --resume first."
                 )
             )
-    loaded = weights.load_classifier(found or source)
+    place = str(found or source)
+    loaded = weights.load_classifier(place) if task is None else open_for_task(place, task)
     if loaded.vocab_file is None:
         raise errors.WeightsError(errors.explain(source, "a vocab.txt beside the weights", "none"))
-    return Source(
-        loaded.model, loaded.labels, loaded.vocab_file, loaded.lower_case, data, path / "data"
-    )
+    labels = getattr(loaded, "labels", ())  # spans have none
+    return Source(loaded.model, labels, loaded.vocab_file, loaded.lower_case, data, path / "data")
 
 
 def _without_hf(
@@ -140,7 +142,7 @@ def _without_hf(
     return Source(model, labels, folder / "vocab.txt", lower_case, data, data_folder)
 
 
-def open_answerer(source: str) -> Source | ExportedSource:
+def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:
     """Opens anything that answers: see `open_classifier`, or an export folder.
 
     Raises:
@@ -149,7 +151,7 @@ def open_answerer(source: str) -> Source | ExportedSource:
     path = pathlib.Path(source)
     folder = path if path.is_dir() else path.parent
     if not (folder / manifest.FILE_NAME).is_file():
-        return open_classifier(source)
+        return open_classifier(source, task)
     card = manifest.read_manifest(folder)
     if card.tokenizer is None:
         raise errors.ManifestError(
