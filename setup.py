@@ -38,6 +38,7 @@ EXTRAS_REQUIRE = {
     # What ./scripts/test, ./scripts/check and the documentation need.
     "dev": [
         "pytest>=9,<10",
+        "pytest-xdist>=3.8,<4",
         "ruff>=0.15,<1",
         "codespell>=2.4,<3",
         "pyright[nodejs]>=1.1.400,<2",

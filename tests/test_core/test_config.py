@@ -287,3 +287,55 @@ def test_faults_between_variants_and_stages_are_reported_beside_faults_of_fields
         )
     assert "data.max_length" in str(caught.value)
     assert "no stage 'predicton'. Did you mean 'prediction'?" in str(caught.value)
+
+
+def test_a_recipe_laid_over_another_keeps_what_it_does_not_name(tmp_path):
+    base = tmp_path / "base.yaml"
+    base.write_text(yaml.safe_dump(MINIMAL), encoding="utf-8")
+    above = tmp_path / "above.yaml"
+    above.write_text(
+        "extends: base.yaml\nname: above\ndata: {max_length: 16}\nteacher: {dtype: bfloat16}\n",
+        encoding="utf-8",
+    )
+    recipe, below = config.load_recipe(str(above)), config.load_recipe(str(base))
+    assert (recipe.name, recipe.data.max_length, recipe.teacher.dtype) == ("above", 16, "bfloat16")
+    assert recipe.teacher.source == below.teacher.source
+    assert recipe.data.task == below.data.task
+    assert recipe.stages == below.stages
+
+
+def test_a_recipe_may_not_extend_itself_or_what_is_not_there(tmp_path):
+    path = tmp_path / "loop.yaml"
+    path.write_text("extends: loop.yaml\nname: loop\n", encoding="utf-8")
+    with pytest.raises(errors.ConfigError, match="ends the chain"):
+        config.load_recipe(str(path))
+    path.write_text("extends: demoo\nname: loop\n", encoding="utf-8")
+    with pytest.raises(errors.ConfigError, match="demo"):
+        config.load_recipe(str(path))
+
+
+def test_the_student_without_a_teacher_is_added_once():
+    values = copy.deepcopy(MINIMAL)
+    values["stages"] = {"answers": {"kind": "prediction", "epochs": 7, "learning_rate": 2e-4}}
+    values["variants"] = {"full": {"stages": ["answers"]}}
+    recipe = config.with_baseline(config.parse_recipe(values))
+    assert list(recipe.variants) == ["no_teacher", "full"]
+    baseline = recipe.stages["no_teacher"]
+    assert (baseline.kind, baseline.epochs, baseline.learning_rate) == ("labels", 7, 2e-4)
+    assert config.with_baseline(recipe) == recipe
+
+
+def test_a_recipe_without_a_task_refuses_stages_that_learn_one():
+    values = copy.deepcopy(MINIMAL)
+    values["data"] = {"task": None}
+    with pytest.raises(errors.ConfigError, match=r"learns a task, and data\.task is null"):
+        config.parse_recipe(values)
+
+
+def test_a_preset_that_knows_nothing_cannot_teach_words():
+    values = copy.deepcopy(MINIMAL)
+    values["teacher"] = "preset:bert_tiny"
+    values["stages"]["words"] = {"kind": "distilbert", "corpus": []}
+    values["variants"] = {"full": {"stages": ["words", "logits"]}}
+    faults = config.missing_inputs(config.parse_recipe(values))
+    assert any("pre-trained" in fault and "words" in fault for fault in faults)

@@ -54,15 +54,23 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stages",
         default="intermediate,prediction",
-        help="in order, of intermediate, prediction, labels (default: %(default)s)",
+        help="in order, of intermediate, prediction, logits, patient, relations, labels "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-teacher",
+        action="store_true",
+        help="train the student on gold labels alone: the baseline (the same as --stages labels)",
     )
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--layer-map", choices=("uniform", "top", "bottom"), default="uniform")
+    parser.add_argument(
+        "--layer-map", choices=("uniform", "top", "bottom", "skip", "last"), default="uniform"
+    )
     _training_arguments(parser, epochs=3, rate=5e-5)
 
 
 def _distill(args: argparse.Namespace) -> None:
-    names = args.stages.split(",")
+    names = ["labels"] if args.no_teacher else args.stages.split(",")
     stages = {
         name: {
             "kind": name,

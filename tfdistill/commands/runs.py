@@ -24,6 +24,11 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the same path in minutes: generated data, toy models, few steps",
     )
+    parser.add_argument(
+        "--no-teacher",
+        action="store_true",
+        help="also train the student without a teacher, where the recipe does not",
+    )
     parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/<recipe>)")
     _add_restart(parser)
     base.add_json(parser)
@@ -37,6 +42,8 @@ def _add_restart(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     recipe = config.load_recipe(args.recipe, args.set)
+    if args.no_teacher:
+        recipe = config.with_baseline(recipe)
     if args.scaled_down:
         recipe = config.scaled_down(recipe)
     _run_recipe(recipe, pathlib.Path(args.out or f"runs/{recipe.name}"), args)

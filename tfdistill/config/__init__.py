@@ -5,6 +5,7 @@ and reports every fault at once, with the nearest valid key for a misspelt one. 
 in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
+from tfdistill.config.baseline import with_baseline
 from tfdistill.config.inputs import missing_inputs
 from tfdistill.config.recipe_files import (
     dump_recipe,
@@ -63,4 +64,5 @@ __all__ = [
     "parse_section",
     "recipes",
     "scaled_down",
+    "with_baseline",
 ]
