@@ -339,3 +339,16 @@ def test_a_preset_that_knows_nothing_cannot_teach_words():
     values["variants"] = {"full": {"stages": ["words", "logits"]}}
     faults = config.missing_inputs(config.parse_recipe(values))
     assert any("pre-trained" in fault and "words" in fault for fault in faults)
+
+
+def test_inputs_that_are_needed_late_are_missed_early(tmp_path):
+    values = copy.deepcopy(MINIMAL)
+    values["data"] |= {"augment": {"vectors": str(tmp_path / "glove.txt")}}
+    values["teacher"] = {"source": "/nowhere/teacher", "general": "./nothing"}
+    values["stages"]["states"]["augmented"] = True
+    faults = "\n".join(config.missing_inputs(config.parse_recipe(values)))
+    for part in ("glove.txt is not there", "/nowhere/teacher is not there", "./nothing is not"):
+        assert part in faults
+    del values["data"]["augment"]
+    faults = "\n".join(config.missing_inputs(config.parse_recipe(values)))
+    assert "stages.states.augmented" in faults

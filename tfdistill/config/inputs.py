@@ -23,6 +23,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():
         faults.append(f"data.dir: {recipe.data.dir} is not there")
     faults += _teacher_faults(recipe)
+    faults += _augment_faults(recipe)
     choice = recipe.data.vocab
     if choice == "teacher" and recipe.teacher.source.startswith("preset:"):
         faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")
@@ -42,7 +43,35 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     return faults
 
 
+def _augment_faults(recipe: Recipe) -> list[str]:
+    settings = recipe.data.augment
+    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
+    augmented = sorted(name for name in used if recipe.stages[name].augmented)
+    if not augmented:
+        return []
+    if settings is None:
+        return [
+            f"stages.{augmented[0]}.augmented: learns from an augmented training set, and "
+            "data.augment does not say how to make it"
+        ]
+    if settings.vectors is not None and not _is_file(settings.vectors):
+        return [f"data.augment.vectors: {settings.vectors} is not there"]
+    return []
+
+
 def _teacher_faults(recipe: Recipe) -> list[str]:
+    named = {
+        "teacher.source": recipe.teacher.source,
+        "teacher.general": recipe.teacher.general,
+        "data.augment.masked_lm": recipe.data.augment and recipe.data.augment.masked_lm,
+    }
+    faults = [
+        f"{key}: {place} is not there"
+        for key, place in named.items()
+        if place and place.startswith((".", "/", "~")) and not _is_there(place)
+    ]
+    if faults:
+        return faults
     if not recipe.teacher.source.startswith("preset:") or recipe.teacher.pretrain is not None:
         return []
     if recipe.data.task is None:
@@ -64,4 +93,4 @@ def _is_file(path: str) -> bool:
 
 def _is_there(path: str) -> bool:
     """A text file, or a folder of prepared shards."""
-    return pathlib.Path(path).exists()
+    return pathlib.Path(path).expanduser().exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 import statistics
@@ -12,6 +13,8 @@ from tfdistill import config, files, models, objectives, report, training
 from tfdistill.data import synthetic
 from tfdistill.run import augmentation, deliver, folder, prepare, students
 from tfdistill.run import teacher as teachers
+
+_WORD_METRICS = ("mlm_accuracy", "mlm_loss")
 
 __all__ = ["distill", "finetune", "run_recipe"]
 
@@ -70,11 +73,12 @@ def distill(
     with place.open(recipe, resume=resume, overwrite=overwrite):
         prepared = _prepare(recipe, place)
         _pretrain(recipe, prepared, place)
-        if isinstance(prepared, prepare.Prepared):
-            _teacher_record(recipe, prepared, place)
-            prepared = augmentation.augmented(recipe, prepared, place.path)
-        name, seed = list(recipe.variants)[-1], recipe.seeds[0]
         pool = teachers.Teachers(recipe, prepared, place.path)
+        pool.check()
+        if isinstance(prepared, prepare.Prepared):
+            prepared = augmentation.augmented(recipe, prepared, place.path)
+            _teacher_record(recipe, prepared, place)
+        name, seed = list(recipe.variants)[-1], recipe.seeds[0]
         record = _student_record(recipe, name, seed, prepared, pool, place)
     return {**record, "model_folder": f"{record['folder']}/hf"}
 
@@ -84,13 +88,14 @@ def _run(recipe: config.Recipe, place: folder.RunFolder) -> dict[str, Any]:
     say(f"{recipe.name}: reading the data")
     prepared = _prepare(recipe, place)
     _pretrain(recipe, prepared, place)
+    pool = teachers.Teachers(recipe, prepared, root)
+    pool.check()
     if not isinstance(prepared, prepare.Prepared):
-        return _run_texts(recipe, prepared, place)
+        return _run_texts(recipe, prepared, pool, place)
     say(f"{len(prepared.train)} training and {prepared.dev.num_examples} development examples")
+    prepared = augmentation.augmented(recipe, prepared, place.path)
     records = [_teacher_record(recipe, prepared, place)]
     say(f"teacher: {_describe(records[0]['metrics'])}")
-    prepared = augmentation.augmented(recipe, prepared, place.path)
-    pool = teachers.Teachers(recipe, prepared, root)
     _say_layer_maps(recipe, prepared, pool)
     records += _student_records(recipe, prepared, pool, place)
     chosen = choose(records, list(recipe.variants)[-1], prepared.task.primary_metric)
@@ -98,12 +103,14 @@ def _run(recipe: config.Recipe, place: folder.RunFolder) -> dict[str, Any]:
 
 
 def _run_texts(
-    recipe: config.Recipe, prepared: prepare.Texts, place: folder.RunFolder
+    recipe: config.Recipe,
+    prepared: prepare.Texts,
+    pool: teachers.Teachers,
+    place: folder.RunFolder,
 ) -> dict[str, Any]:
     """Runs a recipe without a task: its students are encoders that know plain text."""
-    records = _student_records(
-        recipe, prepared, teachers.Teachers(recipe, prepared, place.path), place
-    )
+    records = _pretrained_record(recipe, pool, place)
+    records += _student_records(recipe, prepared, pool, place)
     chosen = records[-1]["folder"]
     _keep_chosen(place, chosen)
     metrics = {
@@ -123,8 +130,32 @@ def _run_texts(
         "exports": [],
     }
     files.atomic_write_json(place.path / folder.METRICS, metrics)
+    report.write(place.path)
     say(f"student: {place.path / 'student' / 'hf'}")
     return metrics
+
+
+def _pretrained_record(
+    recipe: config.Recipe, pool: teachers.Teachers, place: folder.RunFolder
+) -> list[dict[str, Any]]:
+    """The record of a teacher that was pre-trained here, for metrics.json; none otherwise."""
+    if recipe.teacher.pretrain is None:
+        return []
+    result = json.loads((place.path / "teacher" / "pretrained.json").read_text(encoding="utf-8"))
+    return [
+        {
+            "name": "teacher",
+            "role": "teacher",
+            "seed": recipe.seeds[0],
+            "stages": ["mlm"],
+            "metrics": {name: result["metrics"][name] for name in _WORD_METRICS},
+            "num_examples": 0,
+            **deliver.describe(pool.words, recipe.export.lengths),
+            "train_seconds": result["train_seconds"],
+            "folder": "teacher",
+            "history": [{"stage": "mlm", "csv": "teacher/pretrain/history.csv"}],
+        }
+    ]
 
 
 def _prepare(recipe: config.Recipe, place: folder.RunFolder) -> prepare.Texts:
@@ -303,7 +334,7 @@ def _student_record(
                     batch_size=settings.batch_size, mask_rate=settings.mask_rate
                 )
                 measured = training.MaskedLmEvaluation(model, held_out)()
-                metrics = {name: measured[name] for name in ("mlm_accuracy", "mlm_loss")}
+                metrics = {name: measured[name] for name in _WORD_METRICS}
             deliver.save_words(model, prepared, place.path / path)
         records = students.stage_records(recipe, stages, seed, place.path)
         return {
@@ -317,8 +348,7 @@ def _student_record(
             "train_seconds": sum(record["seconds"] for record in records),
             "folder": path,
             "history": [
-                {"stage": record["stage"], "csv": f"{record['folder']}/history.csv"}
-                for record in records
+                entry for record in records for entry in students.histories(record, place.path)
             ],
         }
 

@@ -122,6 +122,23 @@ def stage_records(
     return records
 
 
+def histories(record: dict[str, Any], root: pathlib.Path) -> list[dict[str, str]]:
+    """Where the loss curves of a stage lie: one file, or one for each part of a transfer."""
+    folder = root / record["folder"]
+    files_found = [folder / "history.csv"]
+    if not files_found[0].is_file():
+        files_found = sorted(folder.glob("*/history.csv"))
+    return [
+        {
+            "stage": record["stage"]
+            if path.parent == folder
+            else f"{record['stage']} {path.parent.name}",
+            "csv": str(path.relative_to(root)),
+        }
+        for path in files_found
+    ]
+
+
 def student_shape(settings: config.StudentConfig, vocab_size: int) -> models.EncoderConfig:
     """The student's architecture: its preset, with the sizes that the recipe gives instead."""
     return teachers.shape_of(settings.preset, settings, vocab_size)

@@ -57,6 +57,17 @@ class Teachers:
         nsp = any(stage.next_sentence for stage in self._recipe.stages.values())
         return weights.load_masked_lm(source, next_sentence=nsp).model
 
+    def check(self) -> None:
+        """Loads the masked language model, if a stage needs one: before any fine-tuning.
+
+        Raises:
+          WeightsError: If the teacher before fine-tuning is none.
+        """
+        used = {stage for variant in self._recipe.variants.values() for stage in variant.stages}
+        kinds = {self._recipe.stages[name].kind for name in used}
+        if kinds & {"distilbert", "mobilebert"}:
+            _ = self.words
+
     def in_float32(self, stage: config.StageConfig) -> keras.Model:
         """The teacher of a stage, for its weights."""
         return getattr(self, _role(stage))
