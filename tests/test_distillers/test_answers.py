@@ -366,5 +366,5 @@ def test_a_head_that_the_model_does_not_have_is_refused(pair):
     with pytest.raises(errors.ConfigError, match="Did you mean 'multi_label'"):
         distillers.LabelTrainer(student, head="multilabel")
     other = models.build_span_classifier if head != "span" else models.build_encoder
-    with pytest.raises(errors.ShapeError, match="prediction stage: expected a teacher"):
+    with pytest.raises(errors.ShapeError, match="answers of teacher and student"):
         distillers.TinyBertDistiller(teacher, other(toys.SHALLOW_STUDENT), stage="prediction")

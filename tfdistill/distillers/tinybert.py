@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
-from tfdistill.distillers import answers, base, checks, label
+from tfdistill.distillers import answers, base, checks, label, projections
 
 Stage = Literal["general", "intermediate", "prediction"]
 STAGES: tuple[Stage, ...] = ("general", "intermediate", "prediction")
@@ -77,10 +77,10 @@ class TinyBertDistiller(base.Distiller):
         name: str | None = None,
     ):
         """Checks that the pair fits and builds the projections; see the class."""
-        _check_choice("stage", stage, STAGES)
-        _check_choice("projection", projection, ("shared", "per_layer", "none"))
-        _check_choice("prediction", prediction, PREDICTION_OBJECTIVES)
-        _check_choice("reduction", reduction, ("tokens", "reference"))
+        checks.check_choice("stage", stage, STAGES)
+        checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
+        checks.check_choice("prediction", prediction, PREDICTION_OBJECTIVES)
+        checks.check_choice("reduction", reduction, ("tokens", "reference"))
         predicts = stage == "prediction"
         super().__init__(
             teacher,
@@ -95,12 +95,12 @@ class TinyBertDistiller(base.Distiller):
         self._temperature = temperature
         self._reduction = reduction
         theirs, ours = models.config_of(teacher), models.config_of(student)
-        _check_vocabulary_sizes(theirs, ours)
+        checks.check_same_vocabulary_size(teacher, student)
         self._layer_weights = _checked_layer_weights(layer_weights or {}, ours.num_layers)
         if predicts:
-            _check_classifiers(teacher, student)
+            checks.check_same_answers(teacher, student)
             self._head = answers.resolve_head(student, head)
-            _check_temperature(temperature)
+            checks.check_number("temperature", temperature, above=0)
             self.layer_map: tuple[int, ...] = ()
             self.projections: list[keras.layers.Layer] = []
         else:
@@ -202,25 +202,11 @@ class TinyBertDistiller(base.Distiller):
         return terms
 
 
-def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise errors.ConfigError(
-            errors.explain(option, f"one of {', '.join(choices)}", repr(value))
-        )
-
-
-def _check_temperature(temperature: float) -> None:
-    if not 0 < temperature < float("inf"):
-        raise errors.ConfigError(
-            errors.explain("temperature", "a finite number above 0", temperature)
-        )
-
-
 def _checked_layer_weights(
     weights: Mapping[str, Sequence[float]], num_layers: int
 ) -> dict[str, tuple[float, ...]]:
     for term, values in weights.items():
-        _check_choice("layer_weights", term, ("attention", "hidden"))
+        checks.check_choice("layer_weights", term, ("attention", "hidden"))
         in_range = all(0 <= value < float("inf") for value in values)
         if len(values) != num_layers or not in_range or not any(values):
             raise errors.ConfigError(
@@ -233,21 +219,6 @@ def _checked_layer_weights(
             )
     ones = (1.0,) * num_layers
     return {term: tuple(weights.get(term, ones)) for term in ("attention", "hidden")}
-
-
-def _check_classifiers(teacher: keras.Model, student: keras.Model) -> None:
-    theirs, ours = models.num_labels_of(teacher), models.num_labels_of(student)
-    heads = models.head_of(teacher), models.head_of(student)
-    if theirs is None or ours is None or theirs != ours or heads[0] != heads[1]:
-        same = "a head of the same kind" if theirs == ours else "the same number of labels"
-        raise errors.ShapeError(
-            errors.explain(
-                "prediction stage",
-                f"a teacher and a student with {same}",
-                "{} and {}".format(*(heads if theirs == ours else (theirs, ours))),
-                "Build both for the task, or fine-tune the teacher on it first.",
-            )
-        )
 
 
 def _projections(
@@ -265,28 +236,11 @@ def _projections(
             )
         return []
     count = 1 if kind == "shared" else student.num_layers + 1
-    layers = [
-        keras.layers.Dense(
+    return [
+        projections.projection(
+            student.hidden_size,
             teacher.hidden_size,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02),
-            name="hidden_projection" if count == 1 else f"hidden_projection_{index}",
+            "hidden_projection" if count == 1 else f"hidden_projection_{index}",
         )
         for index in range(count)
     ]
-    for layer in layers:
-        with tf.name_scope(layer.name):  # as a call would: the names tell the layers apart
-            layer.build((None, None, student.hidden_size))
-    return layers
-
-
-def _check_vocabulary_sizes(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:
-    if teacher.vocab_size != student.vocab_size:
-        raise errors.ShapeError(
-            errors.explain(
-                "student vocabulary",
-                f"{teacher.vocab_size} rows as in the teacher, which reads the same ids",
-                student.vocab_size,
-                "Use build_student(..., vocab_size=...); data.vocab.check_same_vocabulary compares "
-                "two vocab.txt token by token.",
-            )
-        )
