@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
 from typing import Any, Literal
 
@@ -95,7 +96,7 @@ def open_corpus(
         out.
       source: Folder of the task, whose corpus.txt is read where no text is named.
       folder: Where shards are prepared.
-      seed: Seed of the draws.
+      seed: Seed of the draw of `max_tokens`.
 
     Returns:
       The text.
@@ -122,14 +123,15 @@ def open_corpus(
         paths = [source / synthetic.CORPUS_NAME]
     length = settings.max_length or max_length
     if masked:
-        target = folder / f"shards-{name}"
+        # Stages that read the same text in the same way share their shards.
+        what = repr((settings.corpus, length, settings.next_sentence)).encode()
+        target = folder / f"shards-{hashlib.sha256(what).hexdigest()[:12]}"
         shards.prepare_corpus(
             paths,
             tokenizer,
             target,
             max_length=length,
             next_sentence=settings.next_sentence,
-            seed=seed,
             resume=True,
         )
         return Corpus(tokenizer, folder=target)
