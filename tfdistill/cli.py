@@ -67,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except errors.TfdistillError as error:
         print(f"tfdistill {args.command}: {error}", file=sys.stderr)
         return 2 if isinstance(error, _MISUSE) else 1
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         print(f"tfdistill {args.command}: {error}", file=sys.stderr)
         return 1

@@ -98,3 +98,12 @@ def test_doctor_reports_every_package_as_json(capsys):
     names = {check["name"] for check in result["checks"]}
     assert {"python", "tensorflow", "export", "disk"} <= names
     assert (code == 0) is result["ok"]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-u", "-m", "tfdistill", "recipes", "ls"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
