@@ -117,12 +117,16 @@ class FineTuneConfig(OptimizerConfig):
     keep_best: bool = True
 
 
-class PretrainConfig(OptimizerConfig):
+class PretrainConfig(Section):
     """Pre-training of the teacher as a masked language model, before all else.
 
     For a teacher that nobody has published (IB-BERT), or one without a head for masked words.
     """
 
+    optimizer: Literal["adamw", "lamb"] = "adamw"
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    weight_decay: float = pydantic.Field(default=0.01, ge=0)
     corpus: tuple[str, ...] = ()
     max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
     learning_rate: float = pydantic.Field(default=1e-4, gt=0)

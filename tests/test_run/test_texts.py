@@ -1,0 +1,81 @@
+"""Recipes without a task, and the augmented training set of a run."""
+
+import pytest
+
+from tfdistill import config, errors, models, run, weights
+from tfdistill.run import augmentation, prepare
+
+
+@pytest.mark.slow
+def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tmp_path):
+    recipe = config.scaled_down(config.load_recipe("mobilebert_akt"))
+    metrics = run.run_recipe(recipe, tmp_path / "run")
+    teacher, student = metrics["models"]
+    assert (teacher["role"], student["role"]) == ("teacher", "student")
+    assert metrics["exports"] == []
+    for record in (teacher, student):
+        assert 0 < record["metrics"]["mlm_loss"] < 7  # of 400 pieces: log 400 is 6.0
+    loaded = weights.load_masked_lm(str(tmp_path / "run" / "student" / "hf"))
+    assert models.head_of(loaded.model) == "masked_lm"
+    assert models.config_of(loaded.model).num_layers == recipe.student.num_layers
+    assert (tmp_path / "run" / "report.html").is_file()
+    csv = [tmp_path / "run" / entry["csv"] for entry in student["history"]]
+    assert csv and all(path.is_file() for path in csv)
+    again = run.run_recipe(recipe, tmp_path / "run", resume=True)
+    assert again["models"] == metrics["models"]
+
+
+@pytest.fixture(scope="module")
+def prepared_run(tmp_path_factory):
+    """A recipe with augmentation, its data, and a masked language model of its vocabulary."""
+    root = tmp_path_factory.mktemp("run")
+    values = config.scaled_down(config.load_recipe("tinybert_4l_mrpc")).model_dump()
+    values["data"] |= {"train_limit": 12, "dev_limit": 6}
+    recipe = config.Recipe.model_validate(values)
+    prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root)
+    shape = models.preset("bert_tiny").replace(
+        num_layers=1,
+        hidden_size=8,
+        num_heads=2,
+        intermediate_size=8,
+        vocab_size=prepared.tokenizer.vocab_size,
+    )
+    folder = root / "words"
+    weights.save_hf(models.build_masked_lm(shape), folder, vocab_file=prepared.vocab_file)
+    values["data"]["augment"] |= {"masked_lm": str(folder), "copies": 2}
+    return config.Recipe.model_validate(values), prepared, root
+
+
+def test_the_augmented_set_holds_the_original_examples_and_more(prepared_run):
+    recipe, prepared, root = prepared_run
+    augmented = augmentation.augmented(recipe, prepared, root).augmented
+    assert augmented is not None and augmented.labels is not None
+    assert len(augmented) > len(prepared.train)
+    rows = [augmented.row(index).tolist() for index in range(len(augmented))]
+    for index, label in enumerate(prepared.train.labels):
+        place = rows.index(prepared.train.row(index).tolist())
+        assert augmented.labels[place] == label
+
+
+def test_without_a_stage_that_uses_it_nothing_is_augmented(prepared_run, tmp_path):
+    recipe, prepared, _ = prepared_run
+    stages = {n: s.model_copy(update={"augmented": False}) for n, s in recipe.stages.items()}
+    unused = recipe.model_copy(update={"stages": stages})
+    assert augmentation.augmented(unused, prepared, tmp_path).augmented is None
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_teacher_without_a_head_for_words_is_refused_for_augmentation(prepared_run, tmp_path):
+    recipe, prepared, _ = prepared_run
+    shape = models.preset("bert_tiny").replace(
+        num_layers=1,
+        hidden_size=8,
+        num_heads=2,
+        intermediate_size=8,
+        vocab_size=prepared.tokenizer.vocab_size,
+    )
+    weights.save_hf(models.build_encoder(shape), tmp_path / "encoder")
+    settings = recipe.data.augment.model_copy(update={"masked_lm": str(tmp_path / "encoder")})
+    data = recipe.data.model_copy(update={"augment": settings})
+    with pytest.raises(errors.WeightsError, match="new_head"):
+        augmentation.augmented(recipe.model_copy(update={"data": data}), prepared, tmp_path / "x")
