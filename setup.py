@@ -19,11 +19,15 @@ INSTALL_REQUIRES = [
     "tf-keras~=2.20.0",
     "tensorflow-text~=2.20.0",
     "tf-models-official~=2.20.0",
+    "tensorflow-model-optimization>=0.8.1,<0.9",
+    "keras>=3.11,<4",
     "transformers>=4.57,<5",
     "huggingface-hub>=0.34,<1",
     "safetensors>=0.5,<1",
     "tokenizers>=0.22,<1",
     "ai-edge-litert>=2.3,<3",
+    "ai-edge-quantizer>=0.10,<0.11",
+    "flatbuffers>=25,<26",
     "numpy>=2,<3",
     "scipy>=1.13,<2",
     "scikit-learn>=1.5,<2",
@@ -35,8 +39,11 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
+    # What `export --keras-hub` writes with.
+    "keras-hub": ["keras-hub>=0.22,<1"],
     # What ./scripts/test, ./scripts/check and the documentation need.
     "dev": [
+        "keras-hub>=0.22,<1",
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",
         "ruff>=0.15,<1",
