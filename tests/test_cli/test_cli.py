@@ -107,3 +107,20 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("stages", "told"),
+    [
+        (["--no-teacher"], "stages.labels.temperature"),
+        (["--stages", "intermediate,prediction"], "teacher.source"),  # prediction reads it
+    ],
+)
+def test_an_option_of_distill_goes_to_the_stages_that_read_it(stages, told, tmp_path, capsys):
+    files = ["--teacher", str(tmp_path / "none"), "--data-dir", str(tmp_path)]
+    command = ["distill", *files, "--student", "bert_tiny", "--task", "sst2", "--temperature", "2"]
+
+    assert cli.main([*command, *stages, "--out", str(tmp_path / "out")]) == 2
+
+    (fault,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("  - ")]
+    assert fault.startswith(f"  - {told}")

@@ -68,7 +68,8 @@ def test_what_is_written_is_read_back_equal(tmp_path):
                 "layer_weights": {"hidden": [0.5, 2]},
                 "loss_weights": {"attention": 0},
             },
-            "logits": {"kind": "prediction", "temperature": 2, "corpus": ["é.txt"]},
+            "logits": {"kind": "prediction", "temperature": 2},
+            "general": {"kind": "general", "corpus": ["é.txt"]},
         },
     )
     path = tmp_path / "again.yaml"
@@ -170,7 +171,6 @@ def test_an_unknown_recipe_names_the_nearest_and_the_command():
             "stages.states.learning_rate=1.5E-3",
             lambda r: r.stages["states"].learning_rate == 1.5e-3,
         ),
-        ("stages.logits.corpus=[a.txt, b.txt]", lambda r: len(r.stages["logits"].corpus) == 2),
         ("stages.states.layer_map=[0, 3]", lambda r: r.stages["states"].layer_map == (0, 3)),
         (
             "stages.states.loss_weights={attention: 0}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdistill import config
 from tfdistill.commands import base
+from tfdistill.config import stage_options
 
 if TYPE_CHECKING:
     from tfdistill.data.tasks import Examples, TaskSpec
@@ -71,15 +72,12 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _distill(args: argparse.Namespace) -> None:
     names = ["labels"] if args.no_teacher else args.stages.split(",")
-    stages = {
-        name: {
-            "kind": name,
-            **_step_of(args),
-            "temperature": args.temperature,
-            "layer_map": args.layer_map,
-        }
-        for name in names
-    }
+    stages: dict[str, dict[str, Any]] = {name: {"kind": name, **_step_of(args)} for name in names}
+    # An option goes to the stages that read it; where none does, all are told and refuse it.
+    for option in ("temperature", "layer_map"):
+        readers = [name for name in names if stage_options.reads(name, option)]
+        for name in readers or names:
+            stages[name][option] = getattr(args, option)
     recipe = _recipe_of(
         args,
         teacher={"source": args.teacher, "export": False},

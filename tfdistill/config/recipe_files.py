@@ -134,7 +134,7 @@ def parse_section(
         faults = [_describe(fault, section) for fault in error.errors()]
         if section is Recipe and all(fault["loc"] for fault in error.errors()):
             # pydantic looks at these only when every field is valid
-            faults += sections.variant_faults(values)
+            faults += sections.stage_faults(values)
         raise errors.ConfigError(
             f"{source}: {len(faults)} fault{'s' if len(faults) > 1 else ''}.\n  - "
             + "\n  - ".join(faults)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfdistill.config import stage_options
 from tfdistill.config.sections import BUILT_IN_DATA, MASKED_KINDS, Recipe, ShapeConfig
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
@@ -118,7 +119,8 @@ def _short(values: dict[str, Any]) -> dict[str, Any]:
         shorter["steps"] = _STEPS
     if "corpus" in values:
         shorter["corpus"] = ()
-    if "max_tokens" in values and values["kind"] not in MASKED_KINDS:
+    kind = values.get("kind")  # of a stage
+    if kind and kind not in MASKED_KINDS and stage_options.reads(kind, "max_tokens"):
         shorter["max_tokens"] = _TOKENS
     if values.get("max_length") is not None:
         shorter["max_length"] = _MAX_LENGTH

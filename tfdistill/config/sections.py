@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import pydantic
 
 from tfdistill import errors
+from tfdistill.config import stage_options
 
 StageKind = Literal[
     "general",
@@ -299,14 +300,24 @@ class Recipe(Section):
 
     @pydantic.model_validator(mode="after")
     def _names_are_known(self) -> Recipe:
-        faults = variant_faults(self.model_dump())
+        faults = stage_faults(self.model_dump())
         if faults:
             raise ValueError("\n".join(faults))
         return self
 
 
-def variant_faults(values: Mapping[str, Any]) -> list[str]:
-    """Faults between variants and stages; what is malformed by itself is left to the fields."""
+def stage_faults(values: Mapping[str, Any]) -> list[str]:
+    """Faults between the fields of stages, and between variants and stages.
+
+    What is malformed by itself is left to the fields.
+    """
+    stages = values.get("stages")
+    defaults = {name: field.default for name, field in StageConfig.model_fields.items()}
+    unread = stage_options.unread(stages, defaults) if isinstance(stages, Mapping) else []
+    return unread + _variant_faults(values)
+
+
+def _variant_faults(values: Mapping[str, Any]) -> list[str]:
     stages, variants = values.get("stages"), values.get("variants")
     if not isinstance(stages, Mapping) or not isinstance(variants, Mapping):
         return []
