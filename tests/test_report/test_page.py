@@ -50,6 +50,21 @@ def test_the_models_are_compared_with_their_numbers(run_dir):
     assert len(rows) == 5
 
 
+def test_a_student_of_many_stages_goes_by_its_name(run_dir, edit):
+    def lengthen(metrics):
+        for model in metrics["models"]:
+            if model["stages"] == ["general", "intermediate", "prediction"]:
+                model["stages"] = ["general", "intermediate_augmented", "prediction_augmented"]
+                named.add(model["name"])
+
+    named = set()
+    edit(run_dir / "metrics.json", lengthen)
+    (name,) = named
+    rows = table_of(tree_of(run_dir), "models")
+    assert any(row[0].startswith(f"Student: {name}") for row in rows)
+    assert not any("augmented" in row[0] for row in rows)
+
+
 def test_a_student_of_another_shape_borrows_nothing(run_dir, edit):
     def grow(metrics):
         for model in metrics["models"]:

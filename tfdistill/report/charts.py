@@ -246,7 +246,7 @@ def _mark(x: float, y: float, series: int, size: float) -> Markup:
 
 def _fitted(label: str, written: str) -> str:
     """Shortens a label that would run into what is written at the other end of its row."""
-    room = 50 - len(written)
+    room = 44 - len(written)
     return label if len(label) <= room else label[: room - 1].rstrip() + "…"
 
 

@@ -48,6 +48,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+_LONGEST_TITLE = 40  # letters; longer lists of stages give way to the variant's name
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 
@@ -57,7 +58,8 @@ def variant_title(group: Group) -> str:
         return "Teacher"
     if group.taught is False:
         return "Student without teacher"
-    return "Student: " + " + ".join(group.stages or (group.name,))
+    by_stages = " + ".join(group.stages)
+    return "Student: " + (by_stages if 0 < len(by_stages) <= _LONGEST_TITLE else group.name)
 
 
 def comparison(facts: Facts) -> Table | None:
