@@ -114,6 +114,28 @@ def test_a_shorter_table_of_positions_takes_the_first_rows(teacher):
     )
 
 
+def test_mobilebert_takes_the_words_of_a_bert_and_keeps_its_own_positions(teacher):
+    config = models.preset("mobilebert_6l_128d").replace(
+        num_layers=1,
+        hidden_size=16,
+        embedding_size=8,
+        bottleneck_size=8,
+        num_heads=2,
+        intermediate_size=16,
+        vocab_size=30,
+        max_positions=12,
+    )
+    student = toys.classifier(config, seed=2)
+    before = table_of(student, "position_embeddings")
+
+    training.initialise_from_teacher(student, teacher)
+
+    basis = training.leading_directions(table_of(teacher), 8)
+    words = table_of(teacher) @ basis
+    np.testing.assert_allclose(table_of(student), words, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(table_of(student, "position_embeddings"), before)
+
+
 def test_a_teacher_that_does_not_fit_is_refused(teacher):
     student = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
     with pytest.raises(errors.ShapeError, match="30 rows as in the teacher, received 31"):

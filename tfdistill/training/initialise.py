@@ -47,6 +47,10 @@ def initialise_from_teacher(student: keras.Model, teacher: keras.Model) -> None:
     student's word, position and type tables become E V, P V and S V. The encoder layers stay as
     they are. `initialise_projections` starts the hidden projections to match.
 
+    MobileBERT's positions and types are added behind the projection of its word embeddings, in
+    another space than theirs: they are copied from a teacher of that width, and stay as they are
+    under any other.
+
     Args:
       student: Changed in place.
       teacher: The same vocabulary, at least as wide.
@@ -60,7 +64,10 @@ def initialise_from_teacher(student: keras.Model, teacher: keras.Model) -> None:
         if table is None or target is None:
             continue
         rows = min(len(table), len(target))
-        target[:rows] = table[:rows] @ basis
+        if (table.shape[1], target.shape[1]) == basis.shape:
+            target[:rows] = table[:rows] @ basis
+        elif table.shape[1] == target.shape[1]:
+            target[:rows] = table[:rows]
         student.get_layer(name).set_weights([target])
 
 
@@ -70,7 +77,8 @@ def initialise_projections(
     """Starts hidden projections as ``W = V^T``, ``b = 0``, the way back from the student's basis.
 
     A student state in the basis V of `initialise_from_teacher` is then mapped to where the
-    teacher has it.
+    teacher has it. States of another width than the word embeddings (MobileBERT's) lie in no such
+    basis: their projections stay as they are.
 
     Args:
       projections: Dense layers from the student's to the teacher's width, changed in place.
@@ -82,6 +90,8 @@ def initialise_projections(
     """
     basis = _basis(student, teacher)
     for projection in projections:
+        if tuple(projection.kernel.shape) != basis.T.shape:
+            continue
         projection.set_weights([basis.T, np.zeros(len(basis), np.float32)])
 
 
