@@ -1,7 +1,8 @@
 """Trained models -> files for phones: converted, checked, written whole or not at all.
 
-`to_tflite` writes one file with a signature per sequence length, `inspect` shows what a file holds
-and `quantizations` names the number formats. Nothing heavy is imported before it is needed.
+`to_tflite` writes one file with a signature per sequence length, `auto` chooses its number format,
+`sweep` lists what each of them costs and `quantizations` names them, `inspect` shows what a file
+holds. Nothing heavy is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -9,13 +10,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .android_bundle import to_android
+    from .automatic import auto
     from .inspection import inspect
+    from .keras3 import to_keras
+    from .keras_hub import to_keras_hub
+    from .mediapipe import to_mediapipe
     from .quantize import quantizations
+    from .saved_model import to_saved_model
+    from .sweeping import sweep
     from .tflite import to_tflite
 
-__all__ = ["inspect", "quantizations", "to_tflite"]
+__all__ = [
+    "auto",
+    "inspect",
+    "quantizations",
+    "sweep",
+    "to_android",
+    "to_keras",
+    "to_keras_hub",
+    "to_mediapipe",
+    "to_saved_model",
+    "to_tflite",
+]
 
-_HOMES = {"inspect": "inspection", "quantizations": "quantize", "to_tflite": "tflite"}
+_HOMES = {
+    "auto": "automatic",
+    "inspect": "inspection",
+    "quantizations": "quantize",
+    "sweep": "sweeping",
+    "to_android": "android_bundle",
+    "to_keras": "keras3",
+    "to_keras_hub": "keras_hub",
+    "to_mediapipe": "mediapipe",
+    "to_saved_model": "saved_model",
+    "to_tflite": "tflite",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from tfdistill import _version, models
+from tfdistill.data.tasks import SpanRules
 from tfdistill.manifest import (
     Architecture,
+    Calibration,
     FileRecord,
     Manifest,
     Parity,
     Signature,
+    SpanRecord,
     TaskRecord,
     TensorRecord,
     TokenizerRecord,
@@ -57,6 +60,8 @@ def describe(
             file=places.model.name, sha256=report.sha256, size_bytes=report.size_bytes
         ),
         quantization=plan.quantization.name,
+        quantized_layers=dict(plan.patterns),
+        calibration=_calibration(plan),
         signatures={
             name: Signature(
                 sequence_length=length,
@@ -79,12 +84,20 @@ def describe(
             vocab_size=config.vocab_size,
             num_parameters=plan.model.count_params(),
             flops={
-                name: models.flops(config, length, plan.num_labels)
+                name: models.flops(
+                    config, length, plan.num_labels, over_tokens=plan.head != "sequence"
+                )
                 for name, length in lengths.items()
             },
         ),
         parity=agreement,
     )
+
+
+def _calibration(plan: Plan) -> Calibration | None:
+    if plan.calibration is None:
+        return None
+    return Calibration(num_examples=len(plan.calibration), seed=plan.seed)
 
 
 def _tokenizer(plan: Plan, vocab: FileRecord | None) -> TokenizerRecord | None:
@@ -101,13 +114,26 @@ def _tokenizer(plan: Plan, vocab: FileRecord | None) -> TokenizerRecord | None:
 def _task(plan: Plan) -> TaskRecord | None:
     if plan.task is None:
         return None
-    kind = "regression" if plan.task.regression else "classification"
     return TaskRecord(
         name=plan.task.name,
-        kind="multi_label" if plan.task.kind == "multi_label" else kind,
+        kind=plan.task.kind,  # pyright: ignore[reportArgumentType]
         labels=plan.labels,
         pair=plan.task.pair_column is not None,
         primary_metric=plan.task.primary_metric,
+        span=_span(plan, plan.task.spans) if plan.task.kind == "span" else None,
+    )
+
+
+def _span(plan: Plan, rules: SpanRules) -> SpanRecord:
+    windows = plan.examples.span_sources
+    longest = max(plan.lengths)
+    return SpanRecord(
+        doc_stride=windows.doc_stride if windows else max(1, longest // 2),
+        max_question_length=windows.max_question_length if windows else min(64, longest // 2),
+        max_answer_length=rules.max_answer_length,
+        n_best=rules.n_best,
+        unanswerable=rules.unanswerable,
+        null_threshold=rules.null_threshold,
     )
 
 

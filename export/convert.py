@@ -1,23 +1,32 @@
 """SavedModel -> TFLite in a process of its own.
 
+TensorFlow's converter writes float32, float16 and dynamic int8 files and those of
+quantization-aware models; every other quantization is made from its float32 file by the
+ai-edge-quantizer.
+
 The converter leaks memory at each call and a fault in it takes its process along, so every
 conversion gets a fresh one: ``python -m export.convert SAVED_MODEL FILE --quantize NAME
---signatures KEY,KEY``.
+--signatures KEY,KEY ...``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 
 from tfdistill import errors, files
+from tfdistill.data.encoded import EncodedExamples
 
+from . import calibrate
 from . import quantize as quantizing
+from .quantize import Quantization
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]  # the folder that holds the package export
 # Lines of TensorFlow's log (I0000, 2026-01-01 ...) that say nothing about a failure.
@@ -30,6 +39,10 @@ def convert(
     *,
     quantize: str,
     signatures: Sequence[str],
+    layers: Mapping[str, str] | None = None,
+    matrices: Sequence[str] = (),
+    examples: EncodedExamples | None = None,
+    quantize_aware: bool = False,
     timeout_s: float = 1800,
 ) -> None:
     """Converts a SavedModel into one TFLite file.
@@ -39,6 +52,10 @@ def convert(
       file: The file to write, inside an existing folder.
       quantize: Name of a quantization.
       signatures: Keys of the signatures to keep.
+      layers: Layers with another quantization: name of the layer -> name of the quantization.
+      matrices: Names of the layers that have a weight matrix, in the order of the model.
+      examples: What the ranges of a static quantization are measured on.
+      quantize_aware: Whether the SavedModel has the ranges in it.
       timeout_s: Seconds after which the converter is stopped.
 
     Raises:
@@ -48,12 +65,16 @@ def convert(
         sys.executable,
         "-m",
         "export.convert",
-        os.path.abspath(saved_model),
-        os.path.abspath(file),
-        "--quantize",
-        quantize,
-        "--signatures",
-        ",".join(signatures),
+        *command_line(
+            saved_model,
+            file,
+            quantize=quantize,
+            signatures=signatures,
+            layers=layers,
+            matrices=matrices,
+            examples=examples,
+            quantize_aware=quantize_aware,
+        ),
     ]
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -86,6 +107,33 @@ def convert(
         )
 
 
+def command_line(
+    saved_model: files.Path,
+    file: files.Path,
+    *,
+    quantize: str,
+    signatures: Sequence[str],
+    layers: Mapping[str, str] | None = None,
+    matrices: Sequence[str] = (),
+    examples: EncodedExamples | None = None,
+    quantize_aware: bool = False,
+) -> list[str]:
+    """Returns what `main` takes for the arguments of `convert`; examples go beside `file`."""
+    arguments = [os.path.abspath(saved_model), os.path.abspath(file), "--quantize", quantize]
+    arguments += ["--signatures", ",".join(signatures)]
+    if matrices:
+        arguments += ["--matrices", ",".join(matrices)]
+    if layers:
+        arguments += ["--layers", json.dumps(dict(layers))]
+    if examples is not None:
+        beside = f"{os.path.abspath(file)}.examples.npz"
+        calibrate.save(examples, beside)
+        arguments += ["--examples", beside]
+    if quantize_aware:
+        arguments += ["--quantize-aware"]
+    return arguments
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Converts; what the module runs as a program."""
     parser = argparse.ArgumentParser(prog="python -m export.convert", description=__doc__)
@@ -93,21 +141,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("file")
     parser.add_argument("--quantize", required=True, choices=quantizing.quantizations())
     parser.add_argument("--signatures", required=True, help="keys, separated by commas")
+    parser.add_argument("--layers", default="{}", help='JSON: {"layer": "quantization"}')
+    parser.add_argument("--matrices", default="", help="layers with a weight matrix, commas")
+    parser.add_argument("--examples", help="npz file that ranges are measured on")
+    parser.add_argument("--quantize-aware", action="store_true", help="the model has its ranges")
     options = parser.parse_args(arguments)
+    base = quantizing.quantization(options.quantize)
+    layers = {
+        name: quantizing.quantization(own) for name, own in json.loads(options.layers).items()
+    }
+    signatures = options.signatures.split(",")
+    if options.quantize_aware or (base.route == "converter" and not layers):
+        content = _converted(options.saved_model, signatures, base)
+        pathlib.Path(options.file).write_bytes(content)
+        return
 
+    from . import edge_quantizer
+
+    with tempfile.TemporaryDirectory(prefix="tfdistill-convert-") as folder:
+        source = pathlib.Path(folder) / "float.tflite"
+        float32 = quantizing.quantization("float32")
+        source.write_bytes(_converted(options.saved_model, signatures, float32))
+        edge_quantizer.quantize(
+            source,
+            options.file,
+            base=base,
+            layers=layers,
+            matrices=[name for name in options.matrices.split(",") if name],
+            examples=None if options.examples is None else calibrate.load(options.examples),
+        )
+
+
+def _converted(saved_model: str, signatures: Sequence[str], quantization: Quantization) -> bytes:
+    """Runs TensorFlow's converter."""
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(
-        options.saved_model, signature_keys=options.signatures.split(",")
+        saved_model, signature_keys=list(signatures)
     )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    if options.quantize != "float32":
+    if quantization.name != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if options.quantize == "float16":
+    if quantization.name == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    content = converter.convert()
-    with open(options.file, "wb") as file:
-        file.write(content)
+    return converter.convert()
 
 
 def _ending(code: int) -> str:

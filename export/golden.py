@@ -12,7 +12,7 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
 
-from . import signature
+from . import rows, signature
 
 FORMAT_VERSION = 1
 
@@ -33,26 +33,27 @@ class Texts:
 def texts_of(
     encoded: EncodedExamples, examples: Examples | None, tokenizer: Tokenizer | None, longest: int
 ) -> Texts:
-    """Finds the texts that encode to exactly these ids.
+    """Finds the texts that encode to exactly these ids, as one text or pair that is cut.
 
     Args:
       encoded: The examples as ids.
-      examples: The same as texts, or None.
+      examples: The text of each, or None.
       tokenizer: The tokenizer of the model, or None.
       longest: The longest signature: what a program truncates to.
 
     Returns:
-      The texts, None where a text encodes to other ids (one that was truncated to less).
+      The texts, None where a text encodes to other ids: one that was truncated to less, or one part
+      of a text that has several.
 
     Raises:
-      DataError: If no text encodes to its ids.
+      DataError: If no text encodes to its ids, though each has one example.
     """
     unknown = (None,) * len(encoded)
     if examples is None or tokenizer is None:
         return Texts(unknown, unknown)
     again = tokenizer.encode_batch(examples.texts, examples.pairs, longest)
     same = [np.array_equal(again.row(i), encoded.row(i)) for i in range(len(encoded))]
-    if not any(same):
+    if not any(same) and encoded.sources is None:
         raise errors.DataError(
             errors.explain(
                 "texts",
@@ -74,6 +75,8 @@ def golden(
     lengths: tuple[int, ...],
     logits: np.ndarray,
     outputs: np.ndarray,
+    *,
+    head: str = "sequence",
 ) -> dict[str, Any]:
     """Makes the content of golden.json.
 
@@ -81,26 +84,37 @@ def golden(
       encoded: The examples.
       texts: Their texts.
       lengths: Sequence lengths of the file, ascending.
-      logits: The model's logits, (n, num_labels).
-      outputs: The file's outputs on this host, (n, num_labels).
+      logits: The model's logits, (rows, num_labels), see `export.rows`.
+      outputs: The file's outputs on this host, (rows, num_labels).
+      head: What the file answers: "sequence", "token" or "span".
 
     Returns:
       Plain values: format_version and, for each example, text, pair, the shortest signature that
-      holds it, its ids and types without padding, the logits and the outputs.
+      holds it, its ids and types without padding, the logits and the outputs. Those of tokens are
+      lists of a list for each token, seven digits of each number; of spans [start, end].
     """
-    rows = []
+    found = []
     for i in range(len(encoded)):
         ids = encoded.row(i)
         length = lengths[int(np.searchsorted(lengths, len(ids)))]
-        rows.append(
+        own = rows.rows_of(encoded, head, np.array([i]))
+        values = [_plain(array[own]) for array in (logits, outputs)]
+        if head == "sequence":
+            values = [array[i].tolist() for array in (logits, outputs)]
+        found.append(
             {
                 "text": texts.texts[i],
                 "pair": texts.pairs[i],
                 "signature": signature.signature_name(length),
                 "input_ids": ids.tolist(),
                 "token_type_ids": encoded.row_types(i).tolist(),
-                "logits": logits[i].tolist(),
-                "outputs": outputs[i].tolist(),
+                "logits": values[0],
+                "outputs": values[1],
             }
         )
-    return {"format_version": FORMAT_VERSION, "examples": rows}
+    return {"format_version": FORMAT_VERSION, "examples": found}
+
+
+def _plain(values: np.ndarray) -> list[list[float]]:
+    """Numbers that JSON writes with seven digits, all that float32 has."""
+    return [[float(f"{value:.7g}") for value in row] for row in values]

@@ -1,4 +1,4 @@
-"""What a TFLite file holds, read from its flatbuffer without running it."""
+"""What a TFLite file holds, read from its flatbuffer, and on request how LiteRT would run it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import collections
 import dataclasses
 import pathlib
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
+
+from . import delegation
 
 _IDENTIFIER = b"TFL3"
 _TYPE_NAMES = {
@@ -19,6 +22,9 @@ _TYPE_NAMES = {
 _OPERATOR_NAMES = {
     value: name for name, value in vars(schema.BuiltinOperator).items() if name.isupper()
 }
+# Operators that turn numbers from one type into another.
+_CASTS = ("CAST", "QUANTIZE", "DEQUANTIZE")
+_FLOATS = ("float16", "float32", "float64")
 # What a damaged flatbuffer makes the generated reader raise.
 _DAMAGE = (
     struct.error,
@@ -57,6 +63,10 @@ class GraphReport:
       outputs: By name.
       operators: Operator name -> how often it occurs; custom ones as "CUSTOM:<name>".
       dynamic_tensors: Names of the tensors without a static shape.
+      partitions: Number of chains of operators that XNNPACK takes over; None where not looked at.
+      left_operators: Operators that LiteRT then runs itself, by name; None where not looked at.
+      float_operators: Operators that read or write floats, by name, but for those that turn numbers
+        from one type into another.
     """
 
     signature: str | None
@@ -64,6 +74,9 @@ class GraphReport:
     outputs: dict[str, TensorReport]
     operators: dict[str, int]
     dynamic_tensors: tuple[str, ...]
+    partitions: int | None = None
+    left_operators: dict[str, int] | None = None
+    float_operators: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def num_operators(self) -> int:
@@ -82,6 +95,7 @@ class ModelReport:
       graphs: Its subgraphs, those with a signature first, shortest input first.
       weight_bytes: Bytes of constants by dtype; a constant that graphs share counts once.
       metadata: Names of the metadata records.
+      fault: Why LiteRT cannot open it; None where it can, or was not asked to.
     """
 
     file: str
@@ -90,6 +104,7 @@ class ModelReport:
     graphs: tuple[GraphReport, ...]
     weight_bytes: dict[str, int]
     metadata: tuple[str, ...]
+    fault: str | None = None
 
     @property
     def signatures(self) -> dict[str, GraphReport]:
@@ -97,11 +112,13 @@ class ModelReport:
         return {graph.signature: graph for graph in self.graphs if graph.signature is not None}
 
 
-def inspect(path: files.Path) -> ModelReport:
+def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
     """Reads a TFLite file.
 
     Args:
       path: The file.
+      open_it: Whether LiteRT opens it too, in a process of its own, to tell how many partitions
+        XNNPACK makes of it.
 
     Returns:
       What is in it.
@@ -132,8 +149,14 @@ def inspect(path: files.Path) -> ModelReport:
         raise errors.ExportError(
             errors.explain(what, "a readable flatbuffer", received, "Export it again.")
         ) from error
+    fault = None
+    if open_it:
+        try:
+            graphs = _opened(path, graphs)
+        except errors.ExportError as error:
+            fault = str(error)
     return ModelReport(
-        path.name, len(content), files.sha256_of(path), graphs, weight_bytes, metadata
+        path.name, len(content), files.sha256_of(path), graphs, weight_bytes, metadata, fault
     )
 
 
@@ -156,6 +179,8 @@ def format_text(report: ModelReport) -> str:
     ]
     if report.metadata:
         lines.append(f"metadata: {', '.join(report.metadata)}")
+    if report.fault is not None:
+        lines.append(f"LiteRT cannot run it: {report.fault}")
     seen: dict[str, str] = {}
     for number, graph in enumerate(report.graphs):
         title = graph.signature or f"graph {number} (no signature)"
@@ -165,11 +190,29 @@ def format_text(report: ModelReport) -> str:
                 lines.append(f"  {kind} {tensor.name}  {tensor.dtype}{list(tensor.shape)}")
         if graph.dynamic_tensors:
             lines.append(f"  {len(graph.dynamic_tensors)} tensors without a static shape")
-        counts = sorted(graph.operators.items(), key=lambda item: (-item[1], item[0]))
-        table = ", ".join(f"{count} {name}" for name, count in counts)
+        table = _table(graph.operators)
         lines.append(f"  ops {'as in ' + seen[table] if table in seen else table}")
         seen.setdefault(table, title)
+        if graph.partitions is not None:
+            left = _table(graph.left_operators or {})
+            lines.append(f"  XNNPACK partitions {graph.partitions}, outside {left or 'nothing'}")
     return "\n".join(lines)
+
+
+def _table(operators: Mapping[str, int]) -> str:
+    counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {name}" for name, count in counts)
+
+
+def _opened(path: pathlib.Path, graphs: tuple[GraphReport, ...]) -> tuple[GraphReport, ...]:
+    """Adds to each graph what XNNPACK takes over of it."""
+    found = delegation.delegate(path)  # by None only where there is one graph, without signature
+    return tuple(
+        dataclasses.replace(graph, **dataclasses.asdict(found[graph.signature]))
+        if graph.signature in found
+        else graph
+        for graph in graphs
+    )
 
 
 def _graphs(model: Any) -> tuple[GraphReport, ...]:
@@ -204,7 +247,18 @@ def _graph(
             for tensor in graph.tensors
             if any(size < 0 for size in _shape(tensor))
         ),
+        float_operators=_float_operators(graph, [_operator_name(code) for code in codes]),
     )
+
+
+def _float_operators(graph: Any, names: list[str]) -> dict[str, int]:
+    """Counts the operators that compute with floats."""
+    counts: collections.Counter[str] = collections.Counter()
+    for name, operator in zip(names, graph.operators, strict=True):
+        places = [index for index in (*operator.inputs, *operator.outputs) if index >= 0]
+        if name not in _CASTS and any(_dtype(graph.tensors[i]) in _FLOATS for i in places):
+            counts[name] += 1
+    return dict(counts)
 
 
 def _tensors(graph: Any, indices: dict[str, int]) -> dict[str, TensorReport]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,12 +25,13 @@ class Agreement:
     """How far a file agrees with its model.
 
     Attributes:
-      num_examples: Examples compared.
+      num_examples: Rows compared: examples or, where a model answers for tokens, tokens.
       output_rms: Root mean square of the model's outputs.
       max_abs_error: Largest absolute difference.
       mean_abs_error: Mean absolute difference.
       sqnr_db: Signal to quantization noise, in dB; None where the two are equal bit for bit.
-      argmax_agreement: Share of examples with the same class; None with a single output.
+      argmax_agreement: Share of decisions that are the same; None where nothing is decided.
+      num_decisions: Decisions compared.
     """
 
     num_examples: int
@@ -38,14 +40,22 @@ class Agreement:
     mean_abs_error: float
     sqnr_db: float | None
     argmax_agreement: float | None
+    num_decisions: int
 
 
-def compare(model: np.ndarray, file: np.ndarray) -> Agreement:
+def compare(
+    model: np.ndarray,
+    file: np.ndarray,
+    *,
+    decisions: Sequence[np.ndarray | None] | None = None,
+) -> Agreement:
     """Compares the outputs of a model and of a file on the same examples.
 
     Args:
       model: (n, outputs), n at least 1.
       file: (n, outputs). A NaN or infinity in it makes every error infinite.
+      decisions: What is decided from each of the two, (m,) or (m, parts), all parts of which must
+        be the same; see `rows.decisions`. None compares the largest output of each row.
 
     Returns:
       The agreement.
@@ -70,11 +80,11 @@ def compare(model: np.ndarray, file: np.ndarray) -> Agreement:
             )
         )
     rms = float(np.sqrt(np.mean(model**2)))
-    same_class = None
-    if model.shape[1] > 1:
-        same_class = float(np.mean(model.argmax(axis=1) == file.argmax(axis=1)))
+    if decisions is None and model.shape[1] > 1:
+        decisions = model.argmax(axis=1), file.argmax(axis=1)
+    same, count = _same(*(decisions or (None, None)))
     if not np.isfinite(file).all():
-        return Agreement(len(model), rms, math.inf, math.inf, -math.inf, same_class)
+        return Agreement(len(model), rms, math.inf, math.inf, -math.inf, same, count)
     error = model - file
     noise = float(np.sum(error**2))
     signal = float(np.sum(model**2))
@@ -82,15 +92,23 @@ def compare(model: np.ndarray, file: np.ndarray) -> Agreement:
     if noise:
         sqnr = 10 * math.log10(signal / noise) if signal else -math.inf
     return Agreement(
-        len(model), rms, float(np.abs(error).max()), float(np.abs(error).mean()), sqnr, same_class
+        len(model), rms, float(np.abs(error).max()), float(np.abs(error).mean()), sqnr, same, count
     )
+
+
+def _same(model: np.ndarray | None, file: np.ndarray | None) -> tuple[float | None, int]:
+    """Returns the share of equal decisions and their number."""
+    if model is None or file is None or not len(model):
+        return None, 0
+    equal = (model == file).reshape(len(model), -1).all(axis=1)
+    return float(np.mean(equal)), len(equal)
 
 
 def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list[str]:
     """Lists the bounds that an agreement breaks.
 
-    Of n examples, ceil(n * (1 - argmax_agreement)) may change their class: among few examples one
-    that lies on the border between two classes must not decide.
+    Of n decisions, ceil(n * (1 - argmax_agreement)) may change: among few examples one that lies on
+    the border between two classes must not decide.
 
     Args:
       agreement: What was measured.
@@ -115,8 +133,8 @@ def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list
     if agreement.sqnr_db is not None and not agreement.sqnr_db >= bounds.sqnr_db:
         fault("SQNR", f"at least {bounds.sqnr_db:g}", agreement.sqnr_db, " dB")
     if agreement.argmax_agreement is not None:
-        changed = round(agreement.num_examples * (1 - agreement.argmax_agreement))
-        allowed = agreement.num_examples * (1 - bounds.argmax_agreement)
+        changed = round(agreement.num_decisions * (1 - agreement.argmax_agreement))
+        allowed = agreement.num_decisions * (1 - bounds.argmax_agreement)
         if changed > math.ceil(allowed - _ROUNDING):
             fault(
                 "argmax agreement",

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 
-from . import signature
+from . import graph, signature
+
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class TfliteModel:
     """A file that `to_tflite` wrote, ready to run.
 
-    Inputs are bound by name, never by position: converters reorder them freely.
+    Inputs and outputs are bound by name, never by position: converters reorder them freely.
 
     Attributes:
       lengths: Sequence lengths of the signatures, ascending.
       inputs: Names of the inputs.
-      output: Name of the output.
+      outputs: Names of the outputs: one, or "start_logits" and "end_logits".
+      head: What the file answers: "sequence", "token" or "span", as `models.head_of` calls it.
     """
 
     def __init__(self, path: files.Path, threads: int = 1) -> None:
@@ -33,14 +36,20 @@ class TfliteModel:
           threads: Threads of the interpreter.
 
         Raises:
-          ExportError: If it cannot be opened or has no signature called len<length>.
+          ExportError: If it cannot be opened, has no signature called len<length>, or one with
+            other inputs or outputs than `to_tflite` gives it.
         """
         path = pathlib.Path(path)
         try:
             self._interpreter = litert.Interpreter(str(path), num_threads=threads)
         except (ValueError, RuntimeError, OSError) as error:
             raise errors.ExportError(
-                errors.explain(f"model file {path}", "a file that LiteRT opens", error)
+                errors.explain(
+                    f"model file {path}",
+                    "a file that LiteRT opens",
+                    str(error).strip().rstrip("."),
+                    "It is no TFLite file, or a damaged one: copy or export it again.",
+                )
             ) from error
         signatures = self._interpreter.get_signature_list()
         self.lengths = tuple(
@@ -61,11 +70,31 @@ class TfliteModel:
             )
         first = signatures[signature.signature_name(self.lengths[0])]
         self.inputs = tuple(sorted(first["inputs"]))
-        self.output = first["outputs"][0]
-        self._runners = {
-            length: self._interpreter.get_signature_runner(signature.signature_name(length))
-            for length in self.lengths
-        }
+        try:
+            self._runners = {
+                length: self._interpreter.get_signature_runner(signature.signature_name(length))
+                for length in self.lengths
+            }
+        except (ValueError, RuntimeError) as error:
+            raise errors.ExportError(
+                errors.explain(
+                    f"model file {path}", "a file that LiteRT runs", error, "Export it again."
+                )
+            ) from error
+        details = self._runners[self.lengths[0]].get_output_details()
+        shapes = {name: tuple(tensor["shape"]) for name, tensor in details.items()}
+        head = _head(shapes)
+        if head is None or not {"input_ids"} <= set(self.inputs) <= set(_INPUTS):
+            raise errors.ExportError(
+                errors.explain(
+                    f"signature {signature.signature_name(self.lengths[0])} of {path.name}",
+                    f"inputs of {', '.join(_INPUTS)}, and logits",
+                    f"inputs {', '.join(self.inputs)} and outputs {shapes}",
+                    "It is another program's file. Export the model with export.to_tflite.",
+                )
+            )
+        self.head = head
+        self.outputs = graph.output_names(head, softmax=graph.SCORES in shapes)
 
     def length_for(self, num_tokens: int) -> int:
         """Returns the shortest length that holds `num_tokens` tokens.
@@ -102,10 +131,13 @@ class TfliteModel:
           pad_id: The id that fills the signature up; masked, so it does not change the answer.
 
         Returns:
-          float32 (num_labels,): logits, or probabilities where softmax was exported.
+          float32 (num_labels,): logits, or probabilities where softmax was exported. Of a file
+          that answers for tokens (tokens, num_labels), of one that answers with a span (tokens, 2):
+          the logits of being its start and of being its end.
 
         Raises:
           ShapeError: If the example does not fit.
+          ExportError: If the file cannot be run on it.
         """
         ids = np.asarray(input_ids, np.int32)
         if ids.ndim != 1 or not len(ids):
@@ -130,8 +162,31 @@ class TfliteModel:
             "attention_mask": _padded(np.ones_like(ids), chosen, 0),
             "token_type_ids": _padded(types, chosen, 0),
         }
-        outputs = self._runners[chosen](**{name: features[name] for name in self.inputs})
-        return outputs[self.output][0]
+        try:
+            given = self._runners[chosen](**{name: features[name] for name in self.inputs})
+        except (ValueError, RuntimeError) as error:  # such as an id outside the embedding
+            raise errors.ExportError(
+                errors.explain(
+                    f"signature {signature.signature_name(chosen)}",
+                    "an answer",
+                    error,
+                    "Check that the text was tokenized with the vocabulary of the model.",
+                )
+            ) from error
+        if self.head == "sequence":
+            return given[self.outputs[0]][0]
+        rows = [given[name][0][: len(ids)] for name in self.outputs]
+        return rows[0] if self.head == "token" else np.stack(rows, axis=-1)  # (tokens, 2)
+
+
+def _head(shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+    """Tells from the names and shapes of the outputs what a file answers; None: nothing known."""
+    if set(shapes) == set(graph.output_names("span")):
+        return "span"
+    if set(shapes) in ({graph.LOGITS}, {graph.SCORES}):
+        (shape,) = shapes.values()
+        return {2: "sequence", 3: "token"}.get(len(shape))
+    return None
 
 
 def _padded(values: np.ndarray, length: int, filler: int) -> np.ndarray:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from tfdistill import errors
 
 from . import signature
 from .inspection import GraphReport, ModelReport
+from .mixed import StoredWeight
 from .quantize import Quantization
 
 # Operators that only exist where a variable was not frozen into the file.
 _VARIABLES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
-# Below this many elements the converter does not quantize a matrix to int8.
-_SMALLEST_QUANTIZED = 1024
+# Where most of the arithmetic is: with static activations none of it may be left in floats.
+_PRODUCTS = ("FULLY_CONNECTED", "BATCH_MATMUL")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,39 +22,66 @@ class Expectation:
     """What a file is expected to hold.
 
     Attributes:
-      quantization: How its numbers are stored.
+      quantization: How its numbers are stored, but for the weights that say otherwise.
       lengths: Sequence lengths, one signature each.
       inputs: Names of the inputs of every signature.
-      output: Name of the output of every signature.
-      num_labels: Width of the output.
-      weight_shapes: Shapes of the model's weights, except the position table.
+      head: What the outputs of every signature are: "sequence", "token" or "span".
+      outputs: Their names.
+      num_labels: Width of the outputs of a classifier.
+      weights: The model's weights, except the position table.
       position_width: Width of the position table, of which each signature keeps its first rows.
     """
 
     quantization: Quantization
     lengths: tuple[int, ...]
     inputs: tuple[str, ...]
-    output: str
+    head: str
+    outputs: tuple[str, ...]
     num_labels: int
-    weight_shapes: tuple[tuple[int, ...], ...]
+    weights: tuple[StoredWeight, ...]
     position_width: int
 
+    def output_shape(self, length: int) -> tuple[int, ...]:
+        """Shape of each output of the signature for `length` tokens."""
+        shapes = {
+            "sequence": (1, self.num_labels),
+            "token": (1, length, self.num_labels),
+            "span": (1, length),
+        }
+        return shapes[self.head]
+
     @property
-    def weight_bytes(self) -> int:
-        """Bytes that the constants should take together."""
-        other = self.quantization.bytes_per_constant
-        total = sum(self.lengths) * self.position_width * other
-        for shape in self.weight_shapes:
-            elements = _product(shape)
-            quantized = len(shape) > 1 and elements >= _SMALLEST_QUANTIZED
-            total += elements * (self.quantization.bytes_per_weight if quantized else other)
-        return total
+    def is_mixed(self) -> bool:
+        """Whether some layers are stored in another way than the file."""
+        return any(weight.quantization != self.quantization for weight in self.weights)
+
+    @property
+    def weight_bytes(self) -> tuple[float, float]:
+        """Bytes that the constants should take together: the least and the most."""
+        least, most = self.quantization.bytes_per_constant
+        if self.is_mixed:  # the ai-edge-quantizer casts nothing but matrices to float16
+            most = max(most, 4)
+        # With static activations each signature has biases, scales and positions of its own.
+        copies = len(self.lengths) if self.quantization.method == "static" else 1
+        positions = sum(self.lengths) * self.position_width
+        totals = [positions * float(least), positions * float(most)]
+        for weight in self.weights:
+            own = weight.quantization
+            size = weight.num_elements
+            if weight.is_matrix:
+                both = (size * own.bytes_per_weight,) * 2
+            else:
+                both = size * own.bytes_per_constant[0], size * max(most, own.bytes_per_constant[1])
+                both = both[0], both[1] * copies
+            totals[0] += both[0]
+            totals[1] += both[1]
+        return totals[0], totals[1]
 
 
 def check(report: ModelReport, expected: Expectation) -> None:
     """Checks that a file is built as expected.
 
-    One signature for each length with static int32 inputs and one float32 output, bound by name;
+    One signature for each length with static int32 inputs and float32 outputs, bound by name;
     only built-in operators, no variables, nothing of dynamic shape; constants that take as many
     bytes as the weights should, each stored once.
 
@@ -67,7 +94,7 @@ def check(report: ModelReport, expected: Expectation) -> None:
     """
     faults = _signature_faults(report, expected)
     for graph in report.graphs:
-        faults += _graph_faults(graph)
+        faults += _graph_faults(graph) + _float_faults(graph, expected)
     faults += _size_faults(report, expected)
     if faults:
         raise errors.ExportError(
@@ -89,8 +116,9 @@ def _signature_faults(report: ModelReport, expected: Expectation) -> list[str]:
         found = {key: (t.dtype, t.shape) for key, t in sorted(graph.inputs.items())}
         if wanted != found:
             faults.append(errors.explain(f"inputs of {name}", wanted, found))
-        wanted = {expected.output: ("float32", (1, expected.num_labels))}
-        found = {key: (t.dtype, t.shape) for key, t in graph.outputs.items()}
+        shape = expected.output_shape(length)
+        wanted = {key: ("float32", shape) for key in sorted(expected.outputs)}
+        found = {key: (t.dtype, t.shape) for key, t in sorted(graph.outputs.items())}
         if wanted != found:
             faults.append(errors.explain(f"outputs of {name}", wanted, found))
     return faults
@@ -112,26 +140,46 @@ def _graph_faults(graph: GraphReport) -> list[str]:
     return faults
 
 
-def _size_faults(report: ModelReport, expected: Expectation) -> list[str]:
-    should = expected.weight_bytes
-    does = sum(report.weight_bytes.values())
-    # The shapes and axes of the operators come on top: measured, some 100 bytes a signature.
-    slack = 0.01 * should + 1024 * len(expected.lengths)
-    if abs(does - should) <= slack:
+def _float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
+    """Lists the operators that should not compute with floats."""
+    quantization = expected.quantization
+    if quantization.method != "static" or expected.is_mixed:
         return []
-    problem = "a weight is stored twice or not quantized" if does > should else "weights are lost"
+    left = {
+        name: count
+        for name, count in graph.float_operators.items()
+        if quantization.integer_only or name in _PRODUCTS
+    }
+    if not left:
+        return []
+    told = ", ".join(f"{count} {name}" for name, count in sorted(left.items()))
+    where = graph.signature or "a graph without signature"
     return [
         errors.explain(
-            "bytes of the constants",
-            f"{should:,} within {int(slack):,} ({expected.quantization.name})",
-            f"{does:,}",
-            f"Probably {problem}.",
+            f"operators of {where}",
+            f"integers ({quantization.name})",
+            f"floats in {told}",
+            "Take static_wi8_ai8, which may fall back to floats."
+            if quantization.integer_only
+            else "",
         )
     ]
 
 
-def _product(shape: Sequence[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+def _size_faults(report: ModelReport, expected: Expectation) -> list[str]:
+    least, most = expected.weight_bytes
+    does = sum(report.weight_bytes.values())
+    # The shapes and axes of the operators come on top: measured, some 100 bytes a signature.
+    slack = 0.01 * most + 1024 * len(expected.lengths)
+    if least - slack <= does <= most + slack:
+        return []
+    problem = "a weight is stored twice or not quantized" if does > most else "weights are lost"
+    should = f"{most:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+    return [
+        errors.explain(
+            "bytes of the constants",
+            f"{should} within {int(slack):,} ({expected.quantization.name})",
+            f"{does:,}",
+            f"Probably {problem}.",
+        )
+    ]

@@ -11,12 +11,12 @@ import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from tfdistill import errors
+from tfdistill import errors, models
 from tfdistill.data import batches as batching
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models import EncoderConfig, MobileBertConfig
 
-from . import parity
+from . import parity, rows
 from .quantize import Bounds
 from .runtime import TfliteModel
 
@@ -24,7 +24,7 @@ NUM_RANDOM = 32  # examples drawn where none are given
 NUM_PROBES = 32  # examples that go through every signature, and into golden.json
 # Between the signatures of one file: they were found equal bit for bit in dynamic_wi8_afp32 and
 # to 1e-5 in float32; a fault in one of them is of the size of the outputs.
-_SAME_FILE = Bounds(
+SAME_FILE = Bounds(
     max_error=0.01, mean_error=1e-3, sqnr_db=50.0, argmax_agreement=0.95, metric_drop=0.0
 )
 _BATCH_SIZE = 32
@@ -33,10 +33,10 @@ _FIRST_ORDINARY_ID = 5  # below it vocabularies hold special tokens
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What model and file say.
+    """What model and file say: a row for each example or, by heads over tokens, for each token.
 
     Attributes:
-      logits: The model's logits, float32 (n, num_labels).
+      logits: The model's logits, float32 (rows, num_labels), see `export.rows`.
       model: The model's outputs as the file should give them: logits, or probabilities.
       file: The file's outputs.
     """
@@ -46,12 +46,13 @@ class Answers:
     file: np.ndarray
 
 
-def collect(check_on: Any) -> EncodedExamples:
+def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
     """Brings the examples to check on into one form.
 
     Args:
       check_on: `EncodedExamples`, `Batches`, or any iterable of batches (features by name,
         optionally followed by labels) such as a tf.data.Dataset.
+      name: What errors call it.
 
     Returns:
       The examples without padding.
@@ -64,9 +65,9 @@ def collect(check_on: Any) -> EncodedExamples:
     elif isinstance(check_on, EncodedExamples):
         encoded = check_on
     else:
-        encoded = _unpadded(check_on)
+        encoded = _unpadded(check_on, name)
     if not len(encoded):
-        raise errors.DataError(errors.explain("check_on", "at least one example", "none"))
+        raise errors.DataError(errors.explain(name, "at least one example", "none"))
     return encoded
 
 
@@ -93,8 +94,19 @@ def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> Encode
     return EncodedExamples(ids, offsets, types, pad_id=config.pad_token_id)
 
 
-def check_examples(encoded: EncodedExamples, config: EncoderConfig, lengths: Sequence[int]) -> None:
+def check_examples(
+    encoded: EncodedExamples,
+    config: EncoderConfig,
+    lengths: Sequence[int],
+    name: str = "check_on",
+) -> None:
     """Checks that every example fits the longest signature and the vocabulary.
+
+    Args:
+      encoded: The examples.
+      config: The encoder that they are for.
+      lengths: Sequence lengths of the file.
+      name: What errors call the examples.
 
     Raises:
       DataError: If one does not; the message names it.
@@ -103,7 +115,7 @@ def check_examples(encoded: EncodedExamples, config: EncoderConfig, lengths: Seq
     if longest > max(lengths):
         raise errors.DataError(
             errors.explain(
-                "check_on",
+                name,
                 f"at most {max(lengths)} tokens, the longest of lengths",
                 f"{longest} in example {int(encoded.lengths.argmax())}",
                 f"Encode it with max_length={max(lengths)}, or export with a longer length.",
@@ -113,7 +125,7 @@ def check_examples(encoded: EncodedExamples, config: EncoderConfig, lengths: Seq
     if worst >= config.vocab_size or int(encoded.ids.min()) < 0:
         raise errors.DataError(
             errors.explain(
-                "check_on",
+                name,
                 f"token ids from 0 to {config.vocab_size - 1}, the model's vocabulary",
                 worst if worst >= config.vocab_size else int(encoded.ids.min()),
                 "Encode it with the vocabulary of the model.",
@@ -124,10 +136,10 @@ def check_examples(encoded: EncodedExamples, config: EncoderConfig, lengths: Seq
 def model_logits(
     model: keras.Model, encoded: EncodedExamples, lengths: Sequence[int] | None = None
 ) -> np.ndarray:
-    """Runs the model in inference mode; float32 (n, num_labels) in the order of the examples.
+    """Runs the model in inference mode; float32 (rows, num_labels), see `export.rows`.
 
     Args:
-      model: A classifier.
+      model: A classifier of texts or tokens, or a model of spans.
       encoded: The examples.
       lengths: Pads each example to the shortest of these that holds it, as the file does; None
         pads to the longest of a batch.
@@ -145,7 +157,7 @@ def model_logits(
         parts, order = [_logits(model, encoded, None)], np.arange(len(encoded))
     logits = np.concatenate(parts)
     ordered = np.empty_like(logits)
-    ordered[order] = logits
+    ordered[rows.rows_of(encoded, models.head_of(model), order)] = logits
     return ordered
 
 
@@ -160,21 +172,25 @@ def _logits(model: keras.Model, encoded: EncodedExamples, length: int | None) ->
         max_length=length,
     )
     plan = batches.plan(0)
-    rows = []
+    head = models.head_of(model)
+    parts = []
     for indices in plan:
         features = batches.batch(indices)
         inputs = {name: tf.constant(features[name]) for name in model.input_names}
-        rows.append(model(inputs, training=False).numpy())
-    logits = np.concatenate(rows)
+        answer = model(inputs, training=False).numpy()
+        if head != "sequence":  # (batch, tokens, width): padding is left out
+            answer = answer[np.arange(answer.shape[1]) < encoded.lengths[indices][:, None]]
+        parts.append(answer)
+    logits = np.concatenate(parts)
     ordered = np.empty_like(logits)
-    ordered[np.concatenate(plan)] = logits
+    ordered[rows.rows_of(encoded, head, np.concatenate(plan))] = logits
     return ordered
 
 
 def file_outputs(
     file: TfliteModel, encoded: EncodedExamples, *, length: int | None = None
 ) -> np.ndarray:
-    """Runs the file on each example; float32 (n, num_labels) in the order of the examples.
+    """Runs the file on each example; float32 (rows, num_labels), see `export.rows`.
 
     Args:
       file: The opened file.
@@ -188,12 +204,11 @@ def file_outputs(
         disable=None if length is None else True,  # None: shown on a terminal only
         leave=False,
     )
-    return np.stack(
-        [
-            file.predict(encoded.row(i), encoded.row_types(i), length=length, pad_id=encoded.pad_id)
-            for i in examples
-        ]
-    )
+    outputs = [
+        file.predict(encoded.row(i), encoded.row_types(i), length=length, pad_id=encoded.pad_id)
+        for i in examples
+    ]
+    return np.stack(outputs) if file.head == "sequence" else np.concatenate(outputs)
 
 
 def answers(
@@ -229,6 +244,29 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
     return np.array(sorted(chosen))
 
 
+def whole_texts(
+    encoded: EncodedExamples, chosen: np.ndarray, count: int = NUM_PROBES
+) -> np.ndarray:
+    """Completes a choice of examples so that every text in it has all its examples.
+
+    Args:
+      encoded: The examples.
+      chosen: int, ascending indices.
+      count: The most examples; texts that would exceed it are left out, but for the first.
+
+    Returns:
+      int64, ascending indices.
+    """
+    if encoded.sources is None:
+        return chosen
+    kept: list[int] = []
+    for source in dict.fromkeys(encoded.sources[chosen].tolist()):
+        own = np.flatnonzero(encoded.sources == source).tolist()
+        if not kept or len(kept) + len(own) <= count:
+            kept += own
+    return np.array(sorted(kept))
+
+
 def comparable(
     encoded: EncodedExamples, config: EncoderConfig, lengths: Sequence[int]
 ) -> np.ndarray:
@@ -241,7 +279,9 @@ def comparable(
     return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
 
 
-def signature_faults(file: TfliteModel, encoded: EncodedExamples, outputs: np.ndarray) -> list[str]:
+def signature_faults(
+    file: TfliteModel, encoded: EncodedExamples, outputs: np.ndarray, bounds: Bounds = SAME_FILE
+) -> list[str]:
     """Runs examples through every signature that holds them and lists where the answers differ.
 
     Short examples in a long signature are mostly padding, so this is also the check that padding
@@ -252,6 +292,8 @@ def signature_faults(file: TfliteModel, encoded: EncodedExamples, outputs: np.nd
       file: The opened file.
       encoded: A few examples.
       outputs: The file's outputs for them through the shortest signature that holds each.
+      bounds: How far the signatures may differ. With static activations they do, each storing its
+        rows of positions with a scale of its own.
 
     Returns:
       One line for each broken bound.
@@ -260,9 +302,12 @@ def signature_faults(file: TfliteModel, encoded: EncodedExamples, outputs: np.nd
     for length in file.lengths:
         fitting = np.flatnonzero(encoded.lengths <= length)
         if len(fitting):
-            again = file_outputs(file, encoded.select(fitting), length=length)
-            agreement = parity.compare(outputs[fitting], again)
-            faults += parity.violations(agreement, _SAME_FILE, where=f"len{length}: ")
+            short = encoded.select(fitting)
+            said = outputs[rows.rows_of(encoded, file.head, fitting)]
+            again = file_outputs(file, short, length=length)
+            decided = [rows.decisions(answer, short, file.head) for answer in (said, again)]
+            agreement = parity.compare(said, again, decisions=decided)
+            faults += parity.violations(agreement, bounds, where=f"len{length}: ")
     return faults
 
 
@@ -273,32 +318,46 @@ def softmax_of(logits: np.ndarray) -> np.ndarray:
     return (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
-def _unpadded(batches: Iterable[Any]) -> EncodedExamples:
+def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:
     ids, types, sizes, labels = [], [], [], []
+    of_tokens = False
     for batch in batches:
         features, *targets = batch if isinstance(batch, tuple | list) else (batch,)
         try:
-            given = {name: np.asarray(features[name]) for name in ("input_ids", "attention_mask")}
+            given = {key: np.asarray(features[key]) for key in ("input_ids", "attention_mask")}
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise errors.DataError(
                 errors.explain(
-                    "check_on",
+                    name,
                     "Batches, EncodedExamples or batches of features by name",
                     f"{type(features).__name__} ({error!r})",
                 )
             ) from error
+        kinds = given["input_ids"].dtype, given["attention_mask"].dtype
+        if any(kind.kind not in "iub" for kind in kinds):
+            raise errors.DataError(
+                errors.explain(
+                    f"{name}, input_ids and attention_mask",
+                    "whole numbers (int32)",
+                    " and ".join(str(kind) for kind in kinds),
+                    "Batches of `tfdistill.data` have them.",
+                )
+            )
         mask = given["attention_mask"] > 0
         token_types = np.asarray(features.get("token_type_ids", np.zeros_like(mask)))
         ids.append(given["input_ids"][mask])
         types.append(token_types[mask])
         sizes.append(mask.sum(axis=1))
         if targets and targets[0] is not None:
-            labels.append(np.asarray(targets[0]))
+            gold = np.asarray(targets[0])
+            of_tokens = gold.shape == mask.shape and gold.dtype.kind == "i"  # a label a position
+            labels.append(gold[mask] if of_tokens else gold)
     if not ids:
-        raise errors.DataError(errors.explain("check_on", "at least one batch", "none"))
+        raise errors.DataError(errors.explain(name, "at least one batch", "none"))
     return EncodedExamples(
         ids=np.concatenate(ids).astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),
         types=np.concatenate(types).astype(np.uint8),
         labels=np.concatenate(labels) if labels else None,
+        token_labels=of_tokens,
     )

@@ -13,13 +13,26 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tfdistill import __version__, errors
-from tfdistill.commands import data, inspection, models, pretraining, recipes, runs
+from tfdistill.commands import (
+    compression,
+    data,
+    export,
+    inspection,
+    models,
+    pretraining,
+    quantizations,
+    recipes,
+    runs,
+)
 
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _COMMANDS = (
     *recipes.COMMANDS,
     *runs.COMMANDS,
     *models.COMMANDS,
+    *compression.COMMANDS,
+    *export.COMMANDS,
+    *quantizations.COMMANDS,
     *data.COMMANDS,
     *pretraining.COMMANDS,
     *inspection.COMMANDS,

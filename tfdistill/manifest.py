@@ -58,14 +58,40 @@ class TokenizerRecord(_Part):
     max_length: int = pydantic.Field(gt=0)
 
 
+class SpanRecord(_Part):
+    """How a question about a text becomes windows, and logits become an answer.
+
+    Windows: `[CLS] question [SEP] part of the text [SEP]`, as many tokens as the tokenizer's
+    `max_length` allows; the question is cut to `max_question_length` tokens, and each window starts
+    `doc_stride` tokens of the text after the one before, until one reaches its end.
+    Answers: of every window the `n_best` starts and ends are combined. A candidate lies in the
+    text, starts where its window shows most around the token (the poorer side counts, the first of
+    equal windows), has at most `max_answer_length` tokens, and scores start logit + end logit. The
+    best one over all windows is the answer; with `unanswerable` there is none where the least score
+    of [CLS] over the windows is more than `null_threshold` above it.
+    """
+
+    doc_stride: int = pydantic.Field(gt=0)
+    max_question_length: int = pydantic.Field(gt=0)
+    max_answer_length: int = pydantic.Field(gt=0)
+    n_best: int = pydantic.Field(gt=0)
+    unanswerable: bool
+    null_threshold: float
+
+
 class TaskRecord(_Part):
-    """What the answers mean."""
+    """What the answers mean.
+
+    "token": each word is split into pieces by itself, and the label with the largest logit of its
+    first piece is the word's tag. "span": see `SpanRecord`.
+    """
 
     name: str
-    kind: Literal["classification", "regression", "multi_label"]
+    kind: Literal["classification", "regression", "multi_label", "token", "span"]
     labels: tuple[str, ...] = ()
     pair: bool = False
     primary_metric: str | None = None
+    span: SpanRecord | None = None
 
 
 class Architecture(_Part):
@@ -98,6 +124,19 @@ class Parity(_Part):
     file_metrics: dict[str, float] = {}
     bounds: dict[str, float] = {}
 
+    @property
+    def parity_only(self) -> bool:
+        """Whether the file was compared with the model alone, for want of labelled examples."""
+        return not self.file_metrics
+
+
+class Calibration(_Part):
+    """The examples that the ranges of a static quantization were measured on."""
+
+    num_examples: int = pydantic.Field(gt=0)
+    seed: int  # of the draw
+    source: Literal["given", "random"] = "given"  # random: token ids drawn for want of examples
+
 
 class Manifest(_Part):
     """The whole of model.json."""
@@ -109,6 +148,8 @@ class Manifest(_Part):
     converter: str  # "tensorflow 2.20.0"
     model: FileRecord
     quantization: str
+    quantized_layers: dict[str, str] = {}  # pattern of layer names -> their own quantization
+    calibration: Calibration | None = None
     signatures: dict[str, Signature]
     softmax: bool
     tokenizer: TokenizerRecord | None

@@ -16,6 +16,7 @@ def test_the_commands_are_those_of_the_manual():
     assert set(COMMANDS) == {
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain"),
+        *("quantizations",),
     }
 
 
@@ -80,7 +81,7 @@ def test_recipes_show_prints_a_recipe_that_loads_to_the_same_value(capsys, tmp_p
 
 def test_every_recipe_is_valid_and_says_how_to_run_it():
     found = config.recipes()
-    assert len(found) == 52
+    assert len(found) == 57
     for name, path in found.items():
         assert config.load_recipe(name).name == name
         text = recipe_commands.header(path.read_text(encoding="utf-8"))

@@ -93,6 +93,18 @@ def test_labels_may_be_hidden_in_a_test_split_only(tmp_path):
             tasks.load_examples(TASK, tmp_path, split, labelled=labelled)
 
 
+def test_labels_may_be_hidden_anywhere_on_request_and_are_read_where_they_are(tmp_path):
+    write(tmp_path / "dev.tsv", ("text",), ("a",))
+    assert tasks.load_examples(TASK, tmp_path, "dev", may_hide_labels=True).labels is None
+    folder = folder_of(tmp_path, dev=["-1", "-1"])
+    assert tasks.load_examples(TASK, folder, "dev", may_hide_labels=True).labels is None
+    folder = folder_of(tmp_path, dev=["yes", "no"])
+    assert tasks.load_examples(TASK, folder, "dev", may_hide_labels=True).labels.tolist() == [1, 0]
+    folder = folder_of(tmp_path, dev=["-1", "no"])
+    with pytest.raises(errors.DataError, match="received '-1'"):
+        tasks.load_examples(TASK, folder, "dev", may_hide_labels=True)
+
+
 def test_labels_of_a_test_split_are_read_where_they_are_known(tmp_path):
     folder = folder_of(tmp_path, test=["yes", "no"])
     assert tasks.load_examples(TASK, folder, "test").labels.tolist() == [1, 0]

@@ -36,13 +36,12 @@ def _lively(model, seed=0):
     return model
 
 
-def _convert_here(saved_model, file, *, quantize, signatures, timeout_s):
+def _convert_here(saved_model, file, *, timeout_s=None, **options):
     """Runs in this process what the converter's process runs, without the wait for a new one."""
     from export import convert
 
     del timeout_s
-    keys = ",".join(signatures)
-    convert.main([str(saved_model), str(file), "--quantize", quantize, "--signatures", keys])
+    convert.main(convert.command_line(saved_model, file, **options))
 
 
 @dataclasses.dataclass(frozen=True)

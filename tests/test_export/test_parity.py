@@ -110,3 +110,27 @@ def test_the_metric_may_fall_by_its_bound_or_two_examples(file, examples, accept
         model, {"accuracy": file, "f1": 0.0}, "accuracy", bounds, examples
     )
     assert (lines == []) is accepted
+
+
+def test_decisions_are_compared_whole_and_counted_by_themselves():
+    """A span is the same if both ends are; of six outputs two decisions are made."""
+    model = np.zeros((6, 2))
+    model[0] = 1.0
+    decided = np.array([[0, 4], [1, 1]])
+    other = np.array([[0, 4], [1, 2]])
+    found = parity.compare(model, model, decisions=(decided, other))
+    assert (found.num_examples, found.num_decisions, found.argmax_agreement) == (6, 2, 0.5)
+    found = parity.compare(model, model, decisions=(None, None))
+    assert (found.num_decisions, found.argmax_agreement) == (0, None)
+
+
+def test_the_allowance_of_changed_decisions_counts_decisions_not_outputs():
+    model = np.ones((1000, 2))
+    decided = np.arange(10)
+    other = np.where(decided < 2, -1, decided)
+    found = parity.compare(model, model, decisions=(decided, other))
+    # One of ten may change at 0.95, not two, though the outputs are a thousand.
+    bounds = dataclasses.replace(LOOSE, argmax_agreement=0.95)
+    assert [line.split(":")[0] for line in parity.violations(found, bounds)] == ["argmax agreement"]
+    found = parity.compare(model, model, decisions=(decided, np.where(decided < 1, -1, decided)))
+    assert parity.violations(found, bounds) == []

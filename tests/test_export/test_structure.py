@@ -4,18 +4,21 @@ import pytest
 
 from export import quantize, structure
 from export.inspection import GraphReport, ModelReport, TensorReport
+from export.mixed import StoredWeight
 from tfdistill import errors
 
 INPUTS = ("attention_mask", "input_ids")
 # 1,000 x 32 in int8, then 32 x 32 in int8, a bias and a small matrix in float32.
 SHAPES = ((1000, 32), (32, 32), (32,), (2, 32))
+INT8_WEIGHTS = quantize.quantization("dynamic_wi8_afp32")
 EXPECTED = structure.Expectation(
-    quantization=quantize.quantization("dynamic_wi8_afp32"),
+    quantization=INT8_WEIGHTS,
     lengths=(8, 16),
     inputs=INPUTS,
-    output="logits",
+    head="sequence",
+    outputs=("logits",),
     num_labels=2,
-    weight_shapes=SHAPES,
+    weights=tuple(StoredWeight("layer", shape, INT8_WEIGHTS) for shape in SHAPES),
     position_width=32,
 )
 INT8, FLOAT32 = 33_024, (32 + 64 + 24 * 32) * 4
@@ -38,7 +41,7 @@ def report(*graphs, weight_bytes=None):
 
 
 def test_a_file_as_expected_passes():
-    assert EXPECTED.weight_bytes == INT8 + FLOAT32
+    assert EXPECTED.weight_bytes == (INT8 + FLOAT32, INT8 + FLOAT32)
     structure.check(report(), EXPECTED)
 
 
@@ -100,3 +103,49 @@ def test_all_faults_are_told_at_once():
             report(graph(8, operators={"CUSTOM:X": 1}), weight_bytes={"float32": 1}), EXPECTED
         )
     assert len(str(caught.value).splitlines()) == 4  # the title, signatures, operators, bytes
+
+
+def stored_as(name, own=None):
+    """The expectation of another quantization; `own` is that of the first weight."""
+    base = quantize.quantization(name)
+    first = quantize.quantization(own or name)
+    weights = [StoredWeight("layer", shape, base) for shape in SHAPES[1:]]
+    weights.insert(0, StoredWeight("word_embeddings", SHAPES[0], first))
+    return dataclasses.replace(EXPECTED, quantization=base, weights=tuple(weights))
+
+
+def test_blocks_cost_a_float16_scale_for_each():
+    expected = stored_as("dynamic_wi4_afp32_block32").weight_bytes
+    assert expected == (INT8 * (0.5 + 2 / 32) + FLOAT32,) * 2
+    sizes = {"int4": INT8 // 2, "float16": INT8 // 16, "float32": FLOAT32}
+    structure.check(report(weight_bytes=sizes), stored_as("dynamic_wi4_afp32_block32"))
+    with pytest.raises(errors.ExportError, match="not quantized"):
+        structure.check(report(), stored_as("dynamic_wi4_afp32_block32"))
+
+
+def test_a_layer_of_its_own_counts_in_its_own_format():
+    expected = stored_as("dynamic_wi8_afp32", own="float32")
+    table = 1000 * 32
+    sizes = {"int8": INT8 - table, "float32": FLOAT32 + 4 * table}
+    structure.check(report(weight_bytes=sizes), expected)
+    with pytest.raises(errors.ExportError, match="weights are lost"):
+        structure.check(report(), expected)
+
+
+INTEGERS = {"int8": INT8 + FLOAT32 // 4, "int32": 100}
+
+
+@pytest.mark.parametrize("name", ["static_wi8_ai8", "static_wi8_ai8_integer_only"])
+def test_products_in_floats_are_no_static_quantization(name):
+    left = graph(16, float_operators={"FULLY_CONNECTED": 2})
+    with pytest.raises(errors.ExportError, match=r"of len16.*floats in 2 FULLY_CONN"):
+        structure.check(report(graph(8), left, weight_bytes=INTEGERS), stored_as(name))
+    structure.check(report(weight_bytes=INTEGERS), stored_as(name))
+
+
+def test_only_integer_only_refuses_other_floats():
+    left = graph(16, float_operators={"GELU": 1})
+    found = report(graph(8), left, weight_bytes=INTEGERS)
+    structure.check(found, stored_as("static_wi8_ai8"))
+    with pytest.raises(errors.ExportError, match=r"floats in 1 GELU.*Take static_wi8_ai8"):
+        structure.check(found, stored_as("static_wi8_ai8_integer_only"))

@@ -301,7 +301,7 @@ def test_softmax_gives_probabilities_called_scores(toy, scores):
     path, card = scores
     assert card.softmax
     file = TfliteModel(path)
-    assert file.output == "scores"
+    assert file.outputs == ("scores",)
     outputs = verify.file_outputs(file, toy.encoded)
     powers = np.exp(verify.model_logits(toy.model, toy.encoded).astype(np.float64))
     np.testing.assert_allclose(

@@ -61,6 +61,12 @@ def test_flops_of_the_head_are_those_of_its_two_dense_layers():
     assert models.flops(config, 8, num_labels=3) - models.flops(config, 8) == 2 * 16 * (16 + 3)
 
 
+def test_flops_of_a_head_over_tokens_are_those_of_one_dense_layer_for_each():
+    config = models.EncoderConfig(**SHAPE)
+    found = models.flops(config, 8, num_labels=3, over_tokens=True)
+    assert found - models.flops(config, 8) == 2 * 8 * 16 * 3
+
+
 def test_an_unknown_preset_suggests_the_nearest():
     with pytest.raises(errors.ConfigError, match="Did you mean 'tinybert_4l_312d'"):
         models.preset("tinybert_4l_312")

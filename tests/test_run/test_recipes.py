@@ -105,7 +105,7 @@ def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkey
 
 def test_no_recipe_is_missed():
     assert set(USUAL) < set(NAMES)
-    assert len(NAMES) == 52
+    assert len(NAMES) == 57
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from tfdistill import config, errors, models, run, weights
+from tfdistill import cli, config, errors, manifest, models, run, weights
 from tfdistill.run import prepare
 
 NAMES = ("anna", "bert", "cara", "dora", "emil")
@@ -163,22 +163,51 @@ def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_a_task_without_a_phone_file_says_so_and_is_reported_all_the_same(tmp_path, capsys):
-    values = values_of("ner", tmp_path / "data")
-    values["teacher"]["finetune"]["epochs"] = 2
-    values["teacher"]["allow_weak"] = True
-    for stage in values["stages"].values():
-        stage["epochs"] = 1
+@pytest.mark.parametrize("name", ["ner", "squad_v2"])
+def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluated(
+    tmp_path, name, capsys
+):
+    values = values_of(name, tmp_path / "data")
+    values["teacher"]["finetune"]["epochs"] = 3
+    values["teacher"] |= {"allow_weak": True, "export": False}
+    values["variants"]["full"]["stages"] = ["prediction"]
+    values["stages"]["prediction"]["epochs"] = 3
+    values["export"] = {"quantize": "float32", **({"lengths": [16]} if name == "ner" else {})}
     metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
-    assert "no phone file" in capsys.readouterr().err
-    assert metrics["exports"] == []
-    assert metrics["task"] == {
-        "name": "ner",
-        "kind": "token",
-        "labels": ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"],
-        "primary_metric": "entity_f1",
-    }
-    assert (tmp_path / "run" / "report.html").is_file()
+    kind = metrics["task"]["kind"]
+    assert [entry["name"] for entry in metrics["exports"]] == ["student"]
+    card = manifest.read_manifest(tmp_path / "run" / "export")
+    assert card.parity is not None and card.task is not None and card.tokenizer is not None
+    assert (card.task.kind, card.parity.inputs) == (kind, "real")
+    # Of the usual lengths none is below the windows of 18 tokens.
+    assert list(card.signatures) == (["len18"] if kind == "span" else ["len16"])
+    measured = json.loads((tmp_path / "run" / "benchmark.json").read_text())
+    assert {row["model"] for row in measured["summary"]} == {"student"}
+    assert "student" in (tmp_path / "run" / "report.md").read_text()
+
+    chosen = next(row for row in metrics["models"] if row["folder"] == metrics["chosen"])
+    data = ["--task", name, "--data-dir", str(tmp_path / "data"), "--json"]
+    windows = ["--max-length", "18", "--doc-stride", "6"]
+    for source, more, expected in (
+        ("run/export", [], card.parity.file_metrics),  # the manifest knows the windows
+        ("run/export/model.tflite", [], card.parity.file_metrics),
+        ("run/student", windows, chosen["metrics"]),
+    ):
+        capsys.readouterr()
+        assert cli.main(["evaluate", str(tmp_path / source), *data, *more]) == 0
+        found = json.loads(capsys.readouterr().out)
+        for metric, value in expected.items():
+            assert found[metric] == pytest.approx(value, abs=1e-9), (source, metric)
+
+    target = str(tmp_path / "again")
+    arguments = ["export", str(tmp_path / "run"), "--quantize", "float32", "--out", target]
+    arguments += ["--lengths", "16"] if name == "ner" else []
+    assert cli.main(arguments) == 0, capsys.readouterr().err
+    again = manifest.read_manifest(target)
+    assert again.parity is not None
+    assert again.signatures == card.signatures
+    assert again.task == card.task
+    assert again.parity.file_metrics == card.parity.file_metrics
 
 
 @pytest.mark.slow

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.host import compare, measure
+    from tfdistill.benchmark.quick import glance
     from tfdistill.benchmark.result import format_text, read_result, write_result
 
-__all__ = ["compare", "format_text", "measure", "read_result", "write_result"]
+__all__ = ["compare", "format_text", "glance", "measure", "read_result", "write_result"]
 
 _HOMES = {
     "compare": "host",
     "format_text": "result",
+    "glance": "quick",
     "measure": "host",
     "read_result": "result",
     "write_result": "result",

@@ -37,6 +37,7 @@ class Settings:
       max_runs: The most samples of a repetition; it wins over `min_seconds`, not over `runs`.
       repetitions: Fresh processes per configuration.
       rounds: Blocks that the samples of a repetition come in.
+      texts: Whether to measure the way from text to answer, too, where there is a vocabulary.
       seed: Seed of the order, of generated inputs and of the bootstrap.
       timeout_seconds: The longest wait for one block.
     """
@@ -49,6 +50,7 @@ class Settings:
     max_runs: int = 2000
     repetitions: int = 3
     rounds: int = 10
+    texts: bool = True
     seed: int = 0
     timeout_seconds: float = 300.0
 
@@ -224,7 +226,7 @@ def _measure_all(
     rng = np.random.default_rng(settings.seed)
     available = sorted({length for subject in subjects for length in subject.entries})
     lengths = [n for n in available if settings.lengths is None or n in settings.lengths]
-    texts = inputs.texts_for(subjects)
+    texts = inputs.texts_for(subjects) if settings.texts else []
     readers = [subject for subject in subjects if subject.vocab_file is not None and texts]
     plan: list[tuple[int, int | None, int]] = []  # repetition, length (None: text), threads
     for repetition in range(settings.repetitions):

@@ -74,12 +74,12 @@ def add_output(parser: argparse.ArgumentParser, default: str | None = None) -> N
 _TASK_KINDS = ("classification", "regression", "multi_label", "token", "span")
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that name a task and its files."""
+def add_data(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Adds the options that name a task and its files; one must be named where `required`."""
     group = parser.add_argument_group("data")
     group.add_argument(
         "--task",
-        required=True,
+        required=required,
         help="a GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own",
     )
     group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")

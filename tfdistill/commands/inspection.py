@@ -35,13 +35,18 @@ _LEAST_FREE_BYTES = 2_000_000_000
 
 def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a .tflite file or an export folder")
+    parser.add_argument(
+        "--static",
+        action="store_true",
+        help="only read the file; do not open it in LiteRT to count XNNPACK's partitions",
+    )
     base.add_json(parser)
 
 
 def _inspect(args: argparse.Namespace) -> None:
     from export import inspection
 
-    report = inspection.inspect(_model_file(pathlib.Path(args.file)))
+    report = inspection.inspect(_model_file(pathlib.Path(args.file)), open_it=not args.static)
     base.show(dataclasses.asdict(report), as_json=args.json, lines=[inspection.format_text(report)])
 
 

@@ -1,19 +1,14 @@
-"""finetune, distill, evaluate, export: single steps on models of one's own."""
+"""finetune, distill, evaluate: single steps on models of one's own."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfdistill import config
 from tfdistill.commands import base
 from tfdistill.config import stage_options
-
-if TYPE_CHECKING:
-    from tfdistill.data.tasks import Examples, TaskSpec
-
-_QUANTIZE = ("float32", "float16", "dynamic_wi8_afp32")
 
 
 def _training_arguments(parser: argparse.ArgumentParser, *, epochs: int, rate: float) -> None:
@@ -125,78 +120,16 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from tfdistill.data import batches, tokenize
+    from tfdistill.data import batches
     from tfdistill.run import inputs
 
     settings = _data_section(base.data_of(args))
     task, examples = inputs.labelled(settings, args.split)
     model = inputs.open_answerer(args.model, task)
-    tokenizer = tokenize.Tokenizer(model.vocab_file, lower_case=model.lower_case)
-    encoded = batches.encode_examples(
-        examples,
-        tokenizer,
-        min(settings.max_length, model.max_length),
-        doc_stride=settings.doc_stride,
-        max_question_length=settings.max_question_length,
-    )
+    encoded = model.encode(examples, settings)
     metrics = model.evaluate(batches.Batches(encoded, batch_size=64, shuffle=False), task)
     lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
     base.show({**metrics, "num_examples": len(encoded)}, as_json=args.json, lines=lines)
-
-
-def _export_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a run folder, or a Hugging Face folder with a classifier")
-    parser.add_argument("--quantize", choices=_QUANTIZE, default="dynamic_wi8_afp32")
-    parser.add_argument("--lengths", type=base.numbers, default=(32, 64, 128), metavar="L,L,...")
-    parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
-    parser.add_argument("--task", help="check the file on this task; a run folder knows its own")
-    parser.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
-    parser.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
-    parser.add_argument("--out", metavar="DIR", help="(default: MODEL/export)")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier export")
-    base.add_json(parser)
-
-
-def _export(args: argparse.Namespace) -> None:
-    import export
-    from tfdistill.run import inputs
-
-    source = inputs.open_classifier(args.model)
-    task, examples = _check_set(args, source)
-    target = pathlib.Path(args.out or pathlib.Path(args.model) / "export")
-    encoded = None if examples is None else source.encode(examples, max(args.lengths))
-    manifest = export.to_tflite(
-        source.model,
-        target / "model.tflite",
-        quantize=args.quantize,
-        lengths=args.lengths,
-        softmax=args.softmax,
-        check_on=encoded,
-        texts=examples,
-        task=task,
-        labels=source.labels or None,
-        vocab_file=source.vocab_file,
-        lower_case=source.lower_case,
-        overwrite=args.overwrite,
-        name=pathlib.Path(args.model).resolve().name,
-    )
-    lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
-    if manifest.parity is not None:
-        lines += [f"{key}: {value}" for key, value in manifest.parity.model_dump().items()]
-    base.show(manifest.model_dump(mode="json"), as_json=args.json, lines=lines)
-
-
-def _check_set(args: argparse.Namespace, source: Any) -> tuple[TaskSpec | None, Examples | None]:
-    from tfdistill.run import inputs
-
-    settings = source.data
-    if args.task is not None:
-        settings = _data_section(
-            {"task": args.task, "dir": args.data_dir, "max_length": args.max_length}
-        )
-    if settings is None:
-        return None, None
-    return inputs.labelled(settings, "dev", folder=source.data_folder)
 
 
 def _data_section(values: dict[str, Any]) -> config.DataConfig:
@@ -235,16 +168,6 @@ COMMANDS = (
         examples=(
             "evaluate runs/student --task sst2 --data-dir glue/SST-2",
             "evaluate runs/demo/export --task assistant --data-dir runs/demo/data --json",
-        ),
-    ),
-    base.Command(
-        name="export",
-        summary="export a classifier to a checked TFLite file",
-        arguments=_export_arguments,
-        execute=_export,
-        examples=(
-            "export runs/demo --quantize float16 --out runs/demo-float16",
-            "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64",
         ),
     ),
 )

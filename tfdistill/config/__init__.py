@@ -6,6 +6,7 @@ in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
 from tfdistill.config.baseline import with_baseline
+from tfdistill.config.compression import CompressConfig
 from tfdistill.config.inputs import missing_inputs
 from tfdistill.config.recipe_files import (
     dump_recipe,
@@ -42,6 +43,7 @@ __all__ = [
     "MASKED_KINDS",
     "AugmentConfig",
     "BenchmarkConfig",
+    "CompressConfig",
     "DataConfig",
     "ExportConfig",
     "FineTuneConfig",

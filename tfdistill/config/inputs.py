@@ -24,6 +24,11 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append(f"data.dir: {recipe.data.dir} is not there")
     faults += _teacher_faults(recipe)
     faults += _augment_faults(recipe)
+    if recipe.student.keep_head and recipe.student.initialise in ("teacher", "layers", "random"):
+        faults.append(
+            "student.keep_head: a finished student has a head to keep. Name its folder with "
+            "--set student.initialise=FOLDER"
+        )
     choice = recipe.data.vocab
     if choice == "teacher" and recipe.teacher.source.startswith("preset:"):
         faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")

@@ -194,6 +194,7 @@ def _keys_at(section: type[pydantic.BaseModel], location: Sequence[Any]) -> list
         "finetune": sections.FineTuneConfig,
         "pretrain": sections.PretrainConfig,
         "augment": sections.AugmentConfig,
+        "compress": sections.CompressConfig,
     }
     for part in location:
         section = inner.get(str(part), section)

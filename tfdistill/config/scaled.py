@@ -79,7 +79,8 @@ def _student(recipe: Recipe, *, mobile: bool) -> dict[str, Any]:
     """Half the teacher's layers, and its width where the recipe's student has it."""
     start = recipe.student.initialise
     chosen: dict[str, Any] = {
-        "initialise": start if start in ("teacher", "layers", "random") else "teacher"
+        "initialise": start if start in ("teacher", "layers", "random") else "teacher",
+        "keep_head": False,
     }
     if mobile:
         return {**chosen, **_MOBILEBERT}

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeVar
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config import stage_options
+from tfdistill.config import compression, stage_options
+from tfdistill.config.compression import CompressConfig
 
 StageKind = Literal[
     "general",
@@ -28,7 +29,18 @@ CORPUS_KINDS: tuple[StageKind, ...] = ("general", "mlm", "distilbert", "mobilebe
 MASKED_KINDS: tuple[StageKind, ...] = ("mlm", "distilbert", "mobilebert")
 EITHER_KINDS: tuple[StageKind, ...] = ("relations", "combination")
 LayerMap = Literal["uniform", "top", "bottom", "skip", "last"] | tuple[int, ...]
-Quantize = Literal["float32", "float16", "dynamic_wi8_afp32"]
+Quantize = Literal[
+    "float32",
+    "float16",
+    "weight_only_wi8_afp32",
+    "dynamic_wi8_afp32",
+    "static_wi8_ai16",
+    "static_wi8_ai8",
+    "static_wi8_ai8_integer_only",
+    "dynamic_wi4_afp32_block32",
+    "dynamic_wi4_afp32_block64",
+    "dynamic_wi4_afp32",
+]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
 BUILT_IN_DATA = "assistant"
 SHORTHANDS = {
@@ -180,11 +192,13 @@ class StudentConfig(ShapeConfig):
     The sizes that are given replace those of the preset. `initialise` is "teacher" (embeddings
     projected from the teacher's), "layers" (embeddings and the teacher layers in `teacher_layers`,
     copied), "random", or a Hugging Face folder or hub id of a student that went through a general
-    stage elsewhere, such as a published TinyBERT.
+    stage elsewhere, such as a published TinyBERT. With `keep_head` that folder holds a finished
+    student of the task, of any shape, which stages then compress.
     """
 
     preset: str
     initialise: str = "teacher"
+    keep_head: bool = False
     teacher_layers: tuple[int, ...] | None = None
 
 
@@ -235,6 +249,7 @@ class StageConfig(OptimizerConfig):
     transfer_steps: int | None = pydantic.Field(default=None, gt=0)
     transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
     earlier: Literal["freeze", "soft", "full"] = "freeze"
+    compress: CompressConfig | None = None
     keep_best: bool | None = None  # None: where the stage trains the classifier
     patience: int | None = pydantic.Field(default=None, gt=0)
 
@@ -313,7 +328,9 @@ def stage_faults(values: Mapping[str, Any]) -> list[str]:
     """
     stages = values.get("stages")
     defaults = {name: field.default for name, field in StageConfig.model_fields.items()}
-    unread = stage_options.unread(stages, defaults) if isinstance(stages, Mapping) else []
+    unread = []
+    if isinstance(stages, Mapping):
+        unread = stage_options.unread(stages, defaults) + compression.stage_faults(stages)
     return unread + _variant_faults(values)
 
 
@@ -332,6 +349,7 @@ def _variant_faults(values: Mapping[str, Any]) -> list[str]:
             if stage not in stages:
                 hint = errors.nearest(stage, stages)
                 faults.append(f"variants.{name}.stages: no stage {stage!r}. {hint}")
+        faults += compression.order_faults(name, names, stages)
         kinds = [_kind_of(stages.get(stage)) for stage in names]
         on_text = [_reads_text(stages.get(stage)) for stage in names]
         if has_task and (on_text[-1] or kinds[-1] in ("intermediate", "relations")):

@@ -36,6 +36,7 @@ _READERS: dict[str, tuple[str, ...]] = {
     "transfer_steps": ("mobilebert",),
     "transfer_learning_rate": ("mobilebert",),
     "earlier": ("mobilebert",),
+    "compress": ("intermediate", "relations", *_CLASSIFIER),
     "keep_best": _CLASSIFIER,
     "patience": _CLASSIFIER,
 }

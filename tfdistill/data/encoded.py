@@ -23,11 +23,15 @@ class SpanSources:
       characters: int32 (tokens, 2), first character and one past the last; -1 for tokens that
         are not of the text.
       shown_best: bool (tokens,), whether no other window shows more around the token.
+      doc_stride: Tokens from the start of one window to that of the next.
+      max_question_length: The most tokens of a question.
     """
 
     questions: tuple[Question, ...]
     characters: np.ndarray
     shown_best: np.ndarray
+    doc_stride: int
+    max_question_length: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

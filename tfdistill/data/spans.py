@@ -100,7 +100,7 @@ def encode_questions(
             )
         answer = _answer_tokens(question, located, first, last) if labelled else None
         parts += _windows(index, words, located, first, last, size, doc_stride, answer, tokenizer)
-    return _join(parts, questions, tokenizer, labelled)
+    return _join(parts, questions, tokenizer, labelled, doc_stride, max_question_length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +178,8 @@ def _join(
     questions: Sequence[squad.Question],
     tokenizer: Tokenizer,
     labelled: bool,
+    doc_stride: int,
+    max_question_length: int,
 ) -> EncodedExamples:
     sizes = np.array([len(window.ids) for window in windows], np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -195,6 +197,8 @@ def _join(
             questions=tuple(questions),
             characters=np.concatenate([window.characters for window in windows]),
             shown_best=np.concatenate([window.shown_best for window in windows]),
+            doc_stride=doc_stride,
+            max_question_length=max_question_length,
         ),
     )
 

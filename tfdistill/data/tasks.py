@@ -132,7 +132,12 @@ def tasks() -> list[str]:
 
 
 def load_examples(
-    spec: TaskSpec, source: Path, split: str, *, labelled: bool | None = None
+    spec: TaskSpec,
+    source: Path,
+    split: str,
+    *,
+    labelled: bool | None = None,
+    may_hide_labels: bool = False,
 ) -> Examples:
     """Reads the examples of a split.
 
@@ -143,6 +148,7 @@ def load_examples(
       split: "train", "dev" (`TaskSpec.dev_split`), "test" or another name; see `split_file`.
       labelled: Whether labels must be there (True), are not read (False), or must be there
         except in a test split (None). GLUE hides the labels of its test splits.
+      may_hide_labels: Whether a table may lack its labels in any split.
 
     Returns:
       The examples.
@@ -151,7 +157,9 @@ def load_examples(
       DataError: If a file or a column is missing, or a label is outside the set; the message
         names the line and the value.
     """
-    hidden_allowed = labelled is False or (labelled is None and split.startswith("test"))
+    hidden_allowed = labelled is False or (
+        labelled is None and (may_hide_labels or split.startswith("test"))
+    )
     path = layouts.split_file(spec, source, spec.dev_split if split == "dev" else split)
     read = labelled is not False
     if spec.layout == "squad":

@@ -7,19 +7,27 @@ from tfdistill.models import bilstm
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
 
-def flops(config: EncoderConfig, sequence_length: int, num_labels: int | None = None) -> int:
+def flops(
+    config: EncoderConfig,
+    sequence_length: int,
+    num_labels: int | None = None,
+    *,
+    over_tokens: bool = False,
+) -> int:
     """Counts the floating-point operations of one example's forward pass.
 
     2 x multiply-accumulate of the matrix products only, with L tokens, width d and inner width f:
     per layer 2 L (4 d^2 + 2 d f) for the dense layers and 2 (2 L^2 d) for scores and context.
     With `num_labels`, also the dense layers over [CLS]: 2 d (d + num_labels). MobileBERT's layers
-    have other widths, and its projection of the embeddings counts. Embedding, LayerNorm, softmax
-    and activations are left out, as in the papers.
+    have other widths, and its projection of the embeddings counts. Over every token the classifier
+    is one dense layer: 2 L d num_labels. Embedding, LayerNorm, softmax and activations are left
+    out, as in the papers.
 
     Args:
       config: The encoder.
       sequence_length: Tokens L, padding included.
       num_labels: Width of the classifier; None counts the encoder without pooler and head.
+      over_tokens: Whether the classifier sees every token instead of [CLS].
 
     Returns:
       The number of operations.
@@ -36,6 +44,8 @@ def flops(config: EncoderConfig, sequence_length: int, num_labels: int | None = 
     attention = config.num_layers * 2 * (2 * sequence_length**2 * config.attention_width)
     if num_labels is None:
         return dense + attention
+    if over_tokens:
+        return dense + attention + 2 * sequence_length * width * num_labels
     hidden = width if config.pooler or config.family == "distilbert" else 0
     return dense + attention + 2 * width * (hidden + num_labels)
 

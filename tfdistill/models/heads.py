@@ -12,6 +12,7 @@ from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
 from tfdistill.models.maker import initializer
 from tfdistill.models.presets import as_config, preset
+from tfdistill.models.wrapped import layer_of
 
 # The layer that tells each kind of head; the first that a model has decides.
 _MARKS = {
@@ -155,7 +156,7 @@ def num_labels_of(model: keras.Model) -> int | None:
     """
     layer = {"sequence": "classifier", "token": "token_classifier", "span": "span_classifier"}
     head = head_of(model)
-    return model.get_layer(layer[head]).units if head in layer else None
+    return layer_of(model, layer[head]).units if head in layer else None
 
 
 def _over_tokens(

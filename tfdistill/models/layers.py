@@ -247,6 +247,8 @@ class AttentionScores(keras.layers.Layer):
     def __init__(self, num_heads: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_heads = num_heads
+        # What is done to the scaled query: nothing, unless quantization-aware training rounds it.
+        self.query_activation = keras.activations.linear
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Maps query and key (B L, d) and mask (B, 1, 1, L) to scores (B, h, L, L).
@@ -258,7 +260,7 @@ class AttentionScores(keras.layers.Layer):
         head_size = query.shape[-1] // self.num_heads
         heads = (batch, length, self.num_heads, head_size)
         # Scaling the query, not the scores, is less work, and TFLite folds it into the Dense.
-        query = query * head_size**-0.5
+        query = self.query_activation(query * head_size**-0.5)
         query = tf.transpose(tf.reshape(query, heads), (0, 2, 1, 3))  # (B, h, L, k)
         key = tf.transpose(tf.reshape(key, heads), (0, 2, 3, 1))  # (B, h, k, L)
         return tf.matmul(query, key)  # (B, h, L, L)

@@ -7,6 +7,7 @@ Shapes: B examples, L tokens, d width between the blocks, b width inside, e of t
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tf_keras as keras
@@ -15,6 +16,7 @@ from tfdistill.models import layers
 from tfdistill.models.config import MobileBertConfig
 from tfdistill.models.maker import Maker
 from tfdistill.models.mobilebert_layers import NoNorm, Trigrams
+from tfdistill.models.wrapped import layer_of
 
 # Added to the scores of padding. Nothing keeps the states of a NoNorm network small, so scores of
 # more than a hundred occur, where BERT's -100 would let padding through.
@@ -77,7 +79,7 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
       The configuration that builds the same architecture.
     """
     names = {layer.name for layer in model.layers}
-    get = model.get_layer
+    get = functools.partial(layer_of, model)
     words = get("word_embeddings")
     norm = get("embeddings_layer_norm")
     # NoNorm has no epsilon; the one of the masked-LM head's LayerNorm is then the model's.
@@ -89,7 +91,8 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
     shared = "layer_0_shared_bottleneck" in names
     inside = get("layer_0_bottleneck").units
     hidden_size = get("layer_0_output").units
-    narrow = get("layer_0_value").input is get("layer_0_attention_add").input[1]
+    value, residual = (model.get_layer(f"layer_0_{name}") for name in ("value", "attention_add"))
+    narrow = value.input is residual.input[1]
     return MobileBertConfig(
         num_layers=_count("layer_{}_layer_norm", names),
         hidden_size=hidden_size,

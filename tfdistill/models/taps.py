@@ -10,6 +10,7 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.models import bert, bilstm, heads, layers, mobilebert, pretraining
 from tfdistill.models.config import EncoderConfig
+from tfdistill.models.wrapped import layer_of
 
 _HEAD_DROPOUTS = ("pooled_dropout", "token_dropout")  # those with the classifier's rate
 
@@ -93,26 +94,26 @@ def config_of(model: keras.Model) -> EncoderConfig:
         return bilstm.config_of(model)
     names = _layer_names(model)
     num_layers = _num_layers(model)
-    words = model.get_layer("word_embeddings")
-    dropout = model.get_layer("embeddings_dropout").rate
+    words = layer_of(model, "word_embeddings")
+    dropout = layer_of(model, "embeddings_dropout").rate
     head_dropout = _head_dropout(model)
     if words.family == "mobilebert":
         return mobilebert.read_config(model, head_dropout=head_dropout)
-    types = model.get_layer("token_type_embeddings") if "token_type_embeddings" in names else None
-    activation = model.get_layer("layer_0_intermediate_activation").activation
+    types = layer_of(model, "token_type_embeddings") if "token_type_embeddings" in names else None
+    activation = layer_of(model, "layer_0_intermediate_activation").activation
     return EncoderConfig(
         family=words.family,
         num_layers=num_layers,
         hidden_size=words.output_dim,
-        num_heads=model.get_layer("layer_0_attention_scores").num_heads,
-        intermediate_size=model.get_layer("layer_0_intermediate").units,
+        num_heads=layer_of(model, "layer_0_attention_scores").num_heads,
+        intermediate_size=layer_of(model, "layer_0_intermediate").units,
         vocab_size=words.input_dim,
-        max_positions=model.get_layer("position_embeddings").max_positions,
+        max_positions=layer_of(model, "position_embeddings").max_positions,
         type_vocab_size=0 if types is None else types.input_dim,
         hidden_act=activation.__name__,
-        layer_norm_eps=model.get_layer("embeddings_layer_norm").epsilon,
+        layer_norm_eps=layer_of(model, "embeddings_layer_norm").epsilon,
         dropout=dropout,
-        attention_dropout=model.get_layer("layer_0_attention_dropout").rate,
+        attention_dropout=layer_of(model, "layer_0_attention_dropout").rate,
         classifier_dropout=None if head_dropout == dropout else head_dropout,
         pooler="pooler" in names,
         pad_token_id=words.pad_token_id,
@@ -202,12 +203,12 @@ def _head_dropout(model: keras.Model) -> float:
     """Returns the rate before the classifier, the encoder's where there is none."""
     names = _layer_names(model)
     layer = next((name for name in _HEAD_DROPOUTS if name in names), "embeddings_dropout")
-    return model.get_layer(layer).rate
+    return layer_of(model, layer).rate
 
 
 def _pools_by_first_token(model: keras.Model) -> bool:
     """Whether the pooled output is the state of [CLS] itself."""
-    mobile = model.get_layer("word_embeddings").family == "mobilebert"
+    mobile = layer_of(model, "word_embeddings").family == "mobilebert"
     return mobile and "first_token" in _layer_names(model)
 
 

@@ -209,25 +209,17 @@ def _deliver(
 ) -> dict[str, Any]:
     root = place.path
     _keep_chosen(place, chosen)
-    exports = []
-    of_texts = prepared.task.head in ("sequence", "multi_label")
-    if of_texts:
-        exports.append({"name": "student", "of": chosen, "manifest": "export/model.json"})
-        say(f"exporting {chosen} as {recipe.export.quantize}")
-        _export(
-            recipe,
-            prepared,
-            place,
-            lambda: teachers.open_saved(root / "student", prepared.task),
-            "student",
-            root / "export",
-        )
-    else:
-        say(
-            f"no phone file: the export serves models of whole texts, {prepared.task.kind} tasks "
-            f"not yet. The student is in {root / 'student' / 'hf'}"
-        )
-    if recipe.teacher.export and of_texts:
+    exports = [{"name": "student", "of": chosen, "manifest": "export/model.json"}]
+    say(f"exporting {chosen} as {recipe.export.quantize}")
+    _export(
+        recipe,
+        prepared,
+        place,
+        lambda: teachers.open_saved(root / "student", prepared.task),
+        "student",
+        root / "export",
+    )
+    if recipe.teacher.export:
         say(f"exporting the teacher as {recipe.export.teacher_quantize}")
         _export(recipe, prepared, place, load_teacher, "teacher", root / "teacher" / "export")
         exports.append(
@@ -250,10 +242,9 @@ def _deliver(
         "exports": exports,
     }
     files.atomic_write_json(root / folder.METRICS, metrics)
-    if exports:
-        say("measuring on this host")
+    say("measuring on this host")
     folders = {e["name"]: (root / e["manifest"]).parent for e in reversed(exports)}
-    if folders and not (root / "benchmark.json").is_file():
+    if not (root / "benchmark.json").is_file():
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
     report.write(root)
     say(f"report: {root / 'report.html'}")
@@ -278,6 +269,7 @@ def _export(
         name=f"{recipe.name}-{name}",
         quantize=quantize,
         settings=recipe.export,
+        data=recipe.data,
     )
 
 

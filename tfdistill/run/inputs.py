@@ -6,15 +6,14 @@ import dataclasses
 import json
 import pathlib
 
-import numpy as np
 import tf_keras as keras
 
-from export import runtime
+from export import bundle, runtime, verify
 from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, synthetic, tasks, tokenize
 from tfdistill.run import deliver, prepare
 from tfdistill.run import folder as folders
-from tfdistill.run.teacher import open_for_task
+from tfdistill.run.teacher import open_for_task, with_saved_ranges
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +41,22 @@ class Source:
         """The most tokens that it takes."""
         return models.config_of(self.model).max_positions
 
-    def encode(self, examples: tasks.Examples, max_length: int) -> batches.EncodedExamples:
-        """Tokenizes examples as the classifier needs them."""
-        tokenizer = tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case)
-        return batches.encode_examples(examples, tokenizer, min(max_length, self.max_length))
+    def encode(
+        self, examples: tasks.Examples, settings: config.DataConfig
+    ) -> batches.EncodedExamples:
+        """Tokenizes examples as the data section says, as far as the model has positions."""
+        return batches.encode_examples(
+            examples,
+            tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case),
+            min(settings.max_length, self.max_length),
+            doc_stride=settings.doc_stride,
+            max_question_length=settings.max_question_length,
+        )
+
+    def in_order_of(self, task: tasks.TaskSpec) -> Source:
+        """Puts the outputs into the order of a task's labels; see `training.align_labels`."""
+        training.align_labels(self.model, self.labels, task)
+        return dataclasses.replace(self, labels=task.labels)
 
     def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
         """Computes the task's metrics."""
@@ -76,20 +87,69 @@ class ExportedSource:
         """The longest signature."""
         return max(entry.sequence_length for entry in self.card.signatures.values())
 
-    def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
-        """Computes the task's metrics of the file, through the shortest signature that fits."""
-        record = self.card.task
-        if record is not None and record.labels != task.labels:
-            task = task.with_labels(record.labels)
-        encoded = examples.encoded
-        file = runtime.TfliteModel(self.folder / self.card.model.file)
-        logits = np.stack(
-            [
-                file.predict(encoded.row(index), encoded.row_types(index))
-                for index in range(len(encoded))
-            ]
+    def encode(
+        self, examples: tasks.Examples, settings: config.DataConfig
+    ) -> batches.EncodedExamples:
+        """Tokenizes examples as a program does that knows the manifest alone.
+
+        Texts are cut as the data section says, as far as the longest signature goes; questions
+        become the windows that the manifest describes.
+        """
+        span = None if self.card.task is None else self.card.task.span
+        if span is None:
+            length, windows = min(settings.max_length, self.max_length), settings
+        else:
+            length, windows = self.tokenizer.max_length, span
+        return batches.encode_examples(
+            examples,
+            tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case),
+            length,
+            doc_stride=windows.doc_stride,
+            max_question_length=windows.max_question_length,
         )
-        return metrics.compute_metrics(task, logits, training.gold_labels(examples))
+
+    def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
+        """Computes the task's metrics of the file, through the shortest signature that fits.
+
+        Answers to questions are read off as the manifest says.
+
+        Raises:
+          ManifestError: If the file answers another kind of task, or has other labels.
+        """
+        file = runtime.TfliteModel(self.folder / self.card.model.file)
+        self._check(task, file.head)
+        outputs = verify.file_outputs(file, examples.encoded)
+        record = self.card.task
+        if record is not None and record.labels:
+            outputs = outputs[:, [record.labels.index(label) for label in task.labels]]
+        if record is not None and record.span is not None:
+            rules = tasks.SpanRules(
+                unanswerable=record.span.unanswerable,
+                max_answer_length=record.span.max_answer_length,
+                n_best=record.span.n_best,
+                null_threshold=record.span.null_threshold,
+            )
+            task = dataclasses.replace(task, spans=rules)
+        return metrics.score(task, outputs, examples.encoded)
+
+    def _check(self, task: tasks.TaskSpec, head: str) -> None:
+        record = self.card.task
+        wanted = task.head if task.head in ("token", "span") else "sequence"
+        faults = []
+        if wanted != head or (record is not None and record.kind != task.kind):
+            kind = record.kind if record is not None else f"answers for a {head}"
+            faults.append((f"a file for {task.kind}", kind))
+        elif record is not None and set(record.labels) != set(task.labels):
+            faults.append((f"the labels {task.labels}", record.labels))
+        for expected, received in faults:
+            raise errors.ManifestError(
+                errors.explain(
+                    f"{self.folder} for task {task.name!r}",
+                    expected,
+                    received,
+                    "Name the task that it was exported for.",
+                )
+            )
 
 
 def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
@@ -124,7 +184,8 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     if loaded.vocab_file is None:
         raise errors.WeightsError(errors.explain(source, "a vocab.txt beside the weights", "none"))
     labels = getattr(loaded, "labels", ())  # spans have none
-    return Source(loaded.model, labels, loaded.vocab_file, loaded.lower_case, data, path / "data")
+    model = with_saved_ranges(loaded.model, pathlib.Path(place).parent)
+    return Source(model, labels, loaded.vocab_file, loaded.lower_case, data, path / "data")
 
 
 def _without_hf(
@@ -143,16 +204,16 @@ def _without_hf(
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:
-    """Opens anything that answers: see `open_classifier`, or an export folder.
+    """Opens anything that answers: see `open_classifier`, an export folder, or a file in one.
 
     Raises:
       ManifestError: If an export is damaged or has no tokenizer.
     """
     path = pathlib.Path(source)
     folder = path if path.is_dir() else path.parent
-    if not (folder / manifest.FILE_NAME).is_file():
+    if path.suffix != bundle.SUFFIX and not (folder / manifest.FILE_NAME).is_file():
         return open_classifier(source, task)
-    card = manifest.read_manifest(folder)
+    card = manifest.read_manifest(path)
     if card.tokenizer is None:
         raise errors.ManifestError(
             errors.explain(f"{folder}", "a manifest with a vocabulary", "none", "Export with one.")
@@ -161,7 +222,11 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
 
 
 def labelled(
-    settings: config.DataConfig, split: str, *, folder: pathlib.Path | None = None
+    settings: config.DataConfig,
+    split: str,
+    *,
+    folder: pathlib.Path | None = None,
+    may_hide_labels: bool = False,
 ) -> tuple[tasks.TaskSpec, tasks.Examples]:
     """Reads a labelled split of a data section.
 
@@ -169,13 +234,21 @@ def labelled(
       settings: The data section.
       split: "dev" or another split with labels.
       folder: Where a run has written generated data.
+      may_hide_labels: Whether a table may lack its labels; the examples then have none.
 
     Returns:
       The task, with its labels, and the examples.
     """
-    if settings.task == synthetic.TASK.name and settings.dir is None and folder is not None:
+    generated = settings.task == synthetic.TASK.name or settings.stand_in
+    if generated and settings.dir is None and folder is not None:
         settings = settings.model_copy(update={"dir": str(folder)})
     source = prepare.source_of(settings)
     task = prepare.task_of(settings, source)
-    examples = tasks.load_examples(task, source, split, labelled=True)
+    examples = tasks.load_examples(
+        task,
+        source,
+        split,
+        labelled=None if may_hide_labels else True,
+        may_hide_labels=may_hide_labels,
+    )
     return examples.spec, prepare.first(examples, settings.dev_limit)

@@ -42,6 +42,7 @@ def lesson(
     prepared: prepare.Texts,
     teacher: teachers.Teachers,
     student: keras.Model,
+    own_teacher: keras.Model | None = None,
 ) -> Lesson:
     """Builds the distiller and the batches of a stage.
 
@@ -52,6 +53,7 @@ def lesson(
       prepared: The data.
       teacher: The teachers.
       student: The student, with the head that the stage trains.
+      own_teacher: The teacher of this stage, where it is not one of `teacher`.
 
     Returns:
       What `training.fit` needs.
@@ -60,8 +62,11 @@ def lesson(
     if settings.kind == "mobilebert":
         return _transfer(settings, name, seed, prepared, teacher, student)
     keras.utils.set_random_seed(seed)
-    distiller = _distiller(settings, seed, prepared, teacher, student)
-    train = _batches(settings, name, seed, prepared, teacher, distiller)
+    model = _teacher(settings, teacher, own_teacher)
+    if own_teacher is not None:  # as wide as the student, state by state
+        settings = settings.model_copy(update={"projection": "none"})
+    distiller = _distiller(settings, seed, prepared, model, student)
+    train = _batches(settings, name, seed, prepared, distiller, teacher.cache)
     epochs = settings.epochs
     if settings.steps is not None:
         train = training.Stretch(train, start=0, steps=settings.steps)
@@ -80,6 +85,22 @@ def lesson(
         epochs,
         answers=not settings.on_corpus and settings.kind not in ("intermediate", "relations"),
     )
+
+
+def num_batches(settings: config.StageConfig, name: str, seed: int, prepared: prepare.Texts) -> int:
+    """Counts the batches of a stage on the task."""
+    if settings.steps is not None:
+        return settings.steps
+    return _batches(settings, name, seed, prepared).steps_per_epoch * settings.epochs
+
+
+def _teacher(
+    settings: config.StageConfig, teacher: teachers.Teachers, own_teacher: keras.Model | None
+) -> keras.Model | None:
+    """The teacher of a stage, or None where it learns without one."""
+    if settings.kind in ("labels", "mlm"):
+        return None
+    return teacher.for_stage(settings) if own_teacher is None else own_teacher
 
 
 def _transfer(
@@ -145,7 +166,7 @@ def _distiller(
     settings: config.StageConfig,
     seed: int,
     prepared: prepare.Texts,
-    teacher: teachers.Teachers,
+    model: keras.Model | None,
     student: keras.Model,
 ) -> distillers.Distiller:
     kind = settings.kind
@@ -154,7 +175,7 @@ def _distiller(
         return distillers.LabelTrainer(student, head=head, seed=seed)
     if kind == "mlm":
         return distillers.MaskedLmTrainer(student, seed=seed)
-    model = teacher.for_stage(settings)
+    assert model is not None
     if kind == "distilbert":
         return distillers.DistilBertDistiller(
             model, student, temperature=settings.temperature, seed=seed
@@ -219,9 +240,10 @@ def _batches(
     name: str,
     seed: int,
     prepared: prepare.Texts,
-    teacher: teachers.Teachers,
-    distiller: distillers.Distiller,
+    distiller: distillers.Distiller | None = None,
+    cache: pathlib.Path | None = None,
 ) -> training.TrainingBatches:
+    """The batches of a stage; with distiller and cache they bring the teacher's logits along."""
     if settings.on_corpus:
         text = prepared.corpora[name]
         if settings.kind == "mlm":
@@ -235,9 +257,10 @@ def _batches(
     extra: dict[str, Any] = {}
     # A regression learns from gold numbers; of a head over tokens every token has an answer.
     cacheable = prepared.task.num_labels > 1
-    if distiller.teacher is not None and distiller.needs_only_logits() and cacheable:
+    model = None if distiller is None or not distiller.needs_only_logits() else distiller.teacher
+    if model is not None and cache is not None and cacheable:
         once = batches.Batches(encoded, batch_size=64, shuffle=False)
-        logits = training.cached_logits(teacher.for_stage(settings), once, teacher.cache)
+        logits = training.cached_logits(model, once, cache)
         of_tokens = prepared.task.head in ("token", "span")
         extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}
     return batches.Batches(

@@ -15,7 +15,7 @@ import tf_keras as keras
 
 from tfdistill import config, errors, files, models, training, weights
 from tfdistill.data import vocab
-from tfdistill.run import methods, prepare
+from tfdistill.run import compression, methods, prepare
 from tfdistill.run import teacher as teachers
 
 STUDENT, PROJECTION, MASKED = (
@@ -93,16 +93,26 @@ def train_stages(
         trained = student.with_words(next_sentence=settings.next_sentence)
         if not earlier and settings.kind != "mlm":
             _start_words(recipe, trained, teacher)
-    if not (folder / "result.json").is_file():
-        lesson = methods.lesson(recipe, last, seed, prepared, teacher, trained)
+    done = (folder / "result.json").is_file()
+    compressing, own_teacher = settings.compress, None
+    if compressing is not None and not done:
+        own_teacher = compression.own_teacher(compressing, student.model)
+        total_steps = methods.num_batches(settings, last, seed, prepared)
+        trained = compression.begin(compressing, student.model, total_steps)
+    if not done:
+        lesson = methods.lesson(recipe, last, seed, prepared, teacher, trained, own_teacher)
         projections = getattr(lesson.distiller, "projections", [])
-        _start_projections(recipe, projections, before, trained, settings, teacher)
+        _start_projections(recipe, projections, before, student.model, settings, teacher)
         result = _fit(lesson, settings, folder, prepared, f"{'+'.join(stages)} seed {seed}")
+        if compressing is not None:
+            trained = student.model = compression.finish(trained)
         _save_weights(trained.weights, folder / (MASKED if masked else STUDENT))
         if projections:
             _save_weights([w for layer in projections for w in layer.weights], folder / PROJECTION)
         files.atomic_write_json(folder / "result.json", dataclasses.asdict(result))
     else:
+        if compressing is not None:
+            trained = student.model = compression.restart(compressing, student.model)
         _load_weights(trained.weights, folder / (MASKED if masked else STUDENT))
     if masked:
         models.copy_encoder(trained, student.model)
@@ -157,7 +167,8 @@ def _fit(
     evaluate, monitor = None, None
     if lesson.answers and isinstance(prepared, prepare.Prepared):
         evaluate = teachers.watcher(lesson.distiller.student, prepared)
-        if settings.keep_best is not False:
+        pruning = settings.compress is not None and settings.compress.method == "prune"
+        if settings.keep_best is not False and not pruning:  # early epochs have few zeros
             monitor = prepared.task.primary_metric
     return training.fit(
         lesson.distiller,
@@ -182,6 +193,8 @@ def _new_student(
     shape = student_shape(recipe.student, prepared.tokenizer.vocab_size)
     start = recipe.student.initialise
     if start not in ("teacher", "layers", "random"):
+        if recipe.student.keep_head and isinstance(prepared, prepare.Prepared):
+            return Student(teachers.load_task_teacher(start, prepared))
         return Student(_published_student(start, shape, prepared))
     if isinstance(prepared, prepare.Prepared):
         student = teachers.build_for_task(shape, prepared.task)
@@ -270,7 +283,7 @@ def _names(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:
 
 
 def _save_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:
-    arrays = {name: variable.numpy() for name, variable in _names(variables).items()}
+    arrays = {name: np.asarray(variable) for name, variable in _names(variables).items()}
     with files.atomic_write(path) as temporary:
         safetensors.numpy.save_file(arrays, temporary)
 

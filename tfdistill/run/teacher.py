@@ -9,7 +9,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, distillers, models, training, weights
+from tfdistill import compress, config, distillers, models, training, weights
 from tfdistill.data import batches, tasks, vocab
 from tfdistill.data import metrics as task_metrics
 from tfdistill.run import corpora, prepare
@@ -272,8 +272,14 @@ def open_for_task(
 def open_saved(folder: pathlib.Path, task: tasks.TaskSpec) -> keras.Model:
     """Loads what `deliver.save_model` saved."""
     if (folder / "hf").is_dir():
-        return open_for_task(str(folder / "hf"), task).model
+        return with_saved_ranges(open_for_task(str(folder / "hf"), task).model, folder)
     return keras.models.load_model(folder / "model.keras", compile=False)
+
+
+def with_saved_ranges(model: keras.Model, folder: pathlib.Path) -> keras.Model:
+    """Makes a model quantization-aware where `folder` says that it was."""
+    path = folder / compress.RANGES
+    return compress.with_ranges(model, path) if path.is_file() else model
 
 
 def finetune(

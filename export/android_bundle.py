@@ -1,0 +1,313 @@
+"""Bundles for the Android app: an export with its test vectors, several side by side.
+
+A folder of assets holds ``bundles/index.json`` and a folder for each bundle::
+
+    bundles/index.json            format_version and the bundles, by name
+    bundles/sst2-float16/         model.json, model.tflite, vocab.txt, labels.txt,
+                                  golden.json (texts -> ids -> logits), tokens.jsonl (texts -> ids)
+
+Every file is listed with its SHA-256: those of model.json in the index, the others in model.json,
+tokens.jsonl in the index too. Nothing in the folder that is not ours is touched. The app maps the
+model straight from the package, so its build must not compress it: ``noCompress "tflite"``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pydantic
+
+from tfdistill import errors, files
+from tfdistill import manifest as manifests
+from tfdistill.data.tasks import Examples
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.manifest import FileName, FileRecord, Manifest
+
+from . import token_vectors
+
+FORMAT_VERSION = 1
+FOLDER = "bundles"
+INDEX = "index.json"
+TOKENS = "tokens.jsonl"
+_NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Bundle(_Part):
+    """A bundle in the index; `folder` is beside it."""
+
+    folder: FileName
+    quantization: str
+    size_bytes: int  # of the model file
+    manifest: FileRecord
+    tokens: FileRecord
+
+
+class Index(_Part):
+    """The whole of bundles/index.json."""
+
+    format_version: Literal[1] = FORMAT_VERSION
+    bundles: dict[str, Bundle]
+
+
+def to_android(
+    export_folder: files.Path,
+    target: files.Path,
+    *,
+    texts: Examples | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Puts an export into a folder of Android assets, beside the bundles that are there.
+
+    Args:
+      export_folder: What `to_tflite` wrote: the folder with model.json, or the .tflite file. It
+        must have a vocabulary, and golden vectors with texts.
+      target: The folder of assets, for example ``app/src/main/assets``; made if need be.
+      texts: Real texts for tokens.jsonl, beside the nasty ones that it always has.
+      name: Name of the bundle; default ``<name of the export>-<quantization>``.
+      overwrite: Whether a bundle of that name is replaced. Files in its folder that are not of
+        the bundle stay.
+
+    Returns:
+      The folder of the bundle, checked after it was written.
+
+    Raises:
+      ConfigError: If the name is no name of a folder.
+      OutputExistsError: If there is another bundle of that name, or a folder that is none.
+      ManifestError: If the export, or a bundle that is there already, is damaged or incomplete.
+      ExportError: If the files cannot be written; nothing was replaced.
+    """
+    card = manifests.read_manifest(export_folder)
+    chosen = bundle_name(card.name, card.quantization) if name is None else name
+    folder = place(target, chosen)
+    source = pathlib.Path(export_folder)
+    source = source if source.is_dir() else source.parent
+    contents = _contents(card, source, texts)
+    check_free(target, chosen, overwrite=overwrite)
+    kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
+    kept.pop(chosen, None)
+    for other, entry in kept.items():
+        _check(folder.parent / entry.folder, entry, other)
+    try:
+        with files.atomic_folder(folder) as temporary:
+            _keep_foreign_files(folder, temporary)
+            for file, content in contents.items():
+                _write(temporary / file, content)
+            entry = _entry(temporary, folder.name)
+            _check(temporary, entry, chosen)
+        index = Index(bundles=dict(sorted({**kept, chosen: entry}.items())))
+        files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
+    except OSError as error:
+        raise errors.ExportError(
+            errors.explain(
+                f"bundle {folder}",
+                "room and permission to write it",
+                f"{error.strerror or error}",
+                "Nothing was replaced.",
+            )
+        ) from error
+    return folder
+
+
+def check_texts(texts: Examples | None) -> None:
+    """Refuses to begin without the texts that the golden vectors need.
+
+    Raises:
+      ConfigError: If there are none.
+    """
+    if texts is None or not len(texts.texts):
+        raise errors.ConfigError(
+            errors.explain(
+                "Android bundle",
+                "a task with texts: the app's tests compare with their answers",
+                "none",
+                "Name one with --task and --data-dir; a run folder knows its own.",
+            )
+        )
+
+
+def bundle_name(name: str, quantization: str) -> str:
+    """Returns the name that a bundle has by default."""
+    clean = _NOT_OF_A_NAME.sub("-", name).strip(".-")
+    return f"{clean}-{quantization}" if clean else quantization
+
+
+def place(target: files.Path, name: str) -> pathlib.Path:
+    """Says where a bundle goes.
+
+    Raises:
+      ConfigError: If `name` is no name of a folder.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+        raise errors.ConfigError(
+            errors.explain("name of a bundle", "letters, digits, '.', '_' and '-'", repr(name))
+        )
+    return pathlib.Path(target) / FOLDER / name
+
+
+def check_free(target: files.Path, name: str, *, overwrite: bool) -> None:
+    """Refuses to replace a bundle unless told to, and what is no bundle in any case.
+
+    Raises:
+      ConfigError: If `name` is no name of a folder.
+      OutputExistsError: If something is there.
+    """
+    folder = place(target, name)
+    if not folder.exists():
+        return
+    if not (folder / manifests.FILE_NAME).is_file():
+        raise errors.OutputExistsError(
+            errors.explain(f"{folder}", "a bundle or nothing", "something else", "Choose a name.")
+        )
+    if not overwrite:
+        raise errors.OutputExistsError(
+            errors.explain(f"{folder}", "no bundle", "one", "Choose a name, or pass overwrite.")
+        )
+
+
+def read_index(target: files.Path, *, verify: bool = False) -> Index:
+    """Reads the index of a folder of assets.
+
+    Args:
+      target: The folder of assets.
+      verify: Whether the bundles themselves are read and their checksums compared.
+
+    Returns:
+      The bundles by name.
+
+    Raises:
+      ManifestError: If the index is missing or malformed, or a bundle is not the one in it.
+    """
+    path = pathlib.Path(target) / FOLDER / INDEX
+    try:
+        index = Index.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise errors.ManifestError(
+            errors.explain(
+                "bundles", path, "no such file", "`tfdistill export --android` makes it."
+            )
+        ) from error
+    except pydantic.ValidationError as error:
+        fault = error.errors()[0]
+        raise errors.ManifestError(
+            errors.explain(
+                f"{path}",
+                "an index of bundles",
+                f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}",
+                "Remove it together with the bundles, and export them again.",
+            )
+        ) from error
+    if verify:
+        for name, entry in index.bundles.items():
+            _check(path.parent / entry.folder, entry, name)
+    return index
+
+
+def _contents(
+    card: Manifest, source: pathlib.Path, texts: Examples | None
+) -> dict[str, bytes | pathlib.Path]:
+    """Returns the files of the bundle, the manifest last."""
+    if card.tokenizer is None:
+        raise errors.ManifestError(
+            errors.explain(
+                f"export {source}",
+                "a vocabulary: the app starts from text",
+                "none",
+                "Export with vocab_file.",
+            )
+        )
+    golden = card.golden_file
+    examples = json.loads((source / golden.file).read_bytes())["examples"] if golden else []
+    if not any(example.get("text") is not None for example in examples):
+        raise errors.ManifestError(
+            errors.explain(
+                f"export {source}",
+                "golden vectors with real texts: the app's tests compare with them",
+                "none",
+                "Export with the task's texts (--task and --data-dir, or a run folder).",
+            )
+        )
+    vocab = source / card.tokenizer.vocab.file
+    tokenizer = Tokenizer(vocab, lower_case=card.tokenizer.lower_case)
+    vectors = token_vectors.token_vectors(tokenizer, texts, card.tokenizer.max_length)
+    contents: dict[str, bytes | pathlib.Path] = {
+        record.file: source / record.file for record in _records(card)
+    }
+    contents[TOKENS] = vectors
+    contents[manifests.FILE_NAME] = (card.model_dump_json(indent=2) + "\n").encode()
+    return contents
+
+
+def _records(part: Any) -> Iterator[FileRecord]:
+    """Yields the files of a manifest, wherever they stand in it."""
+    if isinstance(part, FileRecord):
+        yield part
+    elif isinstance(part, pydantic.BaseModel):
+        for _, value in part:
+            yield from _records(value)
+
+
+def _write(file: pathlib.Path, content: bytes | pathlib.Path) -> None:
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        shutil.copyfile(content, file)
+    with open(file, "rb") as written:
+        os.fsync(written.fileno())
+
+
+def _keep_foreign_files(folder: pathlib.Path, temporary: pathlib.Path) -> None:
+    """Copies what is in the folder of a bundle and not of the bundle."""
+    if not folder.is_dir():
+        return
+    old = manifests.read_manifest(folder, verify=False)
+    ours = {record.file for record in _records(old)} | {TOKENS, manifests.FILE_NAME}
+    for entry in folder.iterdir():
+        if entry.name in ours:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, temporary / entry.name, symlinks=True)
+        else:
+            shutil.copy2(entry, temporary / entry.name, follow_symlinks=False)
+
+
+def _entry(folder: pathlib.Path, name: str) -> Bundle:
+    card = manifests.read_manifest(folder, verify=False)
+    return Bundle(
+        folder=name,
+        quantization=card.quantization,
+        size_bytes=card.model.size_bytes,
+        manifest=_record(folder / manifests.FILE_NAME),
+        tokens=_record(folder / TOKENS),
+    )
+
+
+def _record(file: pathlib.Path) -> FileRecord:
+    return FileRecord(file=file.name, sha256=files.sha256_of(file), size_bytes=file.stat().st_size)
+
+
+def _check(folder: pathlib.Path, entry: Bundle, name: str) -> None:
+    """Checks that the files of a bundle are the ones that index and manifest describe."""
+    for record in (entry.manifest, entry.tokens):
+        file = files.inside(folder, record.file)
+        received = files.sha256_of(file) if file.is_file() else "no such file"
+        if received != record.sha256:
+            raise errors.ManifestError(
+                errors.explain(
+                    f"bundle {name}, {record.file}",
+                    f"sha256 {record.sha256}",
+                    received,
+                    "Export this bundle again, or take it out of the index.",
+                )
+            )
+    manifests.read_manifest(folder)

@@ -1,0 +1,131 @@
+"""The examples that the ranges of a static quantization are measured on."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors, files
+from tfdistill.data.batches import Batches
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.models import EncoderConfig
+
+from . import signature, verify
+
+NUM_LEAST = 16  # fewer examples say too little about the ranges
+_NAME = "calibrate_on"
+
+
+def draw(
+    calibrate_on: Any, count: int, seed: int, config: EncoderConfig, lengths: Sequence[int]
+) -> EncodedExamples:
+    """Draws examples without replacement, and leaves their labels behind.
+
+    Args:
+      calibrate_on: `Batches`, `EncodedExamples` or any iterable of batches of features by name.
+      count: Examples to draw; all where there are no more.
+      seed: Seed of the draw.
+      config: The encoder that they are for.
+      lengths: Sequence lengths of the file.
+
+    Returns:
+      The examples in the order that they stand in.
+
+    Raises:
+      ConfigError: If `count` is no number of examples.
+      DataError: If there are too few, or they do not fit the model.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < NUM_LEAST:
+        raise errors.ConfigError(
+            errors.explain("num_calibration", f"a whole number, at least {NUM_LEAST}", count)
+        )
+    if not isinstance(calibrate_on, EncodedExamples | Batches | Iterable):
+        raise errors.DataError(
+            errors.explain(
+                f"{_NAME}, which static quantizations measure their ranges on",
+                "Batches, EncodedExamples or batches of features by name",
+                "nothing" if calibrate_on is None else type(calibrate_on).__name__,
+                "Give some hundred training examples, or train the student quantization-aware.",
+            )
+        )
+    found = verify.collect(calibrate_on, _NAME)
+    if len(found) < NUM_LEAST:
+        raise errors.DataError(
+            errors.explain(
+                _NAME,
+                f"at least {NUM_LEAST} examples",
+                len(found),
+                "Take some hundred examples of the training data; they need no labels.",
+            )
+        )
+    verify.check_examples(found, config, lengths, _NAME)
+    chosen = np.arange(len(found))
+    if count < len(found):
+        chosen = np.sort(np.random.default_rng(seed).choice(len(found), count, replace=False))
+    drawn = found.select(chosen)
+    return EncodedExamples(drawn.ids, drawn.offsets, drawn.types, pad_id=drawn.pad_id)
+
+
+def save(examples: EncodedExamples, path: files.Path) -> None:
+    """Writes examples for the converter's process."""
+    np.savez(
+        path,
+        ids=examples.ids,
+        offsets=examples.offsets,
+        types=examples.types,
+        pad_id=np.array(examples.pad_id),
+    )
+
+
+def load(path: files.Path) -> EncodedExamples:
+    """Reads what `save` wrote."""
+    with np.load(pathlib.Path(path)) as arrays:
+        return EncodedExamples(
+            arrays["ids"], arrays["offsets"], arrays["types"], pad_id=int(arrays["pad_id"])
+        )
+
+
+def feeds(
+    signatures: Mapping[str, Any], examples: EncodedExamples
+) -> dict[str, Iterable[dict[str, np.ndarray]]]:
+    """Lays examples out as inputs of the signatures.
+
+    Args:
+      signatures: What the interpreter says of them: key -> {"inputs": names, ...}.
+      examples: The examples, none longer than the longest signature.
+
+    Returns:
+      Key -> the inputs, int32 (1, length), of the examples for which this signature is the shortest
+      that holds them; of all that fit it where those are fewer than `NUM_LEAST`.
+    """
+    keys = [key for key in signatures if re.fullmatch(rf"{signature.PREFIX}\d+", key)]
+    lengths = sorted(int(key.removeprefix(signature.PREFIX)) for key in keys)
+    shortest = np.searchsorted(lengths, examples.lengths)
+    made: dict[str, Iterable[dict[str, np.ndarray]]] = {}
+    for place, length in enumerate(lengths):
+        chosen = np.flatnonzero(shortest == place)
+        if len(chosen) < NUM_LEAST:
+            chosen = np.flatnonzero(examples.lengths <= length)
+        key = signature.signature_name(length)
+        names = signatures[key]["inputs"]
+        made[key] = [_inputs(examples, int(index), length, names) for index in chosen]
+    return made
+
+
+def _inputs(
+    examples: EncodedExamples, index: int, length: int, names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    ids, types = examples.row(index), examples.row_types(index)
+    features = {
+        "input_ids": np.full((1, length), examples.pad_id, np.int32),
+        "attention_mask": np.zeros((1, length), np.int32),
+        "token_type_ids": np.zeros((1, length), np.int32),
+    }
+    features["input_ids"][0, : len(ids)] = ids
+    features["attention_mask"][0, : len(ids)] = 1
+    features["token_type_ids"][0, : len(ids)] = types
+    return {name: features[name] for name in names}

@@ -1,0 +1,205 @@
+"""Whether a model, its task, its vocabulary and the examples of an export belong together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tfdistill import errors, files
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.data.tokenize import Tokenizer
+
+from .quantize import Bounds
+
+# Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
+_MOST_PADDING = 127
+# In dynamic_wi8_afp32, 64 windows of up to 384 tokens: a model with random weights, four layers
+# and an SQNR of 37 dB keeps 0.80 of its spans; classes have the bound 0.95. Starts and ends that
+# are mixed up keep none.
+_SPAN_CHANGES = 5
+_HEADS = {
+    "sequence": "a classifier or regression of whole texts",
+    "token": "a classifier of tokens",
+    "span": "a model that answers with a span",
+}
+
+
+def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bool) -> None:
+    """Checks that a model can answer a task, and with probabilities where they are asked for.
+
+    Args:
+      task: The task, or None.
+      head: The model's head: "sequence", "token" or "span".
+      num_labels: Width of the model's logits.
+      softmax: Whether the file is to give probabilities.
+
+    Raises:
+      ConfigError: If it cannot.
+    """
+    if task is not None:
+        wanted = task.head if task.head in ("token", "span") else "sequence"
+        if wanted != head or task.regression != (head == "sequence" and num_labels == 1):
+            received = _HEADS[head]
+            if head != "span":
+                received += f" with {num_labels} output{'s' * (num_labels > 1)}"
+            raise errors.ConfigError(
+                errors.explain(
+                    f"task {task.name!r}",
+                    f"a model for {task.kind}",
+                    received,
+                    "Name the task that the model was trained on.",
+                )
+            )
+    if not softmax:
+        return
+    received = None
+    if head == "span":
+        received = "a model that answers with a span"
+    elif num_labels == 1:
+        received = "a regression"
+    elif task is not None and task.kind == "multi_label":
+        received = "several labels at once"
+    if received is not None:
+        raise errors.ConfigError(
+            errors.explain(
+                "softmax", "classes that exclude each other", received, "Leave it out: take logits."
+            )
+        )
+
+
+def labels_of(
+    task: TaskSpec | None, labels: Sequence[str] | None, head: str, num_labels: int
+) -> tuple[tuple[str, ...], TaskSpec | None]:
+    """Returns the label names and the task that has them.
+
+    Args:
+      task: The task, or None.
+      labels: Label names in the order of the logits; None takes the task's.
+      head: The model's head.
+      num_labels: Width of the model's logits.
+
+    Raises:
+      ConfigError: If the names do not fit the logits or the task.
+    """
+    names = tuple(labels) if labels else task.labels if task is not None else ()
+    expected = 0 if num_labels == 1 or head == "span" else num_labels
+    if names and (len(names) != expected or len(set(names)) != len(names)):
+        raise errors.ConfigError(
+            errors.explain("labels", f"{expected} different names, one for each output", names)
+        )
+    if any(not label or "\n" in label or "\r" in label for label in names):
+        raise errors.ConfigError(errors.explain("labels", "names of one line each", names))
+    if task is not None and names != task.labels:
+        if task.labels:
+            raise errors.ConfigError(
+                errors.explain(
+                    "labels",
+                    f"the order of task {task.name!r}, {task.labels}",
+                    names,
+                    "Pass the task in the order of the model: task.with_labels(labels).",
+                )
+            )
+        task = task.with_labels(names)
+    return names, task
+
+
+def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) -> Tokenizer:
+    """Opens the vocabulary of a model.
+
+    Args:
+      vocab_file: The vocabulary.
+      lower_case: Whether text is lower-cased.
+      num_rows: Rows of the model's embedding.
+
+    Returns:
+      Its tokenizer.
+
+    Raises:
+      VocabularyError: If it cannot be used, or is not of the size of the embedding.
+    """
+    tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    size = tokenizer.vocab_size
+    if size > num_rows:
+        raise errors.VocabularyError(
+            errors.explain(
+                f"vocabulary {vocab_file}",
+                f"at most {num_rows} tokens, the rows of the model's embedding",
+                size,
+                "It belongs to another model.",
+            )
+        )
+    if num_rows - size > _MOST_PADDING:
+        raise errors.VocabularyError(
+            errors.explain(
+                f"vocabulary {vocab_file}",
+                f"{num_rows} tokens, the rows of the model's embedding (or up to {_MOST_PADDING} "
+                "fewer: padding)",
+                size,
+                "It belongs to another model, or is cut off. If the last rows really are unused, "
+                "add lines such as [unused1] until there are as many.",
+            )
+        )
+    return tokenizer
+
+
+def bounds_of(bounds: Bounds, head: str) -> Bounds:
+    """Returns the bounds of a quantization for a head.
+
+    Of a window both ends must stay the same among all its tokens, and most windows hold no answer
+    for which they would matter: `_SPAN_CHANGES` times as many may change. The metric, read off all
+    windows of a question, keeps its bound.
+
+    Args:
+      bounds: The bounds for a decision between classes.
+      head: The model's head.
+    """
+    if head != "span":
+        return bounds
+    agreement = max(0.0, 1 - _SPAN_CHANGES * (1 - bounds.argmax_agreement))
+    return dataclasses.replace(bounds, argmax_agreement=agreement)
+
+
+def check_texts(
+    texts: Examples | None, examples: EncodedExamples, task: TaskSpec | None, *, real: bool
+) -> None:
+    """Checks that texts and examples are as many, and are what the task's metric needs.
+
+    Args:
+      texts: The texts of the examples, or None.
+      examples: The examples that the file is checked on.
+      task: The task, or None.
+      real: Whether the examples are real, not drawn.
+
+    Raises:
+      DataError: If they are not.
+    """
+    if texts is not None:
+        count = len(examples)
+        if examples.span_sources is not None:
+            count = len(examples.span_sources.questions)
+        elif examples.sources is not None:
+            count = int(examples.sources.max()) + 1
+        if len(texts) != count:
+            raise errors.DataError(
+                errors.explain("texts", f"{count}, as many as in check_on", len(texts))
+            )
+    if task is None or not real:
+        return
+    if task.kind == "span" and examples.span_sources is None:
+        received, remedy = (
+            "batches that do not know their texts",
+            "Pass the result of data.encode_examples, or Batches of it.",
+        )
+    elif task.kind == "token" and examples.labels is not None and not examples.token_labels:
+        received, remedy = "a label for each row", "Encode words with tags."
+    else:
+        return
+    raise errors.DataError(
+        errors.explain(
+            f"check_on for task {task.name!r}",
+            {"span": "windows of questions", "token": "a label for each token"}[task.kind],
+            received,
+            remedy,
+        )
+    )

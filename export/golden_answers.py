@@ -1,0 +1,146 @@
+"""Golden answers: texts with the tags or the answers that a program has to read off the outputs.
+
+The rows of golden.json test tokenizer and file. These test what lies around them: which windows a
+text becomes, which piece answers for a word, which span is the answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.data import conll, spans
+from tfdistill.data.encoded import EncodedExamples, SpanSources
+from tfdistill.data.tasks import Examples, SpanRules
+from tfdistill.data.tokenize import Tokenizer
+
+
+def sentences(
+    encoded: EncodedExamples,
+    examples: Examples | None,
+    tokenizer: Tokenizer | None,
+    longest: int,
+    outputs: np.ndarray,
+    labels: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """Lists the sentences that are whole in one example, with the tag of each word.
+
+    Args:
+      encoded: A few examples of words; `sources` says which sentence each is of.
+      examples: All sentences with their words, or None.
+      tokenizer: The tokenizer of the model, or None.
+      longest: The longest signature.
+      outputs: The file's outputs, (tokens, num_labels).
+      labels: The tags in the order of the outputs.
+
+    Returns:
+      For each: "example" (its place among the examples of golden.json), "words", "first_pieces"
+      (the token that answers for each word) and "tags". Empty where words, tokenizer or tags are
+      not known.
+
+    Raises:
+      DataError: If no sentence gives the ids that it should.
+    """
+    if examples is None or examples.words is None or tokenizer is None or encoded.sources is None:
+        return []
+    found, whole = [], 0
+    for i, source in enumerate(encoded.sources.tolist()):
+        words = examples.words[source]
+        again = conll.encode_words([words], [np.zeros(len(words), int)], tokenizer, longest)
+        if len(again) > 1:
+            continue
+        whole += 1
+        if not labels or again.labels is None or not np.array_equal(again.ids, encoded.row(i)):
+            continue
+        first = np.flatnonzero(again.labels != conll.UNLABELLED)
+        own = outputs[encoded.offsets[i] : encoded.offsets[i + 1]]
+        found.append(
+            {
+                "example": i,
+                "words": list(words),
+                "first_pieces": first.tolist(),
+                "tags": [labels[index] for index in own[first].argmax(axis=1)],
+            }
+        )
+    if whole and labels and not found:
+        raise _of_another_vocabulary("words")
+    return found
+
+
+def questions(
+    encoded: EncodedExamples,
+    tokenizer: Tokenizer | None,
+    longest: int,
+    outputs: np.ndarray,
+    rules: SpanRules,
+) -> list[dict[str, Any]]:
+    """Lists the questions that have all their windows here, with the answers of the file.
+
+    Args:
+      encoded: A few windows, all of each question.
+      tokenizer: The tokenizer of the model, or None.
+      longest: The longest signature: the tokens of a window.
+      outputs: The file's outputs, (tokens, 2).
+      rules: How answers are read off.
+
+    Returns:
+      For each: "question", "context", "examples" (the places of its windows among the examples of
+      golden.json), "answer" ("" for none), "score" and "null_score"; the score is null where no
+      window holds a candidate. Empty where texts or tokenizer are not known.
+
+    Raises:
+      DataError: If no question gives the windows that it should.
+    """
+    windows = encoded.span_sources
+    if windows is None or encoded.sources is None or tokenizer is None:
+        return []
+    answers = spans.decode(outputs, encoded, rules)
+    found = []
+    for source, answer in answers.items():
+        own = np.flatnonzero(encoded.sources == source)
+        if not _cut_alike(encoded.select(own), windows, source, tokenizer, longest):
+            continue
+        asked = windows.questions[source]
+        found.append(
+            {
+                "question": asked.question,
+                "context": asked.context,
+                "examples": own.tolist(),
+                "answer": answer.text,
+                "score": answer.score if np.isfinite(answer.score) else None,
+                "null_score": answer.null_score,
+            }
+        )
+    if not found:
+        raise _of_another_vocabulary("questions")
+    return found
+
+
+def _cut_alike(
+    own: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
+) -> bool:
+    """Whether a program that only knows the manifest makes the same windows of a question."""
+    again = spans.encode_questions(
+        [dataclasses.replace(windows.questions[source], answers=(), start=None)],
+        tokenizer,
+        longest,
+        doc_stride=windows.doc_stride,
+        max_question_length=windows.max_question_length,
+        labelled=False,
+    )
+    return np.array_equal(again.ids, own.ids) and np.array_equal(again.offsets, own.offsets)
+
+
+def _of_another_vocabulary(what: str) -> errors.DataError:
+    return errors.DataError(
+        errors.explain(
+            f"{what} of check_on",
+            "some that give its ids",
+            "none",
+            "Check that vocab_file and lower_case are those that check_on was encoded with, and "
+            "that it was encoded with the longest of lengths.",
+        )
+    )

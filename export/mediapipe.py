@@ -1,0 +1,183 @@
+"""An exported file -> a copy that MediaPipe runs from plain text.
+
+MediaPipe takes one length, softmax inside and metadata; an app of one's own takes several lengths
+and, mostly, logits. Nothing is converted again for the one who wants both: one length is cut out of
+the file, with its weights as they are, and softmax is put behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import errors, files, models
+from tfdistill import manifest as manifests
+from tfdistill.data.tasks import TaskSpec
+
+from . import bundle, flatbuffer, metadata, signature
+from .graph import SCORES
+from .runtime import TfliteModel
+
+_SAME = 1e-5  # of probabilities: found 1e-7 apart, by the order of sums
+_NUM_RANDOM = 8
+
+
+def to_mediapipe(
+    source: files.Path,
+    path: files.Path,
+    *,
+    length: int | None = None,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Writes the one-length copy of an exported classifier that MediaPipe's TextClassifier runs.
+
+    The copy is run before it is written: on the golden examples that fit, it must give the softmax
+    of what the exported file gives.
+
+    Args:
+      source: An export: its folder, or its .tflite file.
+      path: The .tflite file to write. It is complete: vocabulary and labels are inside.
+      length: The length to keep, one of the file's; None for the longest. MediaPipe pads every
+        text to it and cuts longer ones off.
+      overwrite: Whether an existing file may be replaced.
+
+    Returns:
+      The path of the file.
+
+    Raises:
+      ManifestError: If the export is not complete.
+      ConfigError: If MediaPipe cannot run such a model, with every reason, or `length` is none of
+        the file's.
+      OutputExistsError: If the file is there and `overwrite` is not given.
+      ExportError: If the copy cannot be made or written.
+      ParityError: If the copy does not answer like the file.
+    """
+    card = manifests.read_manifest(source)
+    folder = pathlib.Path(source)
+    folder = folder if folder.is_dir() else folder.parent
+    target = bundle.places(path).model
+    lengths = [entry.sequence_length for entry in card.signatures.values()]
+    chosen = max(lengths) if length is None else length
+    if chosen not in lengths:
+        raise errors.ConfigError(errors.explain("length", f"one of {sorted(lengths)}", length))
+    original = folder / card.model.file
+    file = TfliteModel(original)
+    vocab = None if card.tokenizer is None else folder / card.tokenizer.vocab.file
+    labels: list[str] = []
+    if card.labels_file is not None:
+        labels = (folder / card.labels_file.file).read_text("utf-8").splitlines()
+    found = metadata.obstacles(
+        head=file.head,
+        kind=None if card.task is None else card.task.kind,
+        pair=card.task is not None and card.task.pair,
+        lengths=[chosen],
+        softmax=True,
+        labels=labels,
+        vocab_file=vocab,
+        lower_case=card.tokenizer is None or card.tokenizer.lower_case,
+    )
+    if found or vocab is None:
+        raise metadata.refusal(found)
+    if target.resolve() == original.resolve():
+        raise errors.ConfigError(
+            errors.explain("path", "a place of its own", "the exported file itself")
+        )
+    bundle.check_free({target: None}, overwrite=overwrite)
+    with tempfile.TemporaryDirectory(prefix="tfdistill-mediapipe-") as temporary:
+        candidate = pathlib.Path(temporary) / target.name
+        model = flatbuffer.read(original)
+        flatbuffer.keep_signature(model, signature.signature_name(chosen))
+        if not card.softmax:
+            flatbuffer.add_softmax(model, SCORES)
+        flatbuffer.write(model, candidate)
+        metadata.attach(
+            candidate,
+            name=card.name,
+            vocab_file=vocab,
+            labels=labels,
+        )
+        _check(file, TfliteModel(candidate), _examples(card, folder, chosen), card.softmax)
+        bundle.write({target: candidate})
+    return target
+
+
+def check_mediapipe(
+    model: keras.Model,
+    *,
+    task: TaskSpec | None,
+    labels: Sequence[str] | None,
+    vocab_file: files.Path | None,
+    lower_case: bool,
+) -> None:
+    """Finds out before an export whether `to_mediapipe` could go on from it.
+
+    Args:
+      model: A model of `tfdistill.models`.
+      task: Its task, or None.
+      labels: Names of the classes; default the task's.
+      vocab_file: The vocabulary, or None.
+      lower_case: Whether text is lower-cased.
+
+    Raises:
+      ConfigError: If it could not; with every reason.
+    """
+    found = metadata.obstacles(
+        head=models.head_of(model),
+        kind=None if task is None else task.kind,
+        pair=task is not None and task.pair_column is not None,
+        lengths=[1],
+        softmax=True,
+        labels=labels or (task.labels if task is not None else ()),
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+    )
+    metadata.wanted(True, found)
+
+
+def _examples(
+    card: manifests.Manifest, folder: pathlib.Path, length: int
+) -> list[tuple[list[int], list[int]]]:
+    """Returns ids and types of the golden examples that fit a length, or of random ones."""
+    if card.golden_file is not None:
+        golden = json.loads((folder / card.golden_file.file).read_text("utf-8"))
+        found = [
+            (example["input_ids"], example["token_type_ids"])
+            for example in golden["examples"]
+            if len(example["input_ids"]) <= length
+        ]
+        if found:
+            return found
+    random = np.random.default_rng(0)
+    drawn = random.integers(0, card.architecture.vocab_size, (_NUM_RANDOM, length))
+    return [(ids.tolist(), [0] * length) for ids in drawn]
+
+
+def _check(
+    file: TfliteModel,
+    copy: TfliteModel,
+    examples: list[tuple[list[int], list[int]]],
+    softmax: bool,
+) -> None:
+    """Checks that the copy gives the probabilities of the file."""
+    (length,) = copy.lengths
+    worst = 0.0
+    for ids, types in examples:
+        expected = np.asarray(file.predict(ids, types, length=length), np.float64).ravel()
+        if not softmax:
+            expected = np.exp(expected - expected.max())
+            expected /= expected.sum()
+        worst = max(worst, float(np.abs(copy.predict(ids, types).ravel() - expected).max()))
+    if not worst <= _SAME:
+        raise errors.ParityError(
+            errors.explain(
+                "copy for MediaPipe",
+                f"the file's probabilities within {_SAME:g}",
+                f"a difference of {worst:.3g}",
+                "It was not written. Export one length with softmax instead.",
+            )
+        )

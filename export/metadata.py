@@ -1,0 +1,252 @@
+"""TFLite metadata: what lets MediaPipe run an exported file from plain text.
+
+MediaPipe's TextClassifier (Android, iOS, web, Python) reads from the file itself which input is
+which, the vocabulary, and the names of the labels. It refuses a file of more than one subgraph, so
+of more than one length (`export.to_mediapipe` cuts one out), and one with other than three inputs,
+and it passes scores on as they come, so softmax must be inside. It has no task for questions, tags
+or pairs of texts.
+
+Its tokenizer lower-cases ASCII letters only and strips no accents: where a text has others, its
+pieces, and so its answer, may differ from ours.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ai_edge_litert import schema_py_generated as schema
+
+from tfdistill import errors, files
+
+from . import flatbuffer
+from . import metadata_schema as names
+from .graph import SCORES
+
+NAME = "TFLITE_METADATA"
+ONE_LENGTH = (
+    "Export one length (lengths=(128,)), or cut one out with export.to_mediapipe "
+    "(`tfdistill export --mediapipe FILE`)."
+)
+VOCAB_FILE = "vocab.txt"
+LABELS_FILE = "labels.txt"
+# Our name of an input -> the one that MediaPipe looks for, and what it holds.
+_INPUTS = {
+    "input_ids": ("ids", "Token ids with [CLS] and [SEP]."),
+    "attention_mask": ("mask", "1 for each token, 0 for padding."),
+    "token_type_ids": ("segment_ids", "0 for the first text, 1 for the second."),
+}
+_TYPES = "token_type_ids"
+
+
+def obstacles(
+    *,
+    head: str,
+    kind: str | None,
+    pair: bool,
+    lengths: Sequence[int],
+    softmax: bool,
+    labels: Sequence[str],
+    vocab_file: files.Path | None,
+    lower_case: bool,
+) -> list[str]:
+    """Lists why MediaPipe could not run a file from text.
+
+    Args:
+      head: The head of the model: "sequence", "span", ...
+      kind: The kind of the task: "classification", "regression", ...; None if not known.
+      pair: Whether the task is about two texts.
+      lengths: Sequence lengths of the file.
+      softmax: Whether softmax is inside.
+      labels: Names of the classes.
+      vocab_file: The vocabulary, or None.
+      lower_case: Whether text is lower-cased.
+
+    Returns:
+      A line each, with the remedy where there is one; empty if nothing is in the way.
+    """
+    if head != "sequence":
+        return [f"MediaPipe has no task for a {head} head"]
+    if kind in ("regression", "multi_label"):
+        return [f"MediaPipe's text classifier chooses one class, the task is {kind}"]
+    found = []
+    if pair:
+        found.append("MediaPipe's text classifier takes one text, the task has two")
+    if len(lengths) > 1:
+        found.append(f"MediaPipe runs files of one length, this has {len(lengths)}. {ONE_LENGTH}")
+    if not softmax:
+        found.append("MediaPipe passes scores on as they come: softmax must be inside")
+    if vocab_file is None:
+        found.append("the vocabulary is not known: pass vocab_file")
+    elif not lower_case:
+        found.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
+    if not labels:
+        found.append("the classes have no names: pass task or labels")
+    return found
+
+
+def wanted(requested: bool | None, found: Sequence[str]) -> bool:
+    """Decides whether a file gets metadata.
+
+    Args:
+      requested: What the user said; None for where it can be.
+      found: What `obstacles` found.
+
+    Returns:
+      Whether to call `attach`.
+
+    Raises:
+      ConfigError: If metadata was asked for and cannot be.
+    """
+    if requested and found:
+        raise refusal(found)
+    return requested is not False and not found
+
+
+def refusal(found: Sequence[str]) -> errors.ConfigError:
+    """Returns the error that says why a file cannot have metadata."""
+    return errors.ConfigError(
+        "metadata: expected a file that MediaPipe can run from text, received one that it "
+        "cannot:\n  - " + "\n  - ".join(found)
+    )
+
+
+def attach(
+    file: files.Path,
+    *,
+    name: str,
+    vocab_file: files.Path,
+    labels: Sequence[str],
+    description: str = "",
+) -> None:
+    """Writes metadata into an exported file, in place; metadata that it had is replaced.
+
+    Where the model reads no token types, its graph gets an input for them that nothing reads; the
+    signature does not have it.
+
+    Args:
+      file: A .tflite file of one length, with its signature.
+      name: Name of the model.
+      vocab_file: The vocabulary, one token a line.
+      labels: Names of the classes in the order of the scores.
+      description: What the model is for, a sentence.
+
+    Raises:
+      ExportError: If the file has several subgraphs, or other inputs or outputs than an exported
+        one.
+    """
+    model = flatbuffer.read(file)
+    entry = _signature(model, file)
+    (graph,) = model.subgraphs
+    inputs = {int(tensor.tensorIndex): _text(tensor.name) for tensor in entry.inputs}
+    _check(file, set(inputs.values()), {_text(tensor.name) for tensor in entry.outputs})
+    if _TYPES not in inputs.values():
+        inputs[flatbuffer.add_input(model, _INPUTS[_TYPES][0], next(iter(inputs)))] = _TYPES
+    vocabulary: names.Table = {
+        names.File.NAME: VOCAB_FILE,
+        names.File.DESCRIPTION: "The tokens, in the order of their ids.",
+        names.File.KIND: names.File.VOCABULARY,
+    }
+    unit: names.Table = {
+        names.ProcessUnit.KIND: names.ProcessUnit.BERT_TOKENIZER,
+        names.ProcessUnit.OPTIONS: {names.BertTokenizer.VOCABULARY: [vocabulary]},
+    }
+    classes: names.Table = {
+        names.File.NAME: LABELS_FILE,
+        names.File.DESCRIPTION: "The classes, in the order of the scores.",
+        names.File.KIND: names.File.AXIS_LABELS,
+    }
+    scores = {**_tensor("score", "Probability of each class."), names.Tensor.FILES: [classes]}
+    root: names.Table = {
+        names.Model.NAME: name,
+        names.Model.DESCRIPTION: description,
+        names.Model.MIN_PARSER_VERSION: names.MIN_PARSER_VERSION,
+        names.Model.SUBGRAPHS: [
+            {
+                names.Subgraph.INPUTS: [_tensor(*_INPUTS[inputs[i]]) for i in graph.inputs],
+                names.Subgraph.OUTPUTS: [scores],
+                names.Subgraph.INPUT_PROCESS_UNITS: [unit],
+            }
+        ],
+    }
+    _set(model, names.pack(root))
+    flatbuffer.write(model, file)
+    lines = "".join(f"{label}\n" for label in labels).encode()
+    _append(file, {VOCAB_FILE: pathlib.Path(vocab_file).read_bytes(), LABELS_FILE: lines})
+
+
+def associated_files(file: files.Path) -> dict[str, bytes]:
+    """Returns the files that are packed behind a model, by name; empty if there is none."""
+    content = pathlib.Path(file).read_bytes()
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _signature(model: Any, file: files.Path) -> Any:
+    """Returns the only signature of a model that is one subgraph."""
+    if len(model.subgraphs) == 1 and len(model.signatureDefs or []) == 1:
+        return model.signatureDefs[0]
+    raise errors.ExportError(
+        errors.explain(
+            f"{file} for metadata",
+            "one signature and one subgraph, all that MediaPipe runs",
+            f"{len(model.signatureDefs or [])} and {len(model.subgraphs)}",
+            ONE_LENGTH,
+        )
+    )
+
+
+def _check(file: files.Path, inputs: set[str], outputs: set[str]) -> None:
+    if {"input_ids", "attention_mask"} <= inputs <= set(_INPUTS) and outputs == {SCORES}:
+        return
+    raise errors.ExportError(
+        errors.explain(
+            f"{file} for metadata",
+            f"inputs of {sorted(_INPUTS)} and the output {SCORES!r}",
+            f"{sorted(inputs)} and {sorted(outputs)}",
+            "Export a classifier with softmax.",
+        )
+    )
+
+
+def _tensor(name: str, description: str) -> dict[int, names.Value]:
+    return {
+        names.Tensor.NAME: name,
+        names.Tensor.DESCRIPTION: description,
+        names.Tensor.CONTENT: {
+            names.Content.KIND: names.Content.FEATURE,
+            names.Content.PROPERTIES: {},
+        },
+    }
+
+
+def _set(model: Any, content: bytes) -> None:
+    """Puts the metadata into the buffer of the model's record of it; adds both where missing."""
+    for record in model.metadata or []:
+        if _text(record.name) == NAME:
+            model.buffers[record.buffer].data = content
+            return
+    record, buffer = schema.MetadataT(), schema.BufferT()
+    record.name, record.buffer = NAME, len(model.buffers)
+    buffer.data = content
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or []), record]
+
+
+def _append(file: files.Path, contents: Mapping[str, bytes]) -> None:
+    """Appends files as a zip archive, stored as they are: readers map them into memory."""
+    with open(file, "r+b") as stream:
+        stream.seek(0, io.SEEK_END)
+        with zipfile.ZipFile(stream, "a", zipfile.ZIP_STORED) as archive:
+            for name, content in contents.items():
+                # A fixed date: the same model gives the same bytes.
+                archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8") if isinstance(value, bytes) else value

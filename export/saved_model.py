@@ -1,0 +1,257 @@
+"""A classifier as a SavedModel that takes text: tokenizer, network and label names in one graph.
+
+Whoever loads it needs the operators of tensorflow-text (``import tensorflow_text``); TensorFlow
+Serving has them built in. The tokenizer in the graph is ours, so text becomes the same ids as in
+training and on the phone.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, files, models
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.data.truncation import check_max_length
+
+from . import folders, text_graph, verify
+from .nasty_texts import nasty_texts
+
+SIGNATURE = "serving_text"
+PAIR_SIGNATURE = "serving_text_pair"
+MARK = "saved_model.pb"
+NUM_CHECKED = 64  # texts that the written folder is asked about, once alone and once as pairs
+# Both compute in float32; what differs is the padding, and with it the order of the sums.
+_BOUND = 1e-4  # of a score, relative to 1 + |score|
+
+Outputs = dict[str, tf.Tensor]
+
+
+def to_saved_model(
+    model: keras.Model,
+    folder: files.Path,
+    *,
+    vocab_file: files.Path,
+    lower_case: bool = True,
+    labels: Sequence[str] | None = None,
+    task: TaskSpec | None = None,
+    max_length: int | None = None,
+    check_on: Examples | None = None,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Writes a classifier of whole texts as a SavedModel from text to label and score.
+
+    Signatures: "serving_text" (also "serving_default") takes `text`, string (n,);
+    "serving_text_pair" takes `text` and `pair`, where "" is no second text. Both give
+
+    - `label`, string (n,): the most probable label; not for a regression;
+    - `score`, float32 (n,): its probability, or the value of a regression;
+    - `scores`, float32 (n, num_labels): the probability of each label; not for a regression. They
+      sum to 1 (softmax); for a task of kind "multi_label" each is a sigmoid of its own.
+
+    The folder is loaded and asked before it takes its place.
+
+    Args:
+      model: A classifier or regression of `tfdistill.models`.
+      folder: The folder to write.
+      vocab_file: The vocabulary that text is tokenized with.
+      lower_case: Whether text is lower-cased.
+      labels: Label names in the order of the logits; default the task's, or "0", "1", ...
+      task: The task, for labels and kind.
+      max_length: The most tokens of an example, special ones included; default the model's
+        positions. Longer texts are cut as in training.
+      check_on: Real texts to check on, beside the nasty ones; the first 64 are used.
+      overwrite: Whether a SavedModel in that place is replaced.
+
+    Returns:
+      The folder.
+
+    Raises:
+      ConfigError: If the model has another head, or the labels or the length do not fit it.
+      DataError: If `max_length` has no room for the special tokens of a pair.
+      VocabularyError: If the vocabulary cannot be used or is larger than the model's.
+      OutputExistsError: If something else is there, or `overwrite` is not given.
+      ParityError: If the written folder does not answer like tokenizer and model.
+      ExportError: If it cannot be written.
+    """
+    folder = pathlib.Path(folder)
+    check_saved_model(model)
+    folders.check_free(folder, mark=MARK, overwrite=overwrite)
+    config = models.config_of(model)
+    length = config.max_positions if max_length is None else max_length
+    check_max_length(length, paired=True)
+    if length > config.max_positions:
+        raise errors.ConfigError(
+            errors.explain(
+                "max_length", f"at most {config.max_positions}, the model's positions", length
+            )
+        )
+    tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise errors.VocabularyError(
+            errors.explain(
+                f"vocabulary {vocab_file}",
+                f"at most {config.vocab_size} tokens, the rows of the model's embedding",
+                tokenizer.vocab_size,
+            )
+        )
+    floats = {layer.compute_dtype for layer in model.layers if layer.weights}
+    network = model if floats <= {"float32"} else models.with_policy(model, "float32")
+    answer = _answer(
+        _names(model, labels, task), independent=task is not None and task.kind == "multi_label"
+    )
+    try:
+        with files.atomic_folder(folder) as temporary:
+            _save(temporary, network, tokenizer, answer, length)
+            _check(temporary, network, tokenizer, answer, length, check_on)
+    except (OSError, tf.errors.OpError) as error:
+        raise errors.ExportError(
+            errors.explain(
+                f"SavedModel {folder}",
+                "room and permission to write it",
+                error,
+                "Nothing was replaced.",
+            )
+        ) from error
+    return folder
+
+
+def check_saved_model(model: keras.Model) -> None:
+    """Refuses a model that does not answer with one row of logits a text.
+
+    Raises:
+      ConfigError: If it has another head, or none.
+    """
+    head = models.head_of(model)
+    if head != "sequence":
+        raise errors.ConfigError(
+            errors.explain(
+                "model for a SavedModel from text",
+                "a classifier or regression of whole texts",
+                f"one with the head {head!r}",
+                "Write the TFLite file or the Hugging Face folder instead.",
+            )
+        )
+
+
+def _names(
+    model: keras.Model, labels: Sequence[str] | None, task: TaskSpec | None
+) -> tuple[str, ...]:
+    """Returns the label names, none for a regression."""
+    count = models.num_labels_of(model) or 0
+    if count == 1:
+        return ()
+    names = tuple(labels or (task.labels if task is not None else ())) or tuple(
+        str(index) for index in range(count)
+    )
+    if len(names) != count or len(set(names)) != count:
+        raise errors.ConfigError(
+            errors.explain("labels", f"{count} different names, one for each output", names)
+        )
+    return names
+
+
+def _answer(names: tuple[str, ...], *, independent: bool) -> Callable[[tf.Tensor], Outputs]:
+    """Returns the function from logits (n, num_labels) to the outputs by name."""
+
+    def answer(logits: tf.Tensor) -> Outputs:
+        if not names:
+            return {"score": logits[:, 0]}
+        scores = tf.sigmoid(logits) if independent else tf.nn.softmax(logits)
+        return {
+            "label": tf.gather(tf.constant(names), tf.argmax(logits, axis=-1)),
+            "score": tf.reduce_max(scores, axis=-1),
+            "scores": scores,
+        }
+
+    return answer
+
+
+def _save(
+    folder: pathlib.Path,
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    answer: Callable[[tf.Tensor], Outputs],
+    max_length: int,
+) -> None:
+    text = tf.TensorSpec([None], tf.string, name="text")
+    pair = tf.TensorSpec([None], tf.string, name="pair")
+
+    @tf.function(input_signature=[text, pair], autograph=False)
+    def paired(text: tf.Tensor, pair: tf.Tensor) -> Outputs:
+        features = text_graph.encode(tokenizer, text, pair, max_length)
+        inputs = {name: features[name] for name in model.input_names}
+        return answer(model(inputs, training=False))
+
+    @tf.function(input_signature=[text], autograph=False)
+    def single(text: tf.Tensor) -> Outputs:
+        return paired(text, tf.zeros_like(text))
+
+    module = tf.Module()
+    # The variables alone: tracking the model would also trace and save each of its layers.
+    module.variables_of_model = model.weights
+    module.vocabulary = tf.saved_model.Asset(tokenizer.vocab_file)  # for people: nothing reads it
+    alone = single.get_concrete_function()
+    tf.saved_model.save(
+        module,
+        str(folder),
+        signatures={
+            SIGNATURE: alone,
+            "serving_default": alone,
+            PAIR_SIGNATURE: paired.get_concrete_function(),
+        },
+    )
+
+
+def _check(
+    folder: pathlib.Path,
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    answer: Callable[[tf.Tensor], Outputs],
+    max_length: int,
+    check_on: Examples | None,
+) -> None:
+    """Compares what was written with tokenizer and model, one after the other.
+
+    Raises:
+      ParityError: If they differ.
+    """
+    real = [] if check_on is None else check_on.texts[:NUM_CHECKED]
+    nasty = nasty_texts()
+    texts = [*real, *nasty[:NUM_CHECKED]]
+    second = [] if check_on is None or not check_on.pairs else check_on.pairs[:NUM_CHECKED]
+    pairs = [*second, *nasty[len(texts) - len(second) :: -1]][: len(texts)]
+    loaded: Any = tf.saved_model.load(str(folder))
+    strings, others = (
+        tf.constant([text.encode("utf-8", "ignore") for text in column])
+        for column in (texts, pairs)
+    )
+    said = {
+        SIGNATURE: (loaded.signatures[SIGNATURE](text=strings), None),
+        PAIR_SIGNATURE: (loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others), pairs),
+    }
+    for name, (received, given) in said.items():
+        rows = tokenizer.encode_batch(texts, given, max_length)
+        encoded = EncodedExamples(rows.ids, rows.offsets, rows.types, pad_id=tokenizer.pad_id)
+        expected = answer(tf.constant(verify.model_logits(model, encoded)))
+        for output, values in expected.items():
+            if output == "label":
+                continue
+            error = np.abs(values - received[output].numpy()) / (1 + np.abs(values))
+            if not error.max() <= _BOUND:
+                worst = int(np.unravel_index(error.argmax(), error.shape)[0])
+                raise errors.ParityError(
+                    errors.explain(
+                        f"SavedModel, {name}, {output} of {texts[worst][:60]!r}",
+                        f"the model's answer within {_BOUND:g}",
+                        f"an error of {error.max():.3g}",
+                        "Nothing was written.",
+                    )
+                )

@@ -1,0 +1,82 @@
+"""tokens.jsonl: thousands of texts with the ids that any tokenizer of the model has to give.
+
+The first line says what the file is, each other line is a case::
+
+    {"format_version": 1, "lower_case": true, "vocab_size": 30522, "num_cases": 4211}
+    {"text": "hello, world", "max_length": 128, "input_ids": [101, 7592, 1010, 2088, 102]}
+    {"text": "a b", "pair": "c", "max_length": 6, "input_ids": [...], "token_type_ids": [...]}
+
+Without "pair" all token types are 0. The file is ASCII: what is beyond is escaped as JSON does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill.data.tasks import Examples
+from tfdistill.data.tokenize import RaggedIds, Tokenizer
+
+from .nasty_texts import nasty_texts
+
+FORMAT_VERSION = 1
+NUM_REAL = 4000  # texts of the task, the first ones
+_NUM_PAIRS = 400
+_PAIR_LENGTHS = (5, 8, 9, 16, 17, 32)  # room for so little that most pairs are cut, odd ones too
+
+
+def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: int) -> bytes:
+    """Tokenizes the texts of a task and the nasty ones.
+
+    Args:
+      tokenizer: The tokenizer of the model.
+      examples: Real texts, or None. Pairs are encoded as pairs; the questions and words of other
+        tasks are encoded as plain texts.
+      max_length: The most tokens that the model's longest signature takes.
+
+    Returns:
+      The content of tokens.jsonl, the same for the same arguments.
+    """
+    texts = [] if examples is None else list(examples.texts[:NUM_REAL])
+    cases = _cases(tokenizer, texts, None, max_length)
+    paired = examples is not None and examples.pairs is not None and examples.questions is None
+    if examples is not None and paired:
+        given = list((examples.pairs or [])[:NUM_REAL])
+        cases = _cases(tokenizer, texts, given, max_length)
+    nasty = nasty_texts()
+    cases += _cases(tokenizer, nasty, None, max_length)
+    random = np.random.default_rng(0)
+    pool = [*texts, *nasty]
+    for length in (*_PAIR_LENGTHS, max_length):
+        count = -(-_NUM_PAIRS // (len(_PAIR_LENGTHS) + 1))
+        chosen = random.integers(0, len(pool), (2, count))
+        first, second = ([pool[index] for index in row] for row in chosen)
+        cases += _cases(tokenizer, first, second, max(length, 3))
+    header = {
+        "format_version": FORMAT_VERSION,
+        "lower_case": tokenizer.lower_case,
+        "vocab_size": tokenizer.vocab_size,
+        "num_cases": len(cases),
+    }
+    return "".join(json.dumps(line) + "\n" for line in [header, *cases]).encode("ascii")
+
+
+def _cases(
+    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
+) -> list[dict[str, Any]]:
+    rows: RaggedIds = tokenizer.encode_batch(texts, pairs, max_length)
+    cases = []
+    for index, text in enumerate(texts):
+        case: dict[str, Any] = {"text": text}
+        if pairs is not None and pairs[index]:
+            case["pair"] = pairs[index]
+        case["max_length"] = max_length
+        case["input_ids"] = rows.row(index).tolist()
+        if "pair" in case:
+            begin, end = rows.offsets[index : index + 2]
+            case["token_type_ids"] = rows.types[begin:end].tolist()
+        cases.append(case)
+    return cases

@@ -1,0 +1,106 @@
+"""tfdistill quantizations: the list, and what the sweep of a model is asked for."""
+
+import json
+import pathlib
+import types
+
+import pytest
+
+import export
+from export import trial
+from export.sweeping import Sweep
+from tfdistill import cli
+from tfdistill.commands import export_job
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Stands in for the model and the sweep; returns what the sweep was asked for."""
+    found = {}
+    source = types.SimpleNamespace(model="model", vocab_file="vocab.txt", lower_case=False)
+    job = types.SimpleNamespace(
+        source=source,
+        lengths=(8, 16),
+        examples="texts",
+        task="task",
+        labels=("no", "yes"),
+        check_set=lambda: "dev",
+        calibration_set=lambda: "train",
+    )
+
+    def sweep(model, folder, names, *, measure, report, **arguments):
+        found.update(arguments, model=model, folder=folder, names=names, measure=measure)
+        row = trial.Trial("float16", {}, "good", size_bytes=1_500_000, sqnr_db=50.0)
+        report(row)
+        return Sweep(pathlib.Path(folder), (8, 16), (row,))
+
+    monkeypatch.setattr(export_job, "open_job", lambda args: job)
+    monkeypatch.setattr(export, "sweep", sweep, raising=False)
+    return found
+
+
+def test_without_a_model_the_quantizations_are_listed(capsys):
+    assert cli.main(["quantizations", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+
+    offered = export.quantizations()
+    assert listed["quantizations"] == {name: value.summary for name, value in offered.items()}
+    assert "LiteRT" in listed["refused"]["dynamic_wi2_afp32_block32"]
+    assert cli.main(["quantizations"]) == 0
+    text = capsys.readouterr().out
+    assert [name for name in (*offered, *listed["refused"]) if name not in text] == []
+
+
+def test_a_model_is_swept_with_its_data_and_shown_as_a_table(asked, capsys):
+    command = "quantizations runs/demo --out out --only float16,float32 --calibrate 50 --seed 3"
+    assert cli.main(command.split()) == 0
+    captured = capsys.readouterr()
+
+    assert captured.out.splitlines()[0].startswith("quantization")
+    assert captured.out.splitlines()[1].split()[:2] == ["float16", "1.50"]
+    assert captured.err == "float16: good\n"
+    measure = asked.pop("measure")
+    assert measure.keywords == {"threads": 1}
+    assert asked == {
+        "model": "model",
+        "folder": "out",
+        "names": ["float16", "float32"],
+        "lengths": (8, 16),
+        "overwrite": False,
+        "softmax": False,
+        "check_on": "dev",
+        "calibrate_on": "train",
+        "num_calibration": 50,
+        "seed": 3,
+        "texts": "texts",
+        "task": "task",
+        "labels": ("no", "yes"),
+        "vocab_file": "vocab.txt",
+        "lower_case": False,
+    }
+
+
+def test_latency_can_be_left_out_and_rows_written_as_json(asked, capsys):
+    assert cli.main("quantizations runs/demo --out out --no-measure --json".split()) == 0
+
+    assert asked["measure"] is None
+    assert asked["names"] is None
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["name"], row["size_bytes"], row["verdict"]) == ("float16", 1_500_000, "good")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("runs/demo", "--out: expected a folder"),
+        ("--out out", "model: expected a run or a model folder"),
+        ("runs/demo --out out --threads 0", "--threads: expected at least 1"),
+        ("runs/demo --out out --calibrate 0", "--calibrate: expected at least 1"),
+        ("runs/demo --out out --only float16,float23", "Did you mean 'float32'?"),
+        ("runs/demo --out out --data-dir glue", "--data-dir: expected --task beside it"),
+    ],
+)
+def test_misuse_is_told_before_the_model_is_opened(asked, capsys, options, message):
+    assert cli.main(["quantizations", *options.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert asked == {}

@@ -1,0 +1,66 @@
+"""Weight clustering: few numbers a matrix, learnt, and zeros kept."""
+
+import numpy as np
+import pytest
+import toys
+
+from tfdistill import compress, errors
+
+BATCH = toys.features((9, 6, 4), seed=5)
+
+
+def test_every_matrix_of_the_layers_consists_of_few_numbers(clustered):
+    counts = compress.clusters_of(clustered.stripped)
+    assert len(counts) == 6
+    # A number that no weight is next to any more is not there.
+    assert all(3 <= count <= 6 for count in counts.values()), counts
+    assert max(compress.clusters_of(clustered.plain).values()) > 30
+
+
+def test_zeros_of_a_pruned_matrix_stay(clustered):
+    for name in compress.clusters_of(clustered.stripped):
+        before = clustered.plain.get_layer(name).kernel.numpy()
+        after = clustered.stripped.get_layer(name).kernel.numpy()
+        assert (after[before == 0] == 0).all()
+
+
+def test_stripped_it_answers_as_trained(clustered):
+    np.testing.assert_array_equal(
+        clustered.stripped(BATCH).numpy(), clustered.trained(BATCH).numpy()
+    )
+    names = [weight.name for weight in clustered.plain.weights]
+    assert [weight.name for weight in clustered.stripped.weights] == names
+
+
+def test_before_training_each_weight_is_the_nearest_number(toy):
+    wrapped = compress.cluster(toy, clusters=4, layers=["layer_0_query"])
+    kernel = toy.get_layer("layer_0_query").kernel.numpy()
+    numbers = np.linspace(kernel.min(), kernel.max(), 4, dtype=np.float32)
+    nearest = numbers[np.abs(kernel[..., None] - numbers).argmin(axis=-1)]
+
+    clustered = compress.strip(wrapped).get_layer("layer_0_query").kernel.numpy()
+
+    np.testing.assert_allclose(clustered, nearest, rtol=1e-6)
+
+
+def test_the_numbers_and_the_weights_are_both_learnt(clustered):
+    fresh = compress.cluster(clustered.plain, clusters=6).get_layer("layer_0_query")
+    trained = clustered.trained.get_layer("layer_0_query")
+    for kind in ("cluster_centroids_kernel", "/kernel"):
+        (before,) = [w.numpy() for w in fresh.trainable_weights if kind in w.name]
+        (after,) = [w.numpy() for w in trained.trainable_weights if kind in w.name]
+        assert not np.array_equal(before, after), kind
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"clusters": 1}, "clusters"),
+        ({"clusters": 257}, "clusters"),
+        ({"start": "kmeans"}, "kmeans"),
+        ({"layers": ["word_embeddings"]}, "layers"),
+    ],
+)
+def test_what_cannot_be_clustered_says_why(toy, options, told):
+    with pytest.raises(errors.ConfigError, match=told):
+        compress.cluster(toy, **options)

@@ -1,0 +1,105 @@
+"""Magnitude pruning: the share of zeros rises as said, and they are the smallest weights."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import compress, distillers, errors, training
+from tfdistill.compress import pruning
+
+BATCH = toys.features((9, 6, 4), seed=5)
+
+
+def test_every_matrix_of_the_layers_ends_at_the_share_and_no_other_has_zeros(pruned):
+    shares = compress.sparsity_of(pruned.stripped)
+    assert sorted(shares) == sorted(
+        f"layer_0_{name}"
+        for name in ("query", "key", "value", "attention_output", "intermediate", "output")
+    )
+    assert set(shares.values()) == {0.75}
+    others = compress.sparsity_of(pruned.stripped, ("pooler", "classifier", "word_embeddings"))
+    assert set(others.values()) == {0.0}
+
+
+def test_stripped_it_answers_as_trained(pruned):
+    np.testing.assert_array_equal(pruned.stripped(BATCH).numpy(), pruned.trained(BATCH).numpy())
+    assert [w.name for w in pruned.stripped.weights] == [w.name for w in pruned.plain.weights]
+
+
+def test_what_is_pruned_is_what_is_small(toy):
+    student = compress.prune(toy, sparsity=0.5, total_steps=1, end=1.0, layers=["layer_0_query"])
+    distiller = distillers.LogitDistiller(toy, student, objective="logit_mse")
+    distiller.compile(training.adamw(0.0, weight_decay=0.0))
+
+    distiller.train_step((BATCH,))
+
+    before = np.abs(toy.get_layer("layer_0_query").kernel.numpy())
+    after = compress.strip(student).get_layer("layer_0_query").kernel.numpy()
+    assert np.mean(after == 0) == 0.5
+    assert before[after == 0].max() <= before[after != 0].min()
+
+
+def test_the_share_follows_the_formula_and_then_stays(toy):
+    student = compress.prune(
+        toy, sparsity=0.5, total_steps=10, begin=0.2, end=0.6, layers=["layer_0_intermediate"]
+    )
+    wrapper = student.get_layer("layer_0_intermediate")
+    distiller = distillers.LogitDistiller(toy, student, objective="logit_mse")
+    distiller.compile(training.adamw(1e-3))
+    step = tf.function(distiller.train_step)
+    seen = []
+    for _ in range(8):
+        step((BATCH,))
+        ((_, mask, _),) = wrapper.pruning_vars
+        seen.append(1 - float(tf.reduce_mean(mask)))
+
+    def expected(batch):
+        progress = min(max((batch - 2) / 4, 0), 1)
+        return 0.5 * (1 - (1 - progress) ** 3)
+
+    # The 512 weights are cut to whole ones.
+    np.testing.assert_allclose(seen, [expected(batch) for batch in range(1, 9)], atol=1 / 512)
+
+
+def test_evaluating_moves_no_schedule(pruned):
+    wrapper = pruned.trained.get_layer("layer_0_query")
+    before = int(wrapper.pruning_step)
+
+    pruned.trained(BATCH, training=False)
+
+    assert before == 6 and int(wrapper.pruning_step) == before
+
+
+def test_blocks_are_pruned_together(toy):
+    student = compress.prune(
+        toy, sparsity=0.5, total_steps=1, end=1.0, layers=["layer_0_query"], block_size=(4, 1)
+    )
+    distiller = distillers.LogitDistiller(toy, student, objective="logit_mse")
+    distiller.compile(training.adamw(1e-3))
+    distiller.train_step((BATCH,))
+
+    kernel = compress.strip(student).get_layer("layer_0_query").kernel.numpy()
+
+    zeros = (kernel == 0).reshape(4, 4, 16).sum(axis=1)  # of each block of 4 rows
+    assert set(np.unique(zeros)) == {0, 4}
+
+
+def test_the_table_of_words_can_be_pruned(toy):
+    student = compress.prune(toy, total_steps=10, layers=["word_embeddings"])
+    assert isinstance(student.get_layer("word_embeddings"), pruning.Pruned)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"sparsity": 1.0}, "sparsity"),
+        ({"begin": 0.7, "end": 0.7}, "begin < end"),
+        ({"total_steps": 1, "end": 0.2}, "training steps"),
+        ({"layers": ["layer_0_*", "layer_7_*"]}, r"received layer_7_\*"),
+        ({"layers": ["layer_0_layer_norm"]}, "with a matrix"),
+    ],
+)
+def test_what_cannot_be_pruned_says_why(toy, options, told):
+    with pytest.raises(errors.ConfigError, match=told):
+        compress.prune(toy, **{"total_steps": 100, **options})

@@ -1,0 +1,209 @@
+"""Vocabulary pruning: fewer rows, the same answers to every text of kept pieces."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfdistill import compress, errors, models
+from tfdistill.compress import vocabulary
+from tfdistill.data import vocab as vocabularies
+from tfdistill.data.tokenize import Tokenizer
+
+CORPUS = ("The film is good.", "It is bad, set an alarm for seven!", "not a good story")
+CONFIG = models.EncoderConfig(
+    num_layers=1,
+    hidden_size=8,
+    num_heads=2,
+    intermediate_size=12,
+    vocab_size=120,  # more rows than the vocabulary has tokens, as tables padded to a multiple
+    max_positions=24,
+    family="tinybert",
+)
+
+
+def lively(model):
+    """Gives every weight a value that counts."""
+    random = np.random.default_rng(3)
+    model.set_weights([random.normal(0.1, 0.5, w.shape) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return lively(models.build_classifier(CONFIG, 3))
+
+
+@pytest.fixture(scope="module")
+def rich_vocab(toy_vocab_file, tmp_path_factory):
+    """The toy vocabulary behind some unused entries, so that no id stays what it was."""
+    tokens = vocabularies.read_vocab(toy_vocab_file)
+    path = tmp_path_factory.mktemp("rich") / "vocab.txt"
+    vocabularies.write_vocab([*(f"[unused{i}]" for i in range(7)), *tokens, "é", "##é"], path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pruned(model, rich_vocab):
+    model = lively(models.build_classifier(dataclasses.replace(CONFIG, pad_token_id=7), 3))
+    return model, compress.prune_vocabulary(model, rich_vocab, CORPUS)
+
+
+def inputs(ids):
+    ids = np.array([ids], np.int32)
+    return {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
+
+
+def tokenizers(result, tmp_path):
+    result.write_vocab(tmp_path / "vocab.txt")
+    return Tokenizer(result.vocab_file), Tokenizer(tmp_path / "vocab.txt")
+
+
+def test_texts_of_kept_pieces_keep_their_pieces_and_their_answers_bit_for_bit(pruned, tmp_path):
+    model, result = pruned
+    before, after = tokenizers(result, tmp_path)
+    mixtures = ["seven films", "a bad alarm is not good!", "the story, an alarm", *CORPUS]
+
+    compared = 0
+    for text in mixtures:
+        old, new = before.encode(text), after.encode(text)
+        if before.unk_id in old or not set(old) <= set(result.kept):
+            continue
+        compared += 1
+        assert [before.vocab[i] for i in old] == [after.vocab[i] for i in new]
+        assert old != new, "the ids have moved"
+        expected, received = model(inputs(old)).numpy(), result.model(inputs(new)).numpy()
+        np.testing.assert_array_equal(expected, received)
+    assert compared >= 5
+
+
+def test_only_the_table_shrinks(pruned):
+    model, result = pruned
+
+    removed = CONFIG.vocab_size - len(result.tokens)
+    assert result.model.count_params() == model.count_params() - removed * CONFIG.hidden_size
+    assert models.config_of(result.model) == models.config_of(model).replace(
+        vocab_size=len(result.tokens), pad_token_id=result.tokens.index("[PAD]")
+    )
+    assert result.num_before == CONFIG.vocab_size
+    assert removed > 15
+
+
+def test_what_is_kept_is_special_used_or_a_letter(pruned):
+    _, result = pruned
+
+    kept = set(result.tokens)
+    assert {*vocabularies.SPECIAL_TOKENS, "film", "alarm", "seven", ".", "!", "a", "##z"} <= kept
+    assert kept.isdisjoint({"play", "##ing", "é", "##é", "[unused0]"})
+    assert list(result.kept) == sorted(set(result.kept))
+
+
+def test_an_unseen_word_over_the_same_letters_is_spelt_not_unknown(pruned, tmp_path):
+    _, result = pruned
+    before, after = tokenizers(result, tmp_path)
+
+    assert [before.vocab[i] for i in before.encode("playing")[1:-1]] == ["play", "##ing"]
+    spelt = [after.vocab[i] for i in after.encode("playing")[1:-1]]
+    assert spelt == ["p", "##l", "##a", "##y", "##i", "##n", "##g"]
+
+
+def test_letters_of_the_corpus_beyond_ascii_are_kept(model, rich_vocab):
+    result = compress.prune_vocabulary(model, rich_vocab, ["é is"], lower_case=False)
+
+    assert {"é", "##é"} <= set(result.tokens)
+
+
+def test_rare_pieces_go_when_a_least_count_is_asked(rich_vocab, model):
+    corpus = ["good good bad"]
+    often = compress.prune_vocabulary(model, rich_vocab, corpus, min_count=2).tokens
+
+    assert "good" in often and "bad" not in often
+
+
+def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
+    _, result = pruned
+    texts = [*CORPUS, "playing", "é", "日"]
+
+    found = Tokenizer(result.vocab_file).pieces(texts)[1].sum()
+    coverage = result.coverage(texts)
+
+    # é loses its accent; the ideograph is unknown to both; "playing" is spelt in 7 pieces, not 2.
+    assert coverage == compress.Coverage(6, 1, found + 5, found, 1, 1)
+
+
+def test_a_word_that_only_the_whole_vocabulary_knows_becomes_unknown(model, rich_vocab):
+    result = compress.prune_vocabulary(model, rich_vocab, CORPUS, lower_case=False)
+    coverage = result.coverage(["é is", "is"])
+
+    assert (coverage.num_changed, coverage.num_unknown, coverage.num_unknown_before) == (1, 1, 0)
+
+
+def test_a_corpus_may_be_a_file(pruned, tmp_path, model, rich_vocab):
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(CORPUS), encoding="utf-8-sig")
+
+    assert compress.prune_vocabulary(model, rich_vocab, file).tokens == pruned[1].tokens
+
+
+def test_counts_are_those_of_each_piece(rich_vocab):
+    tokenizer = Tokenizer(rich_vocab)
+    counts = vocabulary.count_pieces(iter(["good films", "good"]), tokenizer)
+
+    used = {tokenizer.vocab[i]: int(counts[i]) for i in np.flatnonzero(counts)}
+    assert used == {"good": 2, "film": 1, "##s": 1}
+
+
+@pytest.mark.parametrize("family", ["distilbert", "mobilebert", "bilstm", "masked_lm"])
+def test_every_family_keeps_its_answers(family, rich_vocab, tmp_path):
+    shape: Any = {"num_layers": 1, "num_heads": 2, "intermediate_size": 12, "vocab_size": 120}
+    if family == "bilstm":
+        sizes: Any = {"embedding_size": 6, "hidden_size": 4, "dense_size": 5}
+        model = models.build_classifier(models.BiLstmConfig(vocab_size=120, **sizes), 3)
+    elif family == "distilbert":
+        config = CONFIG.replace(family=family, pooler=False, type_vocab_size=0)
+        model = models.build_token_classifier(config, 3)
+    else:
+        config = models.MobileBertConfig(
+            hidden_size=8, embedding_size=4, bottleneck_size=4, max_positions=24, **shape
+        )
+        masked = family == "masked_lm"
+        model = models.build_masked_lm(config) if masked else models.build_span_classifier(config)
+    lively(model)
+    result = compress.prune_vocabulary(model, rich_vocab, CORPUS)
+    before, after = tokenizers(result, tmp_path)
+
+    def answer(model, tokenizer):
+        features = inputs(tokenizer.encode(CORPUS[1]))
+        if family == "masked_lm":
+            features["prediction_mask"] = features["attention_mask"]
+            return model(features)["mlm_logits"].numpy()
+        return model({name: features[name] for name in model.input_names}).numpy()
+
+    expected, received = answer(model, before), answer(result.model, after)
+    if family == "masked_lm":
+        expected = expected[:, result.kept]  # the kept words are guessed as before
+        np.testing.assert_allclose(expected, received, rtol=1e-5)  # products of another width
+    else:
+        np.testing.assert_array_equal(expected, received)
+
+
+def test_a_corpus_without_a_word_is_an_error(model, rich_vocab, tmp_path):
+    with pytest.raises(errors.DataError, match="corpus: expected text, a line each"):
+        compress.prune_vocabulary(model, rich_vocab, ["", "  "])
+    with pytest.raises(errors.DataError, match=r"corpus .*absent.txt: expected a text file"):
+        compress.prune_vocabulary(model, rich_vocab, tmp_path / "absent.txt")
+
+
+def test_a_vocabulary_larger_than_the_table_is_an_error(rich_vocab):
+    small = models.build_classifier(CONFIG.replace(vocab_size=20), 2)
+
+    with pytest.raises(errors.VocabularyError, match="at most 20 tokens"):
+        compress.prune_vocabulary(small, rich_vocab, CORPUS)
+
+
+def test_a_least_count_below_one_and_no_texts_to_look_at_are_errors(pruned, model, rich_vocab):
+    with pytest.raises(errors.ConfigError, match="min_count: expected at least 1"):
+        compress.prune_vocabulary(model, rich_vocab, CORPUS, min_count=0)
+    with pytest.raises(errors.DataError, match="texts: expected at least one"):
+        pruned[1].coverage([])

@@ -1,0 +1,263 @@
+import dataclasses
+import json
+import os
+import shutil
+
+import pytest
+
+import export
+from export import android_bundle, nasty_texts, token_vectors
+from tfdistill import errors, files, manifest
+from tfdistill.data.tokenize import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def source(exported):
+    """The folder of an export with vocabulary, labels and golden vectors with texts."""
+    return exported("dynamic_wi8_afp32").path.parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_nasty_texts():
+    """A few of the nasty texts: two thousand are tokenized once, in the test that is about them."""
+    few = nasty_texts.nasty_texts()[::80]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_vectors, "nasty_texts", lambda: few)
+        yield
+
+
+@pytest.fixture(scope="module")
+def assets(source, toy, tmp_path_factory):
+    target = tmp_path_factory.mktemp("assets")
+    export.to_android(source, target, texts=toy.texts)
+    return target
+
+
+def copy_of(folder, tmp_path):
+    target = tmp_path / "copy"
+    shutil.copytree(folder, target)
+    return target
+
+
+def read_cases(folder):
+    header, *lines = (folder / "tokens.jsonl").read_text("ascii").splitlines()
+    return json.loads(header), [json.loads(line) for line in lines]
+
+
+def test_a_bundle_holds_the_export_byte_for_byte_and_the_token_vectors(assets, source):
+    (folder,) = (path for path in (assets / "bundles").iterdir() if path.is_dir())
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    exported = {path.name: path.read_bytes() for path in source.iterdir()}
+    assert written.keys() - exported.keys() == {"tokens.jsonl"}
+    del written["tokens.jsonl"], written["model.json"]
+    assert written == {name: exported[name] for name in written}
+    assert exported.keys() - written.keys() == {"model.json"}
+    assert manifest.read_manifest(folder) == manifest.read_manifest(source)
+
+
+def test_the_index_names_the_bundle_and_its_checksums(assets):
+    content = json.loads((assets / "bundles" / "index.json").read_text())
+    folder = assets / "bundles" / "model-dynamic_wi8_afp32"
+    assert content == {
+        "format_version": 1,
+        "bundles": {
+            "model-dynamic_wi8_afp32": {
+                "folder": "model-dynamic_wi8_afp32",
+                "quantization": "dynamic_wi8_afp32",
+                "size_bytes": (folder / "model.tflite").stat().st_size,
+                **{
+                    part: {
+                        "file": name,
+                        "sha256": files.sha256_of(folder / name),
+                        "size_bytes": (folder / name).stat().st_size,
+                    }
+                    for part, name in (("manifest", "model.json"), ("tokens", "tokens.jsonl"))
+                },
+            }
+        },
+    }
+
+
+def test_the_token_vectors_are_what_the_tokenizer_of_the_bundle_says(assets, toy):
+    folder = assets / "bundles" / "model-dynamic_wi8_afp32"
+    header, cases = read_cases(folder)
+    tokenizer = Tokenizer(folder / "vocab.txt")
+    assert header == {
+        "format_version": 1,
+        "lower_case": True,
+        "vocab_size": tokenizer.vocab_size,
+        "num_cases": len(cases),
+    }
+    for case in cases:
+        ids = tokenizer.encode(case["text"], case.get("pair"), case["max_length"])
+        assert case["input_ids"] == ids, case
+        types = case.get("token_type_ids", [0] * len(ids))
+        first = ids.index(tokenizer.sep_id) + 1
+        assert types == [0] * first + [1] * (len(ids) - first)
+        assert ("token_type_ids" in case) == ("pair" in case)
+    real = {(text, pair) for text, pair in zip(toy.texts.texts, toy.texts.pairs, strict=True)}
+    assert real <= {(case["text"], case.get("pair", "")) for case in cases}
+    assert {case["max_length"] for case in cases} >= {5, 9, 16}
+    cut = [case for case in cases if len(case["input_ids"]) == case["max_length"]]
+    assert sum("pair" in case for case in cut) > 50
+
+
+def test_two_bundles_lie_side_by_side(assets, source, tmp_path):
+    target = copy_of(assets, tmp_path)
+    second = export.to_android(source, target, name="other")
+    index = android_bundle.read_index(target, verify=True)
+    assert list(index.bundles) == ["model-dynamic_wi8_afp32", "other"]
+    assert second == target / "bundles" / "other"
+
+
+def test_a_bundle_is_replaced_only_when_told_and_foreign_files_stay(assets, source, tmp_path):
+    target = copy_of(assets, tmp_path)
+    folder = target / "bundles" / "model-dynamic_wi8_afp32"
+    (target / "app.png").write_bytes(b"png")
+    (target / "bundles" / "notes.txt").write_text("mine")
+    (folder / "mine.txt").write_text("mine")
+    (folder / "more").mkdir()
+    (folder / "more" / "deep.txt").write_text("deep")
+    before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    with pytest.raises(errors.OutputExistsError, match=r"dynamic_wi8_afp32: expected no bundle"):
+        export.to_android(source, target)
+    assert before == {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+
+    export.to_android(source, target, overwrite=True)  # fewer texts than before
+
+    after = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    changed = {path.name for path in before if before[path] != after.get(path)}
+    assert changed == {"tokens.jsonl", "index.json"}
+    assert before.keys() == after.keys()
+    android_bundle.read_index(target, verify=True)
+
+
+def test_a_file_that_the_new_bundle_has_not_goes_away(assets, source, tmp_path):
+    target = copy_of(assets, tmp_path)
+    fewer = copy_of(source, tmp_path / "export")
+    card = json.loads((fewer / "model.json").read_text())
+    card["labels_file"] = None
+    (fewer / "model.json").write_text(json.dumps(card))
+    folder = export.to_android(fewer, target, overwrite=True)
+    assert not (folder / "labels.txt").exists()
+    assert (folder / "vocab.txt").exists()
+
+
+@pytest.mark.parametrize("damaged", ["model.tflite", "vocab.txt", "tokens.jsonl", "model.json"])
+def test_a_damaged_neighbour_is_found_and_named(damaged, assets, source, tmp_path):
+    target = copy_of(assets, tmp_path)
+    file = target / "bundles" / "model-dynamic_wi8_afp32" / damaged
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(errors.ManifestError, match=damaged):
+        android_bundle.read_index(target, verify=True)
+    with pytest.raises(errors.ManifestError, match=damaged):
+        export.to_android(source, target, name="other")
+    assert not (target / "bundles" / "other").exists()
+
+
+def test_a_full_disk_leaves_the_old_bundle_and_index(assets, source, tmp_path, monkeypatch):
+    target = copy_of(assets, tmp_path)
+    before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    synced = []
+
+    def fsync(handle):
+        synced.append(handle)
+        if len(synced) == 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(errors.ExportError, match=r"No space left on device. Nothing was replaced"):
+        export.to_android(source, target, overwrite=True)
+    assert before == {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+
+
+def test_after_a_kill_before_the_index_the_same_export_heals_it(
+    assets, source, tmp_path, monkeypatch
+):
+    target = copy_of(assets, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            files, "atomic_write_text", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            export.to_android(source, target, overwrite=True)
+    with pytest.raises(errors.ManifestError, match=r"tokens.jsonl: expected sha256"):
+        android_bundle.read_index(target, verify=True)
+    export.to_android(source, target, overwrite=True)
+    android_bundle.read_index(target, verify=True)
+
+
+def test_an_export_without_vocabulary_or_golden_texts_is_refused(source, tmp_path):
+    without = copy_of(source, tmp_path)
+    golden = json.loads((without / "golden.json").read_text())
+    for example in golden["examples"]:
+        example["text"] = None
+    (without / "golden.json").write_text(json.dumps(golden))
+    card = json.loads((without / "model.json").read_text())
+    card["golden_file"]["sha256"] = files.sha256_of(without / "golden.json")
+    (without / "model.json").write_text(json.dumps(card))
+    with pytest.raises(errors.ManifestError, match=r"golden vectors with real texts.*--task"):
+        export.to_android(without, tmp_path / "assets")
+    card["tokenizer"] = None
+    (without / "model.json").write_text(json.dumps(card))
+    with pytest.raises(errors.ManifestError, match=r"expected a vocabulary"):
+        export.to_android(without, tmp_path / "assets")
+    assert not (tmp_path / "assets").exists()
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b"])
+def test_a_name_that_is_no_folder_is_refused(name, source, tmp_path):
+    with pytest.raises(errors.ConfigError, match="name of a bundle"):
+        export.to_android(source, tmp_path, name=name)
+
+
+def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):
+    mine = tmp_path / "bundles" / "mine"
+    mine.mkdir(parents=True)
+    (mine / "file").write_text("mine")
+    with pytest.raises(errors.OutputExistsError, match="something else"):
+        export.to_android(source, tmp_path, name="mine", overwrite=True)
+    assert (mine / "file").read_text() == "mine"
+
+
+def test_the_name_of_a_bundle_is_made_of_safe_letters():
+    assert android_bundle.bundle_name("my run/ü", "float16") == "my-run-float16"
+    assert android_bundle.bundle_name("...", "float16") == "float16"
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [("{}", "bundles: Field required"), ('{"format_version": 2, "bundles": {}}', "format_version")],
+)
+def test_an_index_of_another_kind_is_refused(content, fault, source, tmp_path):
+    (tmp_path / "bundles").mkdir()
+    (tmp_path / "bundles" / "index.json").write_text(content)
+    with pytest.raises(errors.ManifestError, match=fault):
+        export.to_android(source, tmp_path)
+
+
+def test_there_are_many_nasty_texts_and_they_reach_every_class_boundary():
+    from tfdistill.data import unicode_classes as classes
+
+    texts = nasty_texts.nasty_texts()
+    assert len(texts) == len(set(texts)) > 1500
+    assert texts == nasty_texts.nasty_texts()
+    seen = {character for text in texts for character in text}
+    for part in (classes.PUNCTUATION, classes.NONSPACING_MARKS, classes.CJK, classes.FORMAT):
+        for item in part.split():
+            for end in item.split("-"):
+                assert chr(int(end, 16)) in seen, item
+
+
+def test_pairs_of_the_task_are_encoded_as_pairs_and_questions_as_texts(toy):
+    tokenizer = Tokenizer(toy.vocab_file)
+
+    def first(examples):
+        lines = token_vectors.token_vectors(tokenizer, examples, 16).splitlines()
+        return [json.loads(line) for line in lines[1 : 1 + len(examples.texts)]]
+
+    assert [case.get("pair", "") for case in first(toy.texts)] == toy.texts.pairs
+    asked = dataclasses.replace(toy.texts, questions=())
+    assert not any("pair" in case for case in first(asked))

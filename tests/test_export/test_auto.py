@@ -1,0 +1,250 @@
+"""auto: the best file within the drop, found by figures of the files; nothing where none is."""
+
+import dataclasses
+import shutil
+
+import pytest
+
+import export
+from export import automatic as choosing
+from export import layer_errors, trial
+from tfdistill import errors, manifest
+
+# Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.
+SIZES = {
+    "float32": 130_000,
+    "float16": 70_000,
+    "weight_only_wi8_afp32": 41_000,
+    "dynamic_wi8_afp32": 40_000,
+    "static_wi8_ai8": 39_900,
+    "dynamic_wi4_afp32": 24_000,
+}
+NAMES = tuple(SIZES)
+
+
+class Attempts:
+    """Stands in for `attempt`: verdicts and drops by name, the files those of a real export."""
+
+    def __init__(self, source):
+        self.source = source
+        self.tried = []
+        self.beyond = set()
+        self.impossible = set()
+        self.drops = {}
+        self.healed_by = {}  # name -> the layers that must be in float for it to be good
+
+    def __call__(self, model, file, quantize, *, layers, measure, refused, **arguments):
+        name = quantize
+        self.tried.append((name, tuple(layers)))
+        figures = trial.Trial(
+            name,
+            layers,
+            "good",
+            size_bytes=SIZES[name] + 1000 * len(layers),
+            p50_ms={} if measure is None else measure(name),
+            model_metrics={"accuracy": 0.9},
+            file_metrics={"accuracy": 0.9 - self.drops.get(name, 0.0)},
+            primary_metric="accuracy",
+        )
+        if name in self.impossible:
+            return trial.Trial(name, layers, "impossible", "needs calibrate_on")
+        healed = self.healed_by.get(name)
+        if name in self.beyond and not (healed and healed <= set(layers)):
+            return dataclasses.replace(figures, verdict="beyond bounds", why="far\noff")
+        for source in self.source.parent.iterdir():
+            if source.name != "model.json" or not (file.parent / "model.json").exists():
+                shutil.copy(source, file.parent)
+        return figures
+
+
+@pytest.fixture
+def attempts(exported, monkeypatch):
+    stub = Attempts(exported("dynamic_wi8_afp32").path)
+    monkeypatch.setattr(choosing, "attempt", stub)
+    monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: [])
+    return stub
+
+
+@pytest.fixture
+def chosen(attempts, toy, tmp_path):
+    """Runs auto; returns the name of the trial whose file was taken."""
+
+    def choose(**arguments):
+        told = []
+        best = []
+
+        def put(file, places, *, overwrite):
+            best.append(told[int(file.parent.name)])
+            return real(file, places, overwrite=overwrite)
+
+        real = choosing._put
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(choosing, "_put", put)
+            arguments = {"names": NAMES, **arguments}
+            export.auto(toy.model, tmp_path / "model.tflite", report=told.append, **arguments)
+        return best[0].name, best[0].layers
+
+    return choose
+
+
+def test_the_smallest_is_tried_first_and_taken_when_it_is_good(chosen, attempts):
+    assert chosen() == ("dynamic_wi4_afp32", {})
+    assert attempts.tried == [("dynamic_wi4_afp32", ())]
+
+
+def test_a_larger_one_is_taken_where_the_metric_falls_too_far(chosen, attempts):
+    attempts.drops = {"dynamic_wi4_afp32": 0.011}
+
+    assert chosen(max_drop=0.01) == ("dynamic_wi8_afp32", {})
+
+
+def test_a_drop_of_just_max_drop_is_allowed(chosen, attempts):
+    attempts.drops = {"dynamic_wi4_afp32": 0.01}
+    assert 0.9 - (0.9 - 0.01) > 0.01  # what rounding makes of it
+
+    assert chosen(max_drop=0.01) == ("dynamic_wi4_afp32", {})
+
+
+def test_of_one_number_of_bits_the_plainest_wins_over_a_few_bytes(chosen, attempts):
+    names = ("static_wi8_ai8", "weight_only_wi8_afp32", "dynamic_wi8_afp32", "float32")
+
+    assert chosen(names=names) == ("dynamic_wi8_afp32", {})
+    assert attempts.tried == [("dynamic_wi8_afp32", ())]
+
+
+def test_the_fastest_of_all_is_taken_where_latency_counts(chosen, attempts):
+    p50 = {name: {8: 2.0, 16: 8.0} for name in NAMES}
+    p50["float16"] = {8: 1.0, 16: 9.0}  # a smaller geometric mean, a larger sum of the others
+    p50["dynamic_wi4_afp32"] = {8: 0.1, 16: 0.1}
+    attempts.drops = {"dynamic_wi4_afp32": 0.1}
+
+    assert chosen(prefer="latency", measure=p50.get) == ("float16", {})
+    assert {name for name, _ in attempts.tried} == set(NAMES)
+
+
+def test_layers_that_add_most_of_the_error_are_left_in_float(chosen, attempts, monkeypatch):
+    errors_of = [
+        layer_errors.LayerError("layer_0_query", 20.0, 0.1, 0.02, ()),
+        layer_errors.LayerError("layer_0_output", 3.0, 0.9, 0.8, ("layer_1_key",)),
+    ]
+    monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: errors_of)
+    attempts.beyond = {"static_wi8_ai8"}
+    attempts.healed_by = {"static_wi8_ai8": {"layer_0_output", "layer_1_key"}}
+
+    name, layers = chosen(names=("static_wi8_ai8",))
+    assert name == "static_wi8_ai8"
+    assert layers == {"layer_0_output": "float32", "layer_1_key": "float32"}
+    # The float32 file is what the layers are compared with; it was not asked for.
+    assert [name for name, _ in attempts.tried] == ["static_wi8_ai8", "float32", "static_wi8_ai8"]
+
+
+def test_a_file_within_its_bounds_whose_metric_falls_is_mixed_too(chosen, attempts, monkeypatch):
+    worst = [layer_errors.LayerError("layer_0_query", 3.0, 0.9, 0.8, ("layer_0_output_add",))]
+    monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: worst)
+    attempts.drops = {"dynamic_wi4_afp32": 0.5}
+    chosen(names=("dynamic_wi4_afp32", "float32"))
+
+    # A sum has no weights: without calibration nothing of it is quantized.
+    assert ("dynamic_wi4_afp32", ("layer_0_query",)) in attempts.tried
+
+
+def test_mixing_ends_where_nothing_new_is_named_or_half_the_layers_are_float(
+    chosen, attempts, monkeypatch, toy
+):
+    attempts.beyond = {"static_wi8_ai8"}
+    names = [layer.name for layer in toy.model.layers]
+    told = iter([names[:1], names[:1]])
+
+    def found(*arguments):
+        return [layer_errors.LayerError(name, 1.0, 0.9, 0.5, ()) for name in next(told)]
+
+    monkeypatch.setattr(choosing, "layer_errors", found)
+    assert chosen(names=("static_wi8_ai8", "float32")) == ("float32", {})
+    assert [name for name, _ in attempts.tried].count("static_wi8_ai8") == 2
+
+    attempts.tried.clear()
+    told = iter([names])
+    monkeypatch.setattr(choosing, "culprits", lambda found: tuple(e.layer for e in found))
+    assert chosen(names=("static_wi8_ai8", "float32"), overwrite=True) == ("float32", {})
+    assert [name for name, _ in attempts.tried].count("static_wi8_ai8") == 1
+
+
+def test_floats_are_not_mixed_and_float32_is_tried_once(chosen, attempts):
+    attempts.beyond = {"float16", "dynamic_wi8_afp32"}
+
+    assert chosen(names=("dynamic_wi8_afp32", "float16", "float32")) == ("float32", {})
+    assert [name for name, _ in attempts.tried] == ["dynamic_wi8_afp32", "float32", "float16"]
+
+
+def test_where_nothing_is_good_enough_nothing_is_written_and_every_trial_is_told(
+    attempts, toy, tmp_path
+):
+    attempts.beyond = {"dynamic_wi8_afp32"}
+    attempts.drops = {"float16": 0.25}
+    attempts.impossible = {"static_wi8_ai8"}
+    names = ("dynamic_wi8_afp32", "static_wi8_ai8", "float16")
+    with pytest.raises(errors.ParityError) as raised:
+        export.auto(toy.model, tmp_path / "out" / "model.tflite", names=names)
+
+    text = str(raised.value)
+    assert "a drop of at most 0.01" in text and "nothing was written" in text
+    assert "dynamic_wi8_afp32: far off" in text
+    assert "float16: accuracy falls by 0.25" in text
+    assert "static_wi8_ai8: needs calibrate_on" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_where_nothing_is_possible_the_reasons_are_a_misuse(attempts, toy, tmp_path):
+    attempts.impossible = {"static_wi8_ai8"}
+    with pytest.raises(errors.ConfigError, match="needs calibrate_on"):
+        export.auto(toy.model, tmp_path / "model.tflite", names=["static_wi8_ai8"])
+
+
+def test_an_existing_file_is_refused_before_the_first_trial(attempts, toy, tmp_path):
+    (tmp_path / "model.tflite").write_bytes(b"old")
+    with pytest.raises(errors.OutputExistsError, match=r"model.tflite"):
+        export.auto(toy.model, tmp_path / "model.tflite", names=NAMES)
+    assert attempts.tried == []
+    assert (tmp_path / "model.tflite").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"max_drop": -0.1}, "max_drop: expected a drop from 0 to 1"),
+        ({"prefer": "speed"}, "prefer: expected 'size' or 'latency'"),
+        ({"prefer": "latency"}, r"Pass measure=tfdistill.benchmark.glance"),
+        ({"layers": {"layer_0_*": "float32"}}, "layers: expected none: auto chooses"),
+        ({"quantize": "float32"}, "quantize: expected none: auto chooses"),
+        ({"names": []}, "names: expected at least one"),
+        ({"names": ["float61"]}, "Did you mean 'float16'"),
+    ],
+)
+def test_arguments_are_checked_before_the_first_trial(attempts, toy, tmp_path, arguments, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        export.auto(toy.model, tmp_path / "model.tflite", **arguments)
+    assert attempts.tried == []
+
+
+def test_a_real_search_writes_a_file_that_its_manifest_describes_beside_another_model(
+    toy, exported, convert_here, tmp_path
+):
+    others = {}
+    for file in exported("dynamic_wi8_afp32").path.parent.iterdir():
+        shutil.copy(file, tmp_path)
+        others[file.name] = file.read_bytes()
+    told = []
+    path = tmp_path / "student.tflite"
+    arguments = toy.arguments(names=("float32", "float16"), report=told.append)
+    card = export.auto(toy.model, path, max_drop=0.05, **arguments)
+
+    assert card.quantization == "float16"
+    assert card == manifest.read_manifest(path)
+    assert card.name == "student"
+    own = {file.name for file in tmp_path.iterdir()} - set(others)
+    assert own == {"student.tflite", "student.json"} | {
+        f"student.{name}" for name in ("vocab.txt", "labels.txt", "golden.json")
+    }
+    assert {name: (tmp_path / name).read_bytes() for name in others} == others
+    assert [trial.name for trial in told] == ["float16"]
+    assert card.parity.bounds["metric_drop"] == 0.05  # what was allowed, not the usual 0.005

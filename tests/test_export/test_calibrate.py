@@ -1,0 +1,105 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from export import calibrate
+from tfdistill import errors
+from tfdistill.data.batches import Batches
+
+LENGTHS = (8, 16)
+NAMES = ("attention_mask", "input_ids", "token_type_ids")
+SIGNATURES = {f"len{length}": {"inputs": list(NAMES)} for length in LENGTHS}
+
+
+def draw(toy, calibrate_on, count=40, seed=0, lengths=LENGTHS):
+    return calibrate.draw(calibrate_on, count, seed, toy.config, lengths)
+
+
+def test_the_draw_is_counted_seeded_and_without_replacement(toy):
+    drawn = draw(toy, toy.encoded)
+    rows = [tuple(drawn.row(i)) for i in range(len(drawn))]
+    all_rows = [tuple(toy.encoded.row(i)) for i in range(len(toy.encoded))]
+    assert len(rows) == 40
+    places = [all_rows.index(row) for row in rows]
+    assert places == sorted(set(places))
+    np.testing.assert_array_equal(draw(toy, toy.encoded).ids, drawn.ids)
+    assert not np.array_equal(draw(toy, toy.encoded, seed=1).ids, drawn.ids)
+
+
+def test_all_examples_are_taken_where_there_are_no_more(toy):
+    drawn = draw(toy, toy.encoded, count=1000)
+    np.testing.assert_array_equal(drawn.ids, toy.encoded.ids)
+    assert drawn.labels is None
+
+
+def test_labels_are_not_needed(toy):
+    unlabelled = dataclasses.replace(toy.encoded, labels=None)
+    np.testing.assert_array_equal(draw(toy, unlabelled).ids, draw(toy, toy.encoded).ids)
+
+
+@pytest.mark.parametrize("count", [0, 15, True, 200.0])
+def test_a_count_that_is_no_number_of_examples_is_refused(count, toy):
+    with pytest.raises(errors.ConfigError, match=r"num_calibration.*at least 16"):
+        draw(toy, toy.encoded, count=count)
+
+
+def test_too_few_examples_are_refused(toy):
+    with pytest.raises(errors.DataError, match=r"calibrate_on: .*at least 16.*received 3.*labels"):
+        draw(toy, toy.encoded.select([0, 1, 2]))
+
+
+def test_examples_of_other_models_are_refused(toy):
+    with pytest.raises(errors.DataError, match=r"calibrate_on: .*at most 8 tokens"):
+        draw(toy, toy.encoded, lengths=(8,))
+    small = toy.config.replace(vocab_size=50)
+    with pytest.raises(errors.DataError, match=r"calibrate_on: .*token ids from 0 to 49"):
+        calibrate.draw(toy.encoded, 40, 0, small, LENGTHS)
+
+
+def batch(toy):
+    batches = Batches(toy.encoded, batch_size=40, shuffle=False, seed=0)
+    features, *_ = batches.batch(batches.plan(0)[0])
+    return dict(features)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.str_])
+def test_batches_of_the_wrong_type_are_refused(kind, toy):
+    features = batch(toy)
+    features["input_ids"] = features["input_ids"].astype(kind)
+    with pytest.raises(errors.DataError, match=r"calibrate_on, input_ids.*whole numbers"):
+        draw(toy, [features])
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [[1, 2]], ["a text"], []])
+def test_what_holds_no_batches_is_refused(wrong, toy):
+    with pytest.raises(errors.DataError, match="calibrate_on"):
+        draw(toy, wrong)
+
+
+def test_examples_survive_the_way_into_the_converters_process(toy, tmp_path):
+    drawn = dataclasses.replace(draw(toy, toy.encoded), pad_id=7)
+    calibrate.save(drawn, tmp_path / "examples.npz")
+    loaded = calibrate.load(tmp_path / "examples.npz")
+    for field in ("ids", "offsets", "types", "pad_id"):
+        np.testing.assert_array_equal(getattr(loaded, field), getattr(drawn, field))
+
+
+def test_each_example_feeds_the_shortest_signature_that_holds_it(toy):
+    feeds = calibrate.feeds(SIGNATURES, toy.encoded)
+    short = np.flatnonzero(toy.encoded.lengths <= 8)
+    long = np.flatnonzero(toy.encoded.lengths > 8)
+    assert (len(feeds["len8"]), len(feeds["len16"])) == (len(short), len(long))
+    first = feeds["len16"][0]
+    ids, types = toy.encoded.row(long[0]), toy.encoded.row_types(long[0])
+    assert {name: value.shape for name, value in first.items()} == dict.fromkeys(NAMES, (1, 16))
+    assert {value.dtype for value in first.values()} == {np.dtype(np.int32)}
+    np.testing.assert_array_equal(first["input_ids"][0, : len(ids)], ids)
+    np.testing.assert_array_equal(first["token_type_ids"][0, : len(ids)], types)
+    np.testing.assert_array_equal(first["attention_mask"][0], np.arange(16) < len(ids))
+
+
+def test_a_signature_that_few_examples_need_sees_the_shorter_ones_too(toy):
+    short = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= 8)[:20])
+    feeds = calibrate.feeds(SIGNATURES, short)
+    assert len(feeds["len16"]) == len(feeds["len8"]) == 20

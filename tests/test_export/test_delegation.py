@@ -1,0 +1,131 @@
+"""Partitions are counted as LiteRT makes them; a file that it cannot open takes nothing along."""
+
+import sys
+
+import pytest
+import tensorflow as tf
+
+import export
+from export import delegation, inspection
+from tfdistill import errors
+
+
+@pytest.fixture(scope="module")
+def convert(tmp_path_factory):
+    """Converts functions of one float32 (1, 8), a signature for each."""
+
+    def run(**functions):
+        module = tf.Module()
+        spec = tf.TensorSpec((1, 8), tf.float32, name="x")
+        signatures = {
+            name: tf.function(function, input_signature=[spec]).get_concrete_function()
+            for name, function in functions.items()
+        }
+        folder = tmp_path_factory.mktemp("functions")
+        tf.saved_model.save(module, str(folder), signatures=signatures)
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            str(folder), signature_keys=list(signatures)
+        )
+        (folder / "m.tflite").write_bytes(converter.convert())
+        return folder / "m.tflite"
+
+    return run
+
+
+def two_chains(x):
+    """CUMSUM is an operator that XNNPACK does not have."""
+    return {"y": tf.sigmoid(tf.cumsum(tf.tanh(x * 2.0), axis=1)) - 1.0}
+
+
+def no_chain(x):
+    return {"y": tf.cumsum(tf.cumsum(x, axis=1), axis=1)}
+
+
+def looping(x):
+    return {
+        "y": tf.while_loop(
+            lambda i, _: tf.reduce_sum(i) < 3.0, lambda i, y: (i + 1.0, tf.cumsum(y)), (x, x)
+        )[1]
+    }
+
+
+def test_chains_and_what_stands_between_them_are_counted(convert):
+    found = delegation.delegate(convert(two=two_chains, none=no_chain))
+    assert found == {
+        "two": delegation.Delegation(2, {"CUMSUM": 1}),
+        "none": delegation.Delegation(0, {"CUMSUM": 2}),
+    }
+
+
+def test_a_signature_with_a_loop_is_left_out(convert):
+    path = convert(loop=looping, two=two_chains)
+    assert delegation.delegate(path) == {"two": delegation.Delegation(2, {"CUMSUM": 1})}
+    report = export.inspect(path, open_it=True)
+    assert report.fault is None
+    assert report.signatures["loop"].partitions is None
+    assert report.signatures["two"].partitions == 2
+
+
+@pytest.mark.parametrize("quantize", ["float32", "dynamic_wi8_afp32"])
+def test_a_classifier_is_one_chain_but_for_the_look_up_of_ids(quantize, exported):
+    report = export.inspect(exported(quantize).path, open_it=True)
+    for graph in report.signatures.values():
+        assert graph.partitions == 1
+        assert set(graph.left_operators) <= {"CAST", "GATHER"}
+        assert sum(graph.left_operators.values()) <= 3
+    lines = inspection.format_text(report).splitlines()
+    assert sum(line.startswith("  XNNPACK partitions 1, outside 2 GATHER") for line in lines) == 2
+
+
+def test_partitions_are_only_counted_on_request(exported):
+    report = export.inspect(exported("float32").path)
+    assert {graph.partitions for graph in report.graphs} == {None}
+    assert "XNNPACK" not in inspection.format_text(report)
+
+
+@pytest.mark.shared_data
+def test_the_partitions_of_a_file_without_signature_are_counted(shared_data):
+    report = export.inspect(shared_data / "tflite" / "average_word_vec_sst2.tflite", open_it=True)
+    (graph,) = report.graphs
+    assert graph.partitions == 1
+    assert graph.left_operators == {"GATHER": 1}
+
+
+def test_what_a_file_holds_is_shown_though_litert_cannot_open_it(exported, tmp_path):
+    from export import flatbuffer
+
+    model = flatbuffer.read(exported("float32").path)
+    model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 32
+    model.operatorCodes[0].customCode = b"Unheard"
+    flatbuffer.write(model, tmp_path / "m.tflite")
+    report = export.inspect(tmp_path / "m.tflite", open_it=True)
+    assert "Unheard" in report.fault
+    assert "CUSTOM:Unheard" in report.signatures["len8"].operators
+    assert "LiteRT cannot run it" in inspection.format_text(report)
+
+
+@pytest.mark.parametrize(
+    ("program", "timeout_s", "message"),
+    [
+        ("kill -SEGV $$", 60, "exit code -11"),
+        ("echo oh >&2; exit 3", 60, "exit code 3. Its last words: oh"),
+        ("exec sleep 60", 0.3, "within 0.3 s.*Raise timeout_s"),
+    ],
+)
+def test_a_process_that_does_not_answer_is_told(program, timeout_s, message, tmp_path, monkeypatch):
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    with pytest.raises(errors.ExportError, match=message):
+        delegation.delegate(tmp_path / "m.tflite", timeout_s=timeout_s)
+
+
+def test_the_command_counts_partitions_unless_told_only_to_read(exported, capsys):
+    from tfdistill import cli
+
+    path = str(exported("float32").path)
+    assert cli.main(["inspect", path]) == 0
+    assert "XNNPACK partitions 1" in capsys.readouterr().out
+    assert cli.main(["inspect", path, "--static"]) == 0
+    assert "XNNPACK" not in capsys.readouterr().out

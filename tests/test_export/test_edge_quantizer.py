@@ -1,0 +1,251 @@
+"""Quantizations by the ai-edge-quantizer: what is in their files, and how they answer."""
+
+import numpy as np
+import pytest
+
+import export
+from export import edge_quantizer, flatbuffer, lookup, parity, quantize, recipe, verify
+from export.runtime import TfliteModel
+from tfdistill import errors, manifest, models
+
+OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
+# What the toy reaches, seeded: 34, 21, 9.9, 11.9 and 34 dB. Rows of 32 random numbers are the
+# worst case of 4 bits (a trained student of width 192 keeps 24 to 28 dB).
+TIGHT = {
+    "weight_only_wi8_afp32": quantize.Bounds(0.2, 0.03, 29.0, 0.97, 0.02),
+    "static_wi8_ai8": quantize.Bounds(0.7, 0.12, 16.0, 0.93, 0.05),
+    "dynamic_wi4_afp32_block32": quantize.Bounds(1.3, 0.32, 8.5, 0.85, 0.15),
+    "dynamic_wi4_afp32": quantize.Bounds(1.3, 0.32, 8.5, 0.85, 0.15),
+    "static_wi8_ai16": quantize.Bounds(0.2, 0.03, 29.0, 0.97, 0.02),
+}
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name == "static_wi8_ai16")) for name in TIGHT
+]
+MATRICES = 23_808  # elements in matrices of at least 1,024
+
+
+@pytest.fixture(scope="module")
+def made(toy, exported, tmp_path_factory):
+    """Exports the toy, calibrated on its own examples, once for each choice."""
+    done = {}
+
+    def get(name, layers=None):
+        key = name, str(layers)
+        if key not in done:
+            path = tmp_path_factory.mktemp(name) / "model.tflite"
+            arguments = toy.arguments(quantize=name, layers=layers)
+            # Among 120 examples a metric may fall further than among thousands.
+            tight = TIGHT.get(name, TIGHT["static_wi8_ai8"])
+            coarse = name.startswith("dynamic_wi4")
+            arguments["bounds"] = tight.as_dict() if coarse else {"metric_drop": tight.metric_drop}
+            if quantize.quantization(name).needs_calibration:
+                arguments |= {"calibrate_on": toy.encoded, "num_calibration": 64, "seed": 5}
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("export.convert.convert", exported.convert_here)
+                done[key] = path, export.to_tflite(toy.model, path, **arguments)
+        return done[key]
+
+    return get
+
+
+def agreement(toy, path):
+    said = verify.answers(toy.model, TfliteModel(path), toy.encoded, softmax=False)
+    return parity.compare(said.model, said.file)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_file_answers_like_the_model(name, toy, made):
+    assert parity.violations(agreement(toy, made(name)[0]), TIGHT[name]) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_broken_file_breaks_every_bound(name, toy, made, tmp_path):
+    model = flatbuffer.read(made(name)[0])
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            data = lookup.constant(model, tensor)
+            if tuple(tensor.shape) == OUTPUT_LAYER and data is not None:
+                model.buffers[tensor.buffer].data = np.zeros_like(data)
+    flatbuffer.write(model, tmp_path / "broken.tflite")
+    found = agreement(toy, tmp_path / "broken.tflite")
+    for bounds in (TIGHT[name], quantize.quantization(name).bounds):
+        lines = parity.violations(found, bounds)
+        for quantity in ("max error", "mean error", "SQNR", "argmax"):
+            assert any(line.startswith(quantity) for line in lines), (quantity, lines)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_matrix_is_stored_in_few_bits_also_the_table_of_words(name, made):
+    value = quantize.quantization(name)
+    stored = export.inspect(made(name)[0]).weight_bytes
+    kind = f"int{value.weight_bits}"
+    assert (
+        MATRICES * value.weight_bits / 8 <= stored[kind] < MATRICES * value.weight_bits / 8 + 2000
+    )
+    assert stored.get("float16", 0) == (MATRICES // 32 * 2 if value.block else 0)
+    assert stored.get("float32", 0) <= 7000  # biases, positions and scales
+
+
+def test_static_files_compute_in_integers_between_mask_and_answer(made):
+    for graph in export.inspect(made("static_wi8_ai8")[0]).graphs:
+        assert graph.float_operators == {}
+        assert graph.operators["DEQUANTIZE"] == graph.operators["CAST"] == 1
+
+
+@pytest.mark.slow
+def test_integer_only_is_the_same_file_where_nothing_needs_floats(made):
+    strict, usual = (made(f"static_wi8_ai8{end}")[0] for end in ("_integer_only", ""))
+    assert export.inspect(strict).weight_bytes == export.inspect(usual).weight_bytes
+
+
+def test_the_signatures_of_a_static_file_share_their_ranges(made):
+    model = flatbuffer.read(made("static_wi8_ai8")[0])
+    short, long = (
+        [
+            graph.tensors[place].quantization.scale.tolist()
+            for operator in graph.operators
+            for place in operator.outputs
+            if graph.tensors[place].quantization is not None
+            and graph.tensors[place].quantization.scale is not None
+        ]
+        for graph in model.subgraphs
+    )
+    assert len(short) > 80
+    assert short == long
+
+
+def test_the_manifest_says_what_was_calibrated_on_and_which_layers_differ(made):
+    assert made("static_wi8_ai8")[1].calibration == manifest.Calibration(num_examples=64, seed=5)
+    assert made("dynamic_wi4_afp32")[1].calibration is None
+    layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
+    path, card = made("dynamic_wi4_afp32", layers)
+    assert card.quantized_layers == layers
+    assert manifest.read_manifest(path) == card
+
+
+def test_layers_take_the_quantization_of_their_own_and_no_other(toy, made):
+    layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
+    path, _ = made("dynamic_wi4_afp32", layers)
+    stored = export.inspect(path).weight_bytes
+    block = 4 * 32 * 32 + 2 * 32 * 64  # the matrices of a layer
+    assert stored["int8"] == 200 * 32
+    assert stored["int4"] == (block + 32 * 32) / 2  # layer_1 and the pooler
+    assert stored["float32"] >= block * 4
+    kernel = toy.model.get_layer("layer_0_output").kernel.numpy().T
+    model = flatbuffer.read(path)
+    kept = [
+        lookup.constant(model, tensor)
+        for tensor in model.subgraphs[0].tensors
+        if tuple(tensor.shape) == kernel.shape
+    ]
+    assert any(data is not None and data.tobytes() == kernel.tobytes() for data in kept)
+
+
+def test_the_bounds_of_the_coarsest_layer_count(toy):
+    from export import plan
+
+    arguments = {
+        "name": "m",
+        "quantize": "float32",
+        "layers": {"pooler": "dynamic_wi4_afp32"},
+        "lengths": toy.lengths,
+        "softmax": False,
+        "check_on": toy.encoded,
+        "calibrate_on": None,
+        "num_calibration": 200,
+        "seed": 0,
+        "labels": None,
+        "bounds": {"max_error": 7.0},
+        "metadata": False,
+        **dict.fromkeys(("texts", "task", "vocab_file")),
+        "lower_case": True,
+    }
+    found = plan.make_plan(toy.model, **arguments).bounds
+    coarse = quantize.quantization("dynamic_wi4_afp32").bounds
+    assert found == coarse.replace({"max_error": 7.0})
+
+
+def test_a_static_file_computes_chosen_layers_in_floats(made):
+    path, _ = made("static_wi8_ai8", {"layer_0_intermediate*": "float32"})
+    for graph in export.inspect(path).graphs:
+        assert graph.float_operators == {"FULLY_CONNECTED": 1, "GELU": 1}
+
+
+def test_static_quantization_without_examples_says_what_to_give(toy, tmp_path):
+    with pytest.raises(
+        errors.DataError, match=r"calibrate_on.*received nothing.*training examples"
+    ):
+        export.to_tflite(
+            toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="static_wi8_ai8")
+        )
+
+
+def test_a_bilstm_has_no_static_quantization(toy, tmp_path):
+    config = models.BiLstmConfig(
+        embedding_size=8, hidden_size=8, dense_size=8, vocab_size=200, pair_encoding="siamese"
+    )
+    with pytest.raises(errors.ConfigError, match=r"a BiLSTM.*Take dynamic_wi8_afp32"):
+        export.to_tflite(
+            models.build_classifier(config, 3),
+            tmp_path / "m.tflite",
+            quantize="static_wi8_ai8",
+            calibrate_on=toy.encoded,
+            lengths=(16,),
+        )
+
+
+def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
+    model = flatbuffer.read(exported("float32").path)
+    replaced = lookup.use_lookups(model, lambda table, name: table.shape[0] == 200)
+    assert replaced == 2  # one for each signature; the token types stay
+    flatbuffer.write(model, tmp_path / "m.tflite")
+    graph = export.inspect(tmp_path / "m.tflite").signatures["len8"]
+    assert (graph.operators["EMBEDDING_LOOKUP"], graph.operators["GATHER"]) == (1, 1)
+    few = toy.encoded.select(range(30))
+    np.testing.assert_array_equal(
+        verify.file_outputs(TfliteModel(tmp_path / "m.tflite"), few),
+        verify.file_outputs(TfliteModel(exported("float32").path), few),
+    )
+
+
+def test_a_layer_that_the_file_does_not_name_is_refused(exported):
+    model = flatbuffer.read(exported("float32").path)
+    base, own = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
+    with pytest.raises(errors.ExportError, match=r"none of layer_7_query.*Leave them out"):
+        recipe.rules(model, base, {"layer_7_query": own}, ["layer_7_query", "classifier"])
+
+
+def test_layers_in_one_operator_must_agree(exported):
+    model = flatbuffer.read(exported("float32").path)
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            tensor.name = tensor.name.replace(b"layer_0_key", b"layer_0_key;layer_0_query")
+    base, own = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
+    matrices = ["layer_0_query", "layer_0_key", "classifier"]
+    with pytest.raises(errors.ExportError, match=r"in one operator.*layer_0_key: dynamic_wi8"):
+        recipe.rules(model, base, {"layer_0_query": own}, matrices)
+    both = dict.fromkeys(("layer_0_query", "layer_0_key"), own)
+    assert recipe.rules(model, base, both, matrices)
+
+
+def test_ranges_are_joined_across_signatures():
+    class Thing:
+        def __init__(self, **values):
+            vars(self).update(values)
+
+    def graph(prefix):
+        tensors = [Thing(name=f"{prefix}{i}".encode()) for i in range(3)]
+        return Thing(tensors=tensors, operators=[Thing(inputs=[0, -1], outputs=[1])])
+
+    ranges = {
+        "a0": {"min": np.array(-1.0), "max": np.array(2.0)},
+        "b0": {"min": np.array(-3.0), "max": np.array(1.0)},
+        "b1": {"min": np.array(0.0), "max": np.array(5.0)},
+    }
+    edge_quantizer.share_ranges(Thing(subgraphs=[graph("a"), graph("b")]), ranges)
+    for name, least, most in (("a0", -3, 2), ("b0", -3, 2), ("a1", 0, 5), ("b1", 0, 5)):
+        assert (ranges[name]["min"], ranges[name]["max"]) == (least, most)
+    uneven = graph("b")
+    uneven.operators *= 2
+    with pytest.raises(errors.ExportError, match="Export one length at a time"):
+        edge_quantizer.share_ranges(Thing(subgraphs=[graph("a"), uneven]), ranges)

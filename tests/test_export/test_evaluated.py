@@ -1,0 +1,84 @@
+"""An exported file under `evaluate`, and an export of a set without labels."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdistill import cli, errors, manifest, weights
+from tfdistill.data.batches import Batches
+from tfdistill.data.tasks import SpanRules, TaskSpec
+from tfdistill.run import inputs
+
+
+def batches(encoded):
+    return Batches(encoded, batch_size=32, shuffle=False)
+
+
+def test_the_labels_of_a_file_are_found_by_name_whatever_their_order(exported, toy):
+    file = exported("float32")
+    source = inputs.open_answerer(str(file.path.parent))
+    expected = file.card.parity.file_metrics
+    assert source.evaluate(batches(toy.encoded), toy.task) == expected
+    turned = toy.task.with_labels(("maybe", "no", "yes"))
+    gold = np.array([1, 2, 0], np.int32)[toy.encoded.labels]  # no, yes, maybe in their new places
+    again = batches(dataclasses.replace(toy.encoded, labels=gold))
+    assert source.evaluate(again, turned) == expected == {"accuracy": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (TaskSpec("other", "text", "label", labels=("a", "b", "c")), "the labels .*'a', 'b', 'c'"),
+        (TaskSpec("score", "text", "label", kind="regression"), "regression, received classif"),
+        (TaskSpec("tags", "0", "-1", kind="token", labels=("O", "B-A")), "a file for token"),
+        (TaskSpec("asked", "a", "b", "c", kind="span", spans=SpanRules()), "a file for span"),
+        (
+            TaskSpec("many", "text", "label", kind="multi_label", labels=("no", "yes", "maybe")),
+            "a file for multi_label, received classification",
+        ),
+    ],
+)
+def test_a_file_for_another_task_is_refused(task, message, exported, toy):
+    source = inputs.open_answerer(str(exported("float32").path.parent))
+    with pytest.raises(errors.ManifestError, match=message):
+        source.evaluate(batches(toy.encoded), task)
+
+
+@pytest.fixture
+def folder(toy, tmp_path):
+    """The toy as a Hugging Face folder, and its texts in files of which dev.tsv has no labels."""
+    weights.save_hf(toy.model, tmp_path / "hf", labels=toy.task.labels, vocab_file=toy.vocab_file)
+    rows = list(zip(toy.texts.texts, toy.texts.pairs, strict=True))
+    (tmp_path / "train.tsv").write_text(
+        "text\tpair\tlabel\n"
+        + "".join(
+            f"{text}\t{pair}\t{toy.task.labels[i % 3]}\n" for i, (text, pair) in enumerate(rows)
+        )
+    )
+    (tmp_path / "dev.tsv").write_text(
+        "text\tpair\n" + "".join(f"{text}\t{pair}\n" for text, pair in rows)
+    )
+    return tmp_path
+
+
+def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_so(
+    folder, toy, convert_here, capsys
+):
+    columns = ["--text-column", "text", "--pair-column", "pair", "--label-column", "label"]
+    data = ["--task", "mine", "--data-dir", str(folder), *columns]
+    arguments = ["export", str(folder / "hf"), *data, "--quantize", "float32", "--lengths", "16"]
+    assert cli.main([*arguments, "--out", str(folder / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "num_examples: 120" in said
+    assert "metric: none, for want of labels" in said
+    card = manifest.read_manifest(folder / "out")
+    assert card.parity is not None and card.task is not None
+    assert (card.parity.inputs, card.parity.parity_only) == ("real", True)
+    # The task's labels are in the order of their names; the model's outputs follow them.
+    assert card.task.labels == ("maybe", "no", "yes")
+    source = inputs.open_answerer(str(folder / "out"))
+    assert source.evaluate(batches(toy.encoded), toy.task) == {"accuracy": 0.9}
+
+    assert cli.main(["evaluate", str(folder / "out"), *data]) == 1
+    assert "a column 'label', received the columns 'text', 'pair'" in capsys.readouterr().err

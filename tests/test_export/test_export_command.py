@@ -1,0 +1,297 @@
+"""`tfdistill export` with its options, from a Hugging Face folder to every way out."""
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pytest
+import toys
+
+import export
+from export import android_bundle
+from tfdistill import cli, manifest, models, weights
+from tfdistill.data import tokenize
+
+WORDS = "the a it is not good bad film story play".split()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, toy_vocab_file):
+    """A DistilBERT, a film task of two labels, and a corpus of a few words."""
+    root = tmp_path_factory.mktemp("command")
+    size = len(tokenize.Tokenizer(toy_vocab_file).vocab)
+    config = toys.SHALLOW_STUDENT.replace(
+        family="distilbert",
+        vocab_size=size,
+        max_positions=24,
+        pooler=False,
+        type_vocab_size=0,
+    )
+    model = toys.classifier(config, 2)
+    weights.save_hf(model, root / "student", labels=["bad", "good"], vocab_file=toy_vocab_file)
+    random = np.random.default_rng(0)
+    (root / "data").mkdir()
+    for name, count in (("train", 40), ("dev", 24)):
+        rows = [" ".join(random.choice(WORDS, random.integers(2, 9))) for _ in range(count)]
+        lines = [f"{text}\t{('bad', 'good')[i % 2]}\n" for i, text in enumerate(rows)]
+        (root / "data" / f"{name}.tsv").write_text("text\tlabel\n" + "".join(lines))
+    (root / "corpus.txt").write_text(" ".join(WORDS) + "\n")
+    return root
+
+
+def arguments(place, out, *more):
+    return [
+        *("export", str(place / "student"), "--out", str(out), "--lengths", "8,16"),
+        *("--task", "films", "--data-dir", str(place / "data")),
+        *("--text-column", "text", "--label-column", "label", "--json", *more),
+    ]
+
+
+@pytest.fixture(scope="module")
+def everything(place, exported, tmp_path_factory):
+    """One call that writes every form of a student whose vocabulary is pruned."""
+    out = tmp_path_factory.mktemp("out")
+    ways = {
+        "android": out / "assets",
+        "saved_model": out / "saved",
+        "keras": out / "student.keras",
+        "keras_hub": out / "preset",
+        "hf": out / "hf",
+    }
+    options = [
+        part for way, path in ways.items() for part in (f"--{way.replace('_', '-')}", str(path))
+    ]
+    shown = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
+        patch.setattr("export.convert.convert", exported.convert_here)
+        code = cli.main(
+            arguments(
+                place,
+                out / "export",
+                *options,
+                *("--vocab-prune", str(place / "corpus.txt"), "--name", "films", "--softmax"),
+            )
+        )
+    assert code == 0
+    return out, ways, json.loads(shown.getvalue())
+
+
+@pytest.mark.slow
+def test_every_way_out_is_written_and_named(everything):
+    _, ways, result = everything
+    bundle = ways["android"] / "bundles" / "films-dynamic_wi8_afp32"
+    assert result["also_written"] == {
+        **{way: str(path) for way, path in ways.items()},
+        "android": str(bundle),
+    }
+    assert result["name"] == "films"
+    android_bundle.read_index(ways["android"], verify=True)
+
+
+@pytest.mark.slow
+def test_all_forms_answer_alike(everything, place, toy_vocab_file):
+    import keras as keras3
+    import tensorflow as tf
+
+    from export.runtime import TfliteModel
+
+    out, ways, _ = everything
+    card = manifest.read_manifest(out / "export")
+    texts = ["the film is good", "it is not a bad story", "play the play"]
+    tokenizer = tokenize.Tokenizer(out / "export" / card.tokenizer.vocab.file)
+    rows = tokenizer.encode_batch(texts)
+    file = TfliteModel(out / "export" / card.model.file)
+    from_file = np.stack([file.predict(rows.row(i), np.zeros(len(rows.row(i)))) for i in range(3)])
+
+    served = tf.saved_model.load(str(ways["saved_model"])).signatures["serving_text"]
+    scores = served(text=tf.constant(texts))["scores"].numpy()
+    np.testing.assert_allclose(scores, from_file, atol=0.03)  # int8 against float32
+    assert scores.std() > 0.1
+
+    student = keras3.saving.load_model(ways["keras"], compile=False)
+    loaded = weights.load_classifier(str(ways["hf"]))
+    for i, score in enumerate(scores):
+        ids = rows.row(i)[None]
+        features = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        for model in (student, loaded.model):
+            logits = np.asarray(model(features))
+            np.testing.assert_allclose(tf.nn.softmax(logits)[0], score, atol=1e-5)
+    assert (ways["keras_hub"] / "labels.txt").read_text().split() == ["bad", "good"]
+
+
+@pytest.mark.slow
+def test_the_pruned_vocabulary_goes_everywhere_and_changes_no_answer(everything, place):
+    out, ways, result = everything
+    report = result["vocabulary"]
+    assert report["tokens"] < report["tokens_before"]
+    assert report["num_texts"] == 24 and report["num_changed"] == 0
+    assert result["architecture"]["vocab_size"] == report["tokens"]
+    vocab = (out / "export" / "vocab.txt").read_text()
+    assert len(vocab.split()) == report["tokens"]
+    assert (ways["hf"] / "vocab.txt").read_text() == vocab
+    assert (ways["saved_model"] / "assets" / "vocab.txt").read_text() == vocab
+    (bundle,) = (path for path in (ways["android"] / "bundles").iterdir() if path.is_dir())
+    assert (bundle / "vocab.txt").read_text() == vocab
+
+
+def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
+    marks = {
+        "--saved-model": "saved/saved_model.pb",
+        "--keras": "student.keras",
+        "--keras-hub": "preset/metadata.json",
+        "--hf": "hf/model.safetensors",
+        "--android": "assets/bundles/films-dynamic_wi8_afp32/model.json",
+    }
+    for option, mark in marks.items():
+        (tmp_path / mark).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / mark).write_text("there")
+        way = tmp_path / (mark if option == "--keras" else mark.split("/")[0])
+        command = arguments(place, tmp_path / "other", option, str(way), "--name", "films")
+        assert cli.main(command) == 2, option
+        assert "pass overwrite" in capsys.readouterr().err
+        (tmp_path / mark).rename(tmp_path / f"{mark}.other")
+        if option != "--keras":
+            assert cli.main([*command, "--overwrite"]) == 2, option
+            assert "something else" in capsys.readouterr().err
+
+
+class Recorder:
+    """Stands for the exporter: keeps what it is called with."""
+
+    def __init__(self, monkeypatch):
+        self.calls = []
+        for name in ("to_tflite", "auto"):
+            monkeypatch.setitem(export.__dict__, name, self._record(name))
+
+    def _record(self, name):
+        def call(model, path, **options):
+            self.calls.append((name, options))
+            raise KeyboardInterrupt
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("options", "function", "expected"),
+    [
+        ([], "to_tflite", {"quantize": "dynamic_wi8_afp32", "layers": None, "metadata": None}),
+        (
+            ["--layers", "layer_0_*=float16", "--float-layers", "classifier", "--no-metadata"],
+            "to_tflite",
+            {"layers": {"layer_0_*": "float16", "classifier": "float32"}, "metadata": False},
+        ),
+        (
+            ["--quantize", "static_wi8_ai8", "--calibrate", "20", "--seed", "3", "--metadata"],
+            "to_tflite",
+            {"num_calibration": 20, "seed": 3, "metadata": True},
+        ),
+        (
+            ["--quantize", "auto", "--max-drop", "0.2"],
+            "auto",
+            {"max_drop": 0.2, "prefer": "size", "measure": None, "num_calibration": 200},
+        ),
+        (["--quantize", "auto", "--prefer", "latency"], "auto", {"max_drop": 0.01}),
+    ],
+)
+def test_options_reach_the_exporter(options, function, expected, place, tmp_path, monkeypatch):
+    recorder = Recorder(monkeypatch)
+    assert cli.main(arguments(place, tmp_path, *options)) == 130
+    ((name, received),) = recorder.calls
+    assert name == function
+    assert {key: received[key] for key in expected} == expected
+    assert received["lengths"] == (8, 16)
+    assert received["labels"] == ("bad", "good") and len(received["check_on"]) == 24
+    calibrated = "calibrate_on" in received
+    assert calibrated == ("--quantize" in options)
+    if calibrated:
+        assert len(received["calibrate_on"]) == 40
+    if function == "auto":
+        assert callable(received["report"])
+        assert callable(received["measure"]) == ("latency" in options)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--quantize", "int8"], "--quantize: expected a known name"),
+        (["--float-layers", "x", "--quantize", "auto"], "auto chooses the layers"),
+        (["--layers", "x=float33"], "Did you mean 'float32'?"),
+        (["--max-drop", "0.1"], "--max-drop: expected --quantize auto"),
+        (["--prefer", "size"], "--prefer: expected --quantize auto"),
+        (["--calibrate", "100"], "--calibrate: expected a static quantization or auto"),
+        (["--seed", "1"], "--seed: expected a static quantization or auto"),
+        (["--quantize", "auto", "--calibrate", "0"], "at least 1 example"),
+    ],
+)
+def test_options_that_contradict_each_other_are_misuse(options, fault, place, tmp_path, capsys):
+    assert cli.main(arguments(place, tmp_path, *options)) == 2
+    assert fault in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_faults_are_reported_at_once(place, tmp_path, capsys):
+    options = ["--quantize", "int8", "--max-drop", "1", "--seed", "1"]
+    assert cli.main(arguments(place, tmp_path, *options)) == 2
+    text = capsys.readouterr().err
+    assert all(option in text for option in ("--quantize", "--max-drop", "--seed"))
+
+
+def test_a_pattern_without_a_quantization_is_misuse(place, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments(place, tmp_path, "--layers", "layer_0"))
+    assert stopped.value.code == 2
+    assert "'layer_0_*=float32'" in capsys.readouterr().err
+
+
+def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
+    place, tmp_path, monkeypatch, toy_vocab_file, capsys
+):
+    recorder = Recorder(monkeypatch)
+    config = toys.SHALLOW_STUDENT.replace(
+        family="tinybert", vocab_size=len(tokenize.Tokenizer(toy_vocab_file).vocab)
+    )
+    folder = tmp_path / "tiny"
+    weights.save_hf(models.build_classifier(config, 2), folder, vocab_file=toy_vocab_file)
+    command = ["export", str(folder), "--lengths", "8"]
+    assert cli.main([*command, "--keras-hub", str(tmp_path / "preset")]) == 2
+    assert "--keras FILE.keras" in capsys.readouterr().err
+    assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
+    assert "a task with texts" in capsys.readouterr().err
+    assert cli.main([*command, "--data-dir", str(place)]) == 2
+    assert "--task beside it" in capsys.readouterr().err
+    assert not recorder.calls
+
+
+def test_without_a_task_there_is_nothing_to_check_on(place, tmp_path, monkeypatch):
+    recorder = Recorder(monkeypatch)
+    command = ["export", str(place / "student"), "--lengths", "8", "--out", str(tmp_path)]
+    assert cli.main(command) == 130
+    ((_, received),) = recorder.calls
+    assert received["check_on"] is None and received["task"] is None
+
+
+def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, capsys):
+    card = exported("dynamic_wi8_afp32").card
+    monkeypatch.setitem(export.__dict__, "to_tflite", lambda *_, **__: card)
+    ways = ("--hf", str(tmp_path / "hf"), "--vocab-prune", str(place / "corpus.txt"))
+    command = arguments(place, tmp_path / "out", *ways)
+    assert cli.main(command) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["also_written"] == {"hf": str(tmp_path / "hf")}
+    vocabulary = result["vocabulary"]
+    assert vocabulary["tokens"] < vocabulary["tokens_before"]
+    assert vocabulary["num_texts"] == 24 and vocabulary["num_changed"] == 0
+    kept = (tmp_path / "hf" / "vocab.txt").read_text().split()
+    assert len(kept) == vocabulary["tokens"] and set(WORDS) < set(kept)
+    own = {key: value for key, value in result.items() if key in card.model_dump()}
+    assert manifest.Manifest.model_validate(own) == card
+
+    for option in ("--json", *ways[2:]):
+        command.remove(option)
+    assert cli.main([*command, "--overwrite"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(str(tmp_path / "out" / "model.tflite:")) and lines[0].endswith(" MB")
+    assert f"hf: {tmp_path / 'hf'}" in lines
+    assert f"num_examples: {card.parity.num_examples}" in lines

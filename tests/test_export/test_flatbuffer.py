@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+
+from export import flatbuffer, inspection, runtime
+from tfdistill import errors
+
+
+def answers(file, toy, length, count=12):
+    model = runtime.TfliteModel(file)
+    rows = [toy.encoded.row(i) for i in range(count)]
+    return np.array([model.predict(row, length=length) for row in rows])
+
+
+def constants(model):
+    """Where the constants lie in the bytes that a model was read from."""
+    return [buffer.data for buffer in model.buffers if buffer.data is not None]
+
+
+def test_a_file_that_is_read_and_written_answers_the_same(exported, toy, tmp_path):
+    source = exported("dynamic_wi8_afp32").path
+
+    flatbuffer.write(flatbuffer.read(source), tmp_path / "copy.tflite")
+
+    before, after = inspection.inspect(source), inspection.inspect(tmp_path / "copy.tflite")
+    assert after.graphs == before.graphs
+    assert after.weight_bytes == before.weight_bytes
+    copy = answers(tmp_path / "copy.tflite", toy, 16)
+    np.testing.assert_array_equal(copy, answers(source, toy, 16))
+
+
+def test_constants_are_aligned_to_16_bytes(exported, tmp_path):
+    flatbuffer.write(flatbuffer.read(exported("float32").path), tmp_path / "copy.tflite")
+
+    content = (tmp_path / "copy.tflite").read_bytes()
+    large = [
+        data for data in constants(flatbuffer.read(tmp_path / "copy.tflite")) if len(data) > 64
+    ]
+
+    assert len(large) > 10
+    assert {content.index(bytes(data)) % 16 for data in large} == {0}
+
+
+def test_writing_leaves_the_model_as_it_was(exported, tmp_path):
+    model = flatbuffer.read(exported("float32").path)
+    buffers = model.buffers
+
+    flatbuffer.write(model, tmp_path / "copy.tflite")
+    flatbuffer.write(model, tmp_path / "again.tflite")
+
+    assert model.buffers is buffers
+    assert (tmp_path / "copy.tflite").read_bytes() == (tmp_path / "again.tflite").read_bytes()
+
+
+@pytest.mark.parametrize("length", [8, 16])
+def test_one_signature_alone_answers_as_it_did_among_the_others(exported, toy, tmp_path, length):
+    source = exported("dynamic_wi8_afp32").path
+    model = flatbuffer.read(source)
+
+    flatbuffer.keep_signature(model, f"len{length}")
+    flatbuffer.write(model, tmp_path / "one.tflite")
+
+    report = inspection.inspect(tmp_path / "one.tflite")
+    assert [graph.signature for graph in report.graphs] == [f"len{length}"]
+    assert report.graphs[0] == inspection.inspect(source).signatures[f"len{length}"]
+    fitting = [i for i in range(40) if len(toy.encoded.row(i)) <= length]
+    one, all_of_them = (runtime.TfliteModel(f) for f in (tmp_path / "one.tflite", source))
+    for i in fitting:
+        row = toy.encoded.row(i)
+        np.testing.assert_array_equal(one.predict(row), all_of_them.predict(row, length=length))
+    assert len(fitting) > 3
+
+
+def test_constants_of_the_other_signatures_are_left_out(exported, tmp_path):
+    source = exported("float32").path
+    model = flatbuffer.read(source)
+    count = len(model.buffers)
+
+    flatbuffer.keep_signature(model, "len8")
+    flatbuffer.write(model, tmp_path / "one.tflite")
+
+    # 16 of 24 position rows of 32 floats belong to len16.
+    before = inspection.inspect(source).weight_bytes["float32"]
+    after = inspection.inspect(tmp_path / "one.tflite").weight_bytes["float32"]
+    assert before - after >= 16 * 32 * 4
+    assert len(model.buffers) < count
+
+
+def test_an_unknown_signature_is_named_with_those_there_are(exported):
+    model = flatbuffer.read(exported("float32").path)
+
+    with pytest.raises(errors.ExportError, match=r"\['len16', 'len8'\], received 'len32'"):
+        flatbuffer.keep_signature(model, "len32")
+
+
+def test_a_graph_that_runs_others_cannot_be_cut_out(exported):
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = flatbuffer.read(exported("float32").path)
+    model.subgraphs[0].operators[0].builtinOptions = schema.WhileOptionsT()
+    key = next(e.signatureKey.decode() for e in model.signatureDefs if e.subgraphIndex == 0)
+
+    with pytest.raises(errors.ExportError, match="as loops do"):
+        flatbuffer.keep_signature(model, key)
+
+
+def test_softmax_behind_the_logits_gives_probabilities(exported, toy, tmp_path):
+    source = exported("float32").path
+    model = flatbuffer.read(source)
+    flatbuffer.keep_signature(model, "len16")
+
+    flatbuffer.add_softmax(model, "scores")
+    flatbuffer.write(model, tmp_path / "scores.tflite")
+
+    logits = answers(source, toy, 16)
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    expected = shifted / shifted.sum(axis=1, keepdims=True)
+    scores = answers(tmp_path / "scores.tflite", toy, 16)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)  # float32 sums in another order
+    assert expected.std() > 0.1
+    report = inspection.inspect(tmp_path / "scores.tflite")
+    assert list(report.graphs[0].outputs) == ["scores"]
+
+
+def test_an_added_input_is_one_of_the_graph_but_not_of_the_signature(exported, toy, tmp_path):
+    source = exported("float32").path
+    model = flatbuffer.read(source)
+    flatbuffer.keep_signature(model, "len16")
+    like = int(model.subgraphs[0].inputs[0])
+
+    index = flatbuffer.add_input(model, "extra", like)
+    flatbuffer.write(model, tmp_path / "more.tflite")
+
+    (graph,) = flatbuffer.read(tmp_path / "more.tflite").subgraphs
+    assert list(graph.inputs)[-1] == index
+    assert (graph.tensors[index].name, list(graph.tensors[index].shape)) == (b"extra", [1, 16])
+    np.testing.assert_array_equal(
+        answers(tmp_path / "more.tflite", toy, 16), answers(source, toy, 16)
+    )

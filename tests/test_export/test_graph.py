@@ -1,0 +1,188 @@
+"""The function that an exported file holds answers like the model it was taken from."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import export
+from export import graph
+from tfdistill import errors, models
+
+FAMILIES = {
+    "bert": {},
+    "tinybert": {"family": "tinybert", "hidden_act": "gelu_tanh"},
+    "distilbert": {"family": "distilbert", "pooler": False, "type_vocab_size": 0},
+    "one_layer": {"num_layers": 1, "hidden_act": "relu", "layer_norm_eps": 1e-3},
+    "three_layers": {"num_layers": 3, "num_heads": 1},
+}
+
+
+def features(model, lengths, width, vocab_size, seed=0):
+    random = np.random.default_rng(seed)
+    mask = (np.arange(width) < np.array(lengths)[:, None]).astype(np.int32)
+    given = {
+        "input_ids": random.integers(5, vocab_size, mask.shape).astype(np.int32),
+        "attention_mask": mask,
+        "token_type_ids": random.integers(0, 2, mask.shape).astype(np.int32),
+    }
+    return {name: given[name] for name in model.input_names}
+
+
+def answers(model, given, **options):
+    """Asks for each example by itself, and puts the answers together."""
+    run = graph.forward(model, **options)
+    rows = [
+        run({name: tf.constant(value[i : i + 1]) for name, value in given.items()})
+        for i in range(len(given["input_ids"]))
+    ]
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("changes", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("num_labels", [1, 3])
+def test_computing_the_last_layer_for_cls_alone_changes_nothing(changes, num_labels, toy, lively):
+    config = toy.config.replace(family="bert").replace(**changes)
+    model = lively(models.build_classifier(config, num_labels))
+    given = features(model, [12, 7, 2], 12, config.vocab_size)
+    expected = model(given, training=False).numpy()
+    assert np.abs(expected).mean() > 0.1
+    found = answers(model, given)
+    assert list(found) == ["logits"]
+    # Two orders of the same float32 sums of up to 64 terms.
+    np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=1e-5)
+
+
+def test_the_last_layer_sees_every_token_but_answers_for_one(toy):
+    """Keys and values of all tokens, the queries and the feed-forward of [CLS] only."""
+    specs = {name: tf.TensorSpec((1, 16), tf.int32) for name in toy.model.input_names}
+    traced = tf.function(graph.forward(toy.model)).get_concrete_function(specs).graph
+    products = [op for op in traced.get_operations() if op.type == "MatMul"]
+    rows = [op.inputs[0].shape[0] for op in products]
+    # Layer 0: query, key, value, output and two feed-forward. Layer 1: key and value see all 16
+    # tokens; query, output, two feed-forward, pooler and classifier see one.
+    assert sorted(rows, reverse=True) == [16] * 6 + [16] * 2 + [1] * 4 + [1] * 2
+
+
+@pytest.mark.parametrize("changes", FAMILIES.values(), ids=FAMILIES)
+def test_every_token_is_answered_as_by_the_model(changes, toy, lively):
+    config = toy.config.replace(family="bert").replace(**changes)
+    model = lively(models.build_token_classifier(config, 5))
+    given = features(model, [12, 7, 2], 12, config.vocab_size)
+    found = answers(model, given)
+    assert list(found) == ["logits"]
+    expected = model(given, training=False).numpy()
+    assert np.abs(expected).mean() > 0.1
+    np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=1e-5)
+
+
+def test_starts_and_ends_of_spans_are_not_mixed_up(toy, lively):
+    model = lively(models.build_span_classifier(toy.config))
+    given = features(model, [12, 7, 2], 12, toy.config.vocab_size)
+    expected = model(given, training=False).numpy()
+    assert np.abs(expected[..., 0] - expected[..., 1]).mean() > 0.1
+    found = answers(model, given)
+    assert list(found) == ["start_logits", "end_logits"]
+    np.testing.assert_allclose(found["start_logits"], expected[..., 0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found["end_logits"], expected[..., 1], rtol=0, atol=1e-5)
+
+
+def test_softmax_is_over_the_classes(toy, lively):
+    tokens = lively(models.build_token_classifier(toy.config, 5))
+    for model in (toy.model, tokens):
+        given = features(model, [9, 4], 9, toy.config.vocab_size)
+        found = answers(model, given, softmax=True)
+        assert list(found) == ["scores"]
+        expected = tf.nn.softmax(model(given, training=False), axis=-1).numpy()
+        np.testing.assert_allclose(found["scores"], expected, rtol=0, atol=1e-6)
+
+
+def test_the_names_of_the_answers_are_told_beforehand():
+    assert graph.output_names("sequence") == graph.output_names("token") == ("logits",)
+    assert graph.output_names("token", softmax=True) == ("scores",)
+    assert graph.output_names("span") == ("start_logits", "end_logits")
+
+
+def test_heads_that_a_file_cannot_answer_with_are_refused_by_what_they_are(toy):
+    others = {
+        "an encoder without a head": models.build_encoder(toy.config),
+        "a masked language model": models.build_masked_lm(toy.config),
+    }
+    for what, model in others.items():
+        with pytest.raises(errors.ConfigError, match=rf"received {what}.*Fine-tune"):
+            graph.forward(model)
+
+
+def test_probabilities_of_spans_are_refused(toy):
+    model = models.build_span_classifier(toy.config)
+    with pytest.raises(errors.ConfigError, match=r"softmax.*answers with a span.*decoded"):
+        graph.forward(model, softmax=True)
+
+
+def test_a_quantization_aware_model_is_run_as_it_is(toy):
+    """Its layers round; taking some of them apart would leave roundings out."""
+    from tfdistill import compress
+
+    model = compress.quantize_aware(toy.model)
+    given = features(model, [12, 7, 2], 12, toy.config.vocab_size)
+    compress.observe(model, [given])
+    expected = model(given, training=False).numpy()
+    assert np.abs(expected - toy.model(given, training=False).numpy()).max() > 1e-3  # it rounds
+    np.testing.assert_allclose(answers(model, given)["logits"], expected, rtol=0, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def reports(toy, lively, exported, tmp_path_factory):
+    """Each head converted by its inference function and as the model is, looked at by LiteRT."""
+    heads = {
+        "sequence": toy.model,
+        "token": lively(models.build_token_classifier(toy.config, 5)),
+        "span": lively(models.build_span_classifier(toy.config)),
+    }
+    folder = tmp_path_factory.mktemp("heads")
+
+    def look(name, run, model, quantize):
+        path = folder / f"{name}_{quantize}.tflite"
+        module = tf.Module()
+        module.variables_of_model = model.weights
+        specs = {name: tf.TensorSpec((1, 16), tf.int32, name=name) for name in model.input_names}
+        traced = tf.function(run, input_signature=[specs], autograph=False)
+        signatures = {"len16": traced.get_concrete_function()}
+        tf.saved_model.save(module, str(folder / name), signatures=signatures)
+        exported.convert_here(
+            folder / name, path, quantize=quantize, signatures=["len16"], timeout_s=None
+        )
+        return export.inspect(path, open_it=True).signatures["len16"]
+
+    def get(head, quantize, *, plain=False):
+        model = heads[head]
+        run = (lambda given: {"logits": model(given)}) if plain else graph.forward(model)
+        return look(f"{head}{plain}", run, model, quantize)
+
+    return get
+
+
+@pytest.mark.parametrize(
+    ("head", "quantize"),
+    [
+        ("span", "dynamic_wi8_afp32"),
+        ("token", "float32"),
+        pytest.param("span", "float32", marks=pytest.mark.slow),
+        pytest.param("token", "dynamic_wi8_afp32", marks=pytest.mark.slow),
+    ],
+)
+def test_the_other_heads_are_at_most_two_chains_too(head, quantize, reports):
+    report = reports(head, quantize)
+    assert 1 <= report.partitions <= 2
+    assert set(report.left_operators) <= {"CAST", "GATHER"}
+    assert set(report.outputs) == set(graph.output_names(head))
+
+
+@pytest.mark.slow
+def test_the_graph_has_no_more_operators_than_a_plain_conversion(reports):
+    """And the look-up of positions, which never change, is none of them."""
+    ours, plain = (reports("sequence", "float32", plain=plain) for plain in (False, True))
+    assert ours.num_operators < plain.num_operators
+    assert ours.operators["GATHER"] == 2  # words and token types
+    # Two layers and the embeddings: two normalizations each, of two means, and one.
+    assert ours.operators["MEAN"] == 2 * 5
+    assert ours.operators["BATCH_MATMUL"] == 2 * 2

@@ -1,0 +1,460 @@
+"""Models of spans and of tokens, as files: parity, metrics, and what a program has to decode."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from ai_edge_litert.tools import flatbuffer_utils
+
+import export
+from export import parity, quantize, rows, verify
+from export.runtime import TfliteModel
+from tfdistill import errors, manifest, models
+from tfdistill.data import metrics, squad
+from tfdistill.data.batches import Batches
+from tfdistill.data.encoding import encode_examples
+from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
+from tfdistill.data.tokenize import Tokenizer
+
+QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
+LENGTHS = (16, 24)
+STRIDE, QUESTION = 6, 4
+SPANS = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_threshold=0.3)
+SPAN_TASK = TaskSpec("asked", "question", "answers", "context", kind="span", spans=SPANS)
+TAGS = ("O", "B-A", "I-A", "B-B", "I-B")
+TOKEN_TASK = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Toy:
+    """A model with its task and with examples whose labels are mostly its own answers."""
+
+    model: object
+    task: TaskSpec
+    vocab_file: object
+    texts: Examples
+    encoded: object
+
+    def arguments(self, **changes):
+        return {
+            "lengths": LENGTHS,
+            "check_on": self.encoded,
+            "texts": self.texts,
+            "task": self.task,
+            "vocab_file": self.vocab_file,
+            **changes,
+        }
+
+
+def sentence(random, least, most):
+    return [f"w{random.integers(190)}" for _ in range(random.integers(least, most + 1))]
+
+
+@pytest.fixture(scope="session")
+def span_toy(toy, lively):
+    from tfdistill.data import spans
+
+    config = toy.config.replace(pooler=False)
+    model = lively(models.build_span_classifier(config), seed=4)
+    random = np.random.default_rng(2)
+    tokenizer = Tokenizer(toy.vocab_file)
+
+    def encode(questions):
+        texts = [question.question for question in questions]
+        contexts = [question.context for question in questions]
+        gold = np.zeros((len(texts), 2), np.int32)
+        examples = Examples(SPAN_TASK, texts, contexts, gold, questions=questions)
+        return examples, encode_examples(
+            examples, tokenizer, max(LENGTHS), doc_stride=STRIDE, max_question_length=QUESTION
+        )
+
+    asked = [
+        squad.Question(
+            str(i), " ".join(sentence(random, 1, 6)), " ".join(sentence(random, 3, 40)), (), None
+        )
+        for i in range(40)
+    ]
+    _, encoded = encode(asked)
+    answers = spans.decode(verify.model_logits(model, encoded, LENGTHS), encoded, SPANS)
+    known = []
+    for i, question in enumerate(asked):
+        text = answers[i].text if i % 8 else question.context.split()[0]
+        gold = (text,) if text else ()
+        start = question.context.index(text) if text else None
+        known.append(dataclasses.replace(question, answers=gold, start=start))
+    return Toy(model, SPAN_TASK, toy.vocab_file, *encode(known))
+
+
+@pytest.fixture(scope="session")
+def token_toy(toy, lively):
+    config = toy.config.replace(pooler=False)
+    model = lively(models.build_token_classifier(config, len(TAGS)), seed=5)
+    random = np.random.default_rng(3)
+    tokenizer = Tokenizer(toy.vocab_file)
+    words = [sentence(random, 2, 30) for _ in range(60)]
+    words[3][1] = "\x7f"  # a word without a piece
+    texts = [" ".join(sentence) for sentence in words]
+    examples = Examples(TOKEN_TASK, texts, None, None, words=words)
+    tags = np.empty(len(words), object)
+    for i, sentence_words in enumerate(words):
+        tags[i] = np.zeros(len(sentence_words), np.int32)
+    examples = dataclasses.replace(examples, labels=tags)
+    encoded = encode_examples(examples, tokenizer, max(LENGTHS))
+    answers = verify.model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
+    answers[::9] = 0
+    labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
+    return Toy(
+        model, TOKEN_TASK, toy.vocab_file, examples, dataclasses.replace(encoded, labels=labels)
+    )
+
+
+@pytest.fixture(scope="session")
+def done(span_toy, token_toy, exported, tmp_path_factory):
+    """Exports one of the two in a quantization, once."""
+    cache = {}
+
+    def get(head, name):
+        if (head, name) not in cache:
+            toy = {"span": span_toy, "token": token_toy}[head]
+            path = tmp_path_factory.mktemp(f"{head}_{name}") / "model.tflite"
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("export.convert.convert", exported.convert_here)
+                # Random tags lie close together: more of them turn than those of a trained model.
+                arguments = toy.arguments(quantize=name, bounds={"metric_drop": 0.06})
+                card = export.to_tflite(toy.model, path, **arguments)
+            cache[head, name] = toy, path, card
+        return cache[head, name]
+
+    return get
+
+
+CASES = [(head, name) for head in ("span", "token") for name in QUANTIZATIONS]
+# What the toys reach, seeded: 128 and 37 dB. A factor of two is left for other kernels.
+TIGHT = {
+    "float32": quantize.Bounds(1e-5, 1e-6, 118.0, 1.0, 0.0),
+    "dynamic_wi8_afp32": quantize.Bounds(0.15, 0.03, 31.0, 0.93, 0.05),
+}
+
+
+def outputs_of(toy, path, head):
+    said = verify.answers(toy.model, TfliteModel(path), toy.encoded, softmax=False)
+    decided = [rows.decisions(o, toy.encoded, head) for o in (said.model, said.file)]
+    return said, parity.compare(said.model, said.file, decisions=decided)
+
+
+@pytest.mark.parametrize(("head", "name"), CASES)
+def test_the_file_answers_like_the_model_for_every_token(head, name, done):
+    toy, path, card = done(head, name)
+    said, found = outputs_of(toy, path, head)
+    assert said.file.shape == (toy.encoded.num_tokens, 2 if head == "span" else 5)
+    assert parity.violations(found, TIGHT[name]) == []
+    assert card.parity.sqnr_db == pytest.approx(found.sqnr_db, rel=1e-6)
+    assert card.parity.argmax_agreement == found.argmax_agreement
+    assert card.parity.num_examples == len(toy.encoded)
+    expected = {"span": len(toy.encoded), "token": int((toy.encoded.labels >= 0).sum())}
+    assert found.num_decisions == expected[head]
+
+
+def test_more_spans_than_classes_may_change_their_place(done):
+    agreement = {
+        (head, name): done(head, name)[2].parity.bounds["argmax_agreement"] for head, name in CASES
+    }
+    assert agreement == {
+        ("token", "float32"): 0.999,
+        ("token", "dynamic_wi8_afp32"): 0.95,
+        ("span", "float32"): pytest.approx(0.995),
+        ("span", "dynamic_wi8_afp32"): pytest.approx(0.75),
+    }
+
+
+@pytest.mark.parametrize(("head", "name"), CASES)
+def test_the_manifest_holds_the_metric_of_the_file_itself(head, name, done):
+    toy, path, card = done(head, name)
+    said, _ = outputs_of(toy, path, head)
+    primary = toy.task.primary_metric
+    assert card.parity.file_metrics == metrics.score(toy.task, said.file, toy.encoded)
+    assert card.parity.model_metrics == metrics.score(toy.task, said.logits, toy.encoded)
+    assert 0.7 < card.parity.model_metrics[primary] < 0.95  # a few of the labels are wrong
+    assert set(card.parity.file_metrics) == set(toy.task.metrics)
+
+
+def test_the_manifest_says_how_answers_are_read_off(done):
+    _, path, card = done("span", "float32")
+    assert manifest.read_manifest(path) == card
+    assert (card.task.kind, card.task.labels, card.task.pair) == ("span", (), True)
+    assert card.task.span == manifest.SpanRecord(
+        doc_stride=6,
+        max_question_length=4,
+        max_answer_length=5,
+        n_best=4,
+        unanswerable=True,
+        null_threshold=0.3,
+    )
+    assert {n: (t.dtype, t.shape) for n, t in card.signatures["len16"].outputs.items()} == {
+        "start_logits": ("float32", (1, 16)),
+        "end_logits": ("float32", (1, 16)),
+    }
+    assert card.labels_file is None
+    _, path, card = done("token", "float32")
+    assert (card.task.kind, card.task.labels, card.task.span) == ("token", TAGS, None)
+    assert (path.parent / "labels.txt").read_text() == "".join(f"{tag}\n" for tag in TAGS)
+    assert card.signatures["len24"].outputs["logits"].shape == (1, 24, 5)
+
+
+def windows_by_the_manifest(question, card, vocab):
+    """What a phone does: whole words are pieces here, so splitting at spaces is the tokenizer."""
+    record = card.task.span
+    asked = [vocab[word] for word in question["question"].split()][: record.max_question_length]
+    words = question["context"].split()
+    places, begin = [], 0
+    for word in words:
+        begin = question["context"].index(word, begin)
+        places.append((begin, begin + len(word)))
+        begin += len(word)
+    room = card.tokenizer.max_length - 3 - len(asked)
+    starts = [0]
+    while starts[-1] + room < len(words):
+        starts.append(starts[-1] + record.doc_stride)
+    return asked, words, places, [(start, min(start + room, len(words))) for start in starts]
+
+
+def answer_by_the_manifest(question, card, vocab, predict):
+    """Decodes as `SpanRecord` says, one candidate after the other."""
+    record = card.task.span
+    asked, words, places, windows = windows_by_the_manifest(question, card, vocab)
+    offset = 2 + len(asked)
+    best, best_score, null = "", -np.inf, np.inf
+    margin = {
+        (number, token): min(token - first, last - 1 - token)
+        for number, (first, last) in enumerate(windows)
+        for token in range(first, last)
+    }
+    for number, (first, last) in enumerate(windows):
+        ids = [2, *asked, 3, *(vocab[word] for word in words[first:last]), 3]
+        logits = predict(ids, [0] * offset + [1] * (last - first + 1))
+        null = min(null, logits[0, 0] + logits[0, 1])
+        tokens = range(first, last)
+        shown = [
+            token
+            for token in tokens
+            if all(
+                margin[number, token] > margin.get((other, token), -1)
+                or (number <= other and margin[number, token] == margin.get((other, token), -1))
+                for other in range(len(windows))
+            )
+        ]
+
+        def largest(column, allowed, logits=logits, first=first):
+            ordered = sorted(allowed, key=lambda t: -logits[offset + t - first, column])
+            return ordered[: record.n_best]
+
+        for start in largest(0, shown):
+            for end in largest(1, tokens):
+                score = logits[offset + start - first, 0] + logits[offset + end - first, 1]
+                if 0 <= end - start < record.max_answer_length and score > best_score:
+                    best_score = score
+                    best = question["context"][places[start][0] : places[end][1]]
+    if record.unanswerable and null - best_score > record.null_threshold:
+        best = ""
+    return best, best_score, null
+
+
+def test_golden_questions_are_what_the_manifest_alone_gives(done):
+    toy, path, card = done("span", "float32")
+    content = json.loads((path.parent / "golden.json").read_text())
+    vocab = {t: i for i, t in enumerate(toy.vocab_file.read_text().split())}
+    file, tokenizer = TfliteModel(path), Tokenizer(toy.vocab_file)
+    assert len(content["questions"]) >= 8
+    several = [question for question in content["questions"] if len(question["examples"]) > 2]
+    assert len(several) >= 2
+    assert len({question["answer"] == "" for question in content["questions"]}) == 2
+    for question in content["questions"]:
+        answer, score, null = answer_by_the_manifest(question, card, vocab, file.predict)
+        assert question["answer"] == answer
+        assert question["score"] == pytest.approx(score, abs=1e-5)
+        assert question["null_score"] == pytest.approx(null, abs=1e-5)
+        asked, words, _, windows = windows_by_the_manifest(question, card, vocab)
+        assert len(question["examples"]) == len(windows)
+        for place, (first, last) in zip(question["examples"], windows, strict=True):
+            row = content["examples"][place]
+            context = [vocab[word] for word in words[first:last]]
+            assert row["input_ids"] == [2, *asked, 3, *context, 3]
+            outputs = file.predict(row["input_ids"], row["token_type_ids"])
+            np.testing.assert_allclose(row["outputs"], outputs, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(row["logits"], outputs, rtol=0, atol=1e-4)
+    # Text and pair stand by a row only where cutting the pair makes the row of them.
+    whole = [row for row in content["examples"] if row["text"] is not None]
+    assert 0 < len(whole) < len(content["examples"])
+    for row in whole:
+        assert row["input_ids"] == tokenizer.encode(row["text"], row["pair"], 24)
+
+
+def test_golden_sentences_hold_the_tag_of_every_word(done):
+    toy, path, _ = done("token", "dynamic_wi8_afp32")
+    content = json.loads((path.parent / "golden.json").read_text())
+    tokenizer, file = Tokenizer(toy.vocab_file), TfliteModel(path)
+    assert len(content["sentences"]) >= 16
+    tags = set()
+    for entry in content["sentences"]:
+        pieces = [tokenizer.pieces([word])[0].tolist() or [1] for word in entry["words"]]
+        ids = [2, *(piece for word in pieces for piece in word), 3]
+        row = content["examples"][entry["example"]]
+        assert row["input_ids"] == ids
+        assert entry["first_pieces"] == [
+            1 + sum(map(len, pieces[:place])) for place in range(len(pieces))
+        ]
+        outputs = file.predict(ids)
+        assert entry["tags"] == [TAGS[outputs[place].argmax()] for place in entry["first_pieces"]]
+        tags |= set(entry["tags"])
+    assert len(tags) > 3
+
+
+@pytest.mark.parametrize("head", ["span", "token"])
+def test_padding_does_not_change_the_answer_of_the_file(head, done):
+    toy, path, _ = done(head, "dynamic_wi8_afp32")
+    short = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= LENGTHS[0]))
+    assert len(short) > 5
+    file = TfliteModel(path)
+    # Padding only adds exp(-100) to a softmax, and int8 activations are scaled row by row.
+    np.testing.assert_allclose(
+        verify.file_outputs(file, short, length=24),
+        verify.file_outputs(file, short, length=16),
+        rtol=0,
+        atol=5e-5,
+    )
+
+
+def replayed(monkeypatch, source, alter):
+    """Makes the converter hand out a changed copy of a file."""
+
+    def hand_out(saved_model, file, **_):
+        content = flatbuffer_utils.read_model(str(source))
+        alter(content)
+        flatbuffer_utils.write_model(content, str(file))
+
+    monkeypatch.setattr("export.signature.save", lambda *_, **__: None)
+    monkeypatch.setattr("export.convert.convert", hand_out)
+
+
+def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):
+    toy, path, _ = done("span", "float32")
+
+    def swap(content):
+        for entry in content.signatureDefs:
+            first, second = entry.outputs
+            first.tensorIndex, second.tensorIndex = second.tensorIndex, first.tensorIndex
+
+    replayed(monkeypatch, path, swap)
+    with pytest.raises(errors.ParityError) as caught:
+        export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32"))
+    for quantity in ("max error", "mean error", "SQNR", "argmax", "f1: expected a drop"):
+        assert quantity in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_spans_takes_the_place_of_no_classifier(done, toy, monkeypatch, tmp_path):
+    """The file of one head under the model of another is told by its outputs."""
+    _, path, _ = done("token", "float32")
+    replayed(monkeypatch, path, lambda content: None)
+    span = models.build_span_classifier(toy.config)
+    with pytest.raises(errors.ExportError, match=r"outputs of len16: .*end_logits.*\(1, 16, 5\)"):
+        export.to_tflite(span, tmp_path / "m.tflite", lengths=LENGTHS, quantize="float32")
+
+
+@pytest.mark.slow
+def test_the_tags_of_tokens_can_be_had_as_probabilities(done, convert_here, tmp_path):
+    toy, _, _ = done("token", "float32")
+    card = export.to_tflite(
+        toy.model,
+        tmp_path / "m.tflite",
+        **toy.arguments(quantize="float32", softmax=True, lengths=(24,)),
+    )
+    file = TfliteModel(tmp_path / "m.tflite")
+    assert (file.head, file.outputs) == ("token", ("scores",))
+    np.testing.assert_allclose(file.predict([2, 9, 3]).sum(axis=1), np.ones(3), rtol=1e-5)
+    assert card.parity.sqnr_db > 100
+
+
+@pytest.mark.parametrize("head", ["span", "token"])
+def test_without_labels_the_agreement_alone_is_checked(head, done, monkeypatch, tmp_path):
+    toy, path, _ = done(head, "float32")
+    replayed(monkeypatch, path, lambda content: None)
+    unlabelled = dataclasses.replace(toy.encoded, labels=None)
+    card = export.to_tflite(
+        toy.model,
+        tmp_path / "m.tflite",
+        **toy.arguments(quantize="float32", check_on=unlabelled),
+    )
+    assert card.parity.inputs == "real"
+    assert card.parity.parity_only
+    assert (card.parity.model_metrics, card.parity.file_metrics) == ({}, {})
+    content = json.loads((tmp_path / "golden.json").read_text())
+    assert content["questions" if head == "span" else "sentences"]
+
+
+def test_without_examples_windows_are_described_by_the_usual_rule(done, monkeypatch, tmp_path):
+    toy, path, _ = done("span", "float32")
+    replayed(monkeypatch, path, lambda content: None)
+    card = export.to_tflite(
+        toy.model, tmp_path / "m.tflite", lengths=LENGTHS, quantize="float32", task=toy.task
+    )
+    assert card.parity.inputs == "random"
+    assert card.parity.parity_only
+    assert (card.task.span.doc_stride, card.task.span.max_question_length) == (12, 12)
+    assert json.loads((tmp_path / "golden.json").read_text())["questions"] == []
+
+
+def test_batches_of_tokens_keep_their_labels(token_toy):
+    batches = Batches(token_toy.encoded, batch_size=7, shuffle=False)
+    collected = verify.collect(list(batches.dataset()))
+    expected = token_toy.encoded.select(np.concatenate(batches.plan(0)))
+    assert collected.token_labels
+    np.testing.assert_array_equal(collected.labels, expected.labels)
+    np.testing.assert_array_equal(collected.ids, expected.ids)
+
+
+MISFITS = {
+    "span_as_classes": ("span", {"task": TOKEN_TASK}, errors.ConfigError, "answers with a span"),
+    "tags_as_span": ("token", {"task": SPAN_TASK}, errors.ConfigError, "classifier of tokens"),
+    "probabilities": ("span", {"softmax": True}, errors.ConfigError, "exclude each other"),
+    "names": ("span", {"labels": ("a", "b")}, errors.ConfigError, "0 different names"),
+    "tags": ("token", {"labels": ("a", "b")}, errors.ConfigError, "5 different names"),
+    "order": ("token", {"labels": TAGS[::-1]}, errors.ConfigError, "order of task 'tagged'"),
+    "short": ("token", {"lengths": (16,)}, errors.DataError, "at most 16 tokens"),
+    "texts": ("span", {"texts": "half"}, errors.DataError, "texts: expected 40"),
+    "sentences": ("token", {"texts": "half"}, errors.DataError, "texts: expected 60"),
+    "windows": ("span", {"check_on": "batches"}, errors.DataError, "windows of questions"),
+}
+
+
+@pytest.mark.parametrize(("head", "changes", "error", "message"), MISFITS.values(), ids=MISFITS)
+def test_what_does_not_belong_together_is_refused_before_any_work(
+    head, changes, error, message, span_toy, token_toy, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("export.signature.save", lambda *_, **__: pytest.fail("work began"))
+    toy = {"span": span_toy, "token": token_toy}[head]
+    if changes.get("texts") == "half":
+        changes = {"texts": toy.texts.select(range(20))}
+    if "check_on" in changes:
+        changes = {"check_on": list(Batches(toy.encoded, batch_size=8).dataset()), "texts": None}
+    with pytest.raises(error, match=message):
+        export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**changes))
+
+
+def test_windows_that_a_phone_would_cut_otherwise_are_refused(done, monkeypatch, tmp_path):
+    """Checked on windows of 24 tokens, a file whose longest signature holds 32."""
+    toy, _, _ = done("span", "float32")
+    long = [i for i, text in enumerate(toy.texts.pairs) if len(text.split()) > 32]
+    questions = [toy.texts.questions[i] for i in long]
+    examples = toy.texts.select(long)
+    examples = dataclasses.replace(examples, questions=questions)
+    encoded = encode_examples(
+        examples, Tokenizer(toy.vocab_file), 24, doc_stride=STRIDE, max_question_length=QUESTION
+    )
+    answers = np.zeros((encoded.num_tokens, 2), np.float32)
+    from export import golden_answers
+
+    with pytest.raises(errors.DataError, match="encoded with the longest of lengths"):
+        golden_answers.questions(encoded, Tokenizer(toy.vocab_file), 32, answers, SPANS)
+    assert golden_answers.questions(encoded, Tokenizer(toy.vocab_file), 24, answers, SPANS)

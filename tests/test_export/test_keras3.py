@@ -1,0 +1,229 @@
+import json
+import subprocess
+import sys
+import zipfile
+
+import keras as keras3
+import numpy as np
+import pytest
+
+import export
+from export import graph, keras_hub, verify
+from export import keras3 as bridge
+from tfdistill import errors, models
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.tokenize import Tokenizer
+
+SHAPE = {"num_layers": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 48}
+BERT = models.EncoderConfig(**SHAPE, vocab_size=200, max_positions=24)
+MOBILE = models.MobileBertConfig(
+    **SHAPE,
+    vocab_size=200,
+    max_positions=24,
+    embedding_size=8,
+    bottleneck_size=16,
+    num_feed_forward=2,
+)
+# Summed in another order; 24 times the float32 rounding of outputs around 1.
+TOLERANCE = 1e-5
+
+MODELS = {
+    "tinybert": lambda: models.build_classifier(BERT.replace(family="tinybert"), 3),
+    "regression": lambda: models.build_classifier(
+        BERT.replace(hidden_act="gelu_tanh", type_vocab_size=0, layer_norm_eps=1e-5), 1
+    ),
+    "distilbert": lambda: models.build_classifier(
+        BERT.replace(family="distilbert", pooler=False, type_vocab_size=0, hidden_act="relu"), 3
+    ),
+    "token": lambda: models.build_token_classifier(BERT, 4),
+    "span": lambda: models.build_span_classifier(BERT),
+    "mobilebert": lambda: models.build_classifier(MOBILE, 3),
+    "ib_bert": lambda: models.build_classifier(
+        MOBILE.replace(normalization="layer_norm", trigram=False, pooler=True), 2
+    ),
+}
+
+
+def features_of(model, length=20, count=6):
+    random = np.random.default_rng(0)
+    mask = (np.arange(length) < random.integers(3, length + 1, (count, 1))).astype(np.int32)
+    features = {
+        "input_ids": random.integers(0, 200, mask.shape).astype(np.int32),
+        "attention_mask": mask,
+        "token_type_ids": random.integers(0, 2, mask.shape).astype(np.int32),
+    }
+    return {name: features[name] for name in model.input_names}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in ("regression", "span") else [])
+        for name in MODELS
+    ],
+)
+def test_a_keras_3_model_answers_like_the_model(name, lively):
+    model = lively(MODELS[name]())
+    other = bridge.translate(model)
+    assert type(other).__module__.startswith("keras.")
+    assert other.count_params() == model.count_params()
+    for length in (20, 7):
+        features = features_of(model, length)
+        expected = model(features).numpy()
+        received = np.asarray(other(features, training=False))
+        error = np.abs(expected - received).max() / expected.std()
+        assert received.shape == expected.shape and error < TOLERANCE, error
+
+
+def test_the_file_needs_nothing_but_keras_3(lively, tmp_path):
+    model = lively(MODELS["tinybert"]())
+    path = export.to_keras(model, tmp_path / "student.keras")
+    with zipfile.ZipFile(path) as archive:
+        content = archive.read("config.json").decode()
+    packages = {
+        value.split(".")[0]
+        for value in _values(json.loads(content), "module")
+        if isinstance(value, str)
+    }
+    assert packages <= {"keras", "builtins"}
+    assert "tfdistill" not in content
+    loaded = keras3.saving.load_model(path, compile=False)
+    features = features_of(model)
+    np.testing.assert_allclose(loaded(features), model(features), atol=TOLERANCE)
+
+
+def _values(part, key):
+    if isinstance(part, dict):
+        yield from (value for name, value in part.items() if name == key)
+        part = list(part.values())
+    if isinstance(part, list):
+        for entry in part:
+            yield from _values(entry, key)
+
+
+@pytest.mark.slow
+def test_a_program_with_keras_3_alone_runs_the_file(lively, tmp_path):
+    model = lively(MODELS["mobilebert"]())
+    path = export.to_keras(model, tmp_path / "student.keras")
+    features = features_of(model)
+    np.savez(tmp_path / "features.npz", **features)
+    program = f"""
+import sys, numpy, keras
+model = keras.saving.load_model({str(path)!r})
+features = dict(numpy.load({str(tmp_path / "features.npz")!r}))
+numpy.save({str(tmp_path / "answer.npy")!r}, model.predict(features, verbose=0))
+assert not {{"tf_keras", "tfdistill", "export"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+    answer = np.load(tmp_path / "answer.npy")
+    expected = model(features).numpy()
+    assert np.abs(answer - expected).max() / expected.std() < TOLERANCE
+
+
+def test_a_model_whose_layers_are_shared_is_translated_alone(lively):
+    model = lively(MODELS["distilbert"]())
+    graph.forward(model)  # builds models of some of its layers
+    other = bridge.translate(model)
+    features = features_of(model)
+    np.testing.assert_allclose(other(features), model(features), atol=TOLERANCE)
+
+
+def test_dropout_and_trainable_weights_stay_for_training_on(lively):
+    model = lively(MODELS["tinybert"]())
+    other = bridge.translate(model)
+    rates = [layer.rate for layer in other.layers if isinstance(layer, keras3.layers.Dropout)]
+    assert rates == [0.1] * 7
+    assert len(other.trainable_weights) == len(model.trainable_weights)
+
+
+def test_a_file_that_answers_otherwise_is_not_written(lively, tmp_path, monkeypatch):
+    model = lively(MODELS["tinybert"]())
+    monkeypatch.setitem(
+        bridge._TRANSLATIONS, "AttentionProbabilities", lambda _, scores, mask: scores * 0.1
+    )
+    with pytest.raises(errors.ParityError, match=r"student.keras does not answer like the model"):
+        export.to_keras(model, tmp_path / "student.keras")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_replaced_only_when_told(lively, tmp_path):
+    path = tmp_path / "student.keras"
+    path.write_text("mine")
+    model = MODELS["tinybert"]()
+    with pytest.raises(errors.OutputExistsError, match="pass overwrite"):
+        export.to_keras(model, path)
+    with pytest.raises(errors.ConfigError, match=r"ends in .keras"):
+        export.to_keras(model, tmp_path / "student.h5")
+    assert path.read_text() == "mine"
+
+
+def test_models_without_a_counterpart_are_refused(tmp_path):
+    words = models.build_masked_lm(BERT)
+    with pytest.raises(errors.ConfigError, match="the head 'masked_lm'"):
+        export.to_keras(words, tmp_path / "m.keras")
+    recurrent = models.BiLstmConfig(vocab_size=200, embedding_size=4, hidden_size=4, dense_size=4)
+    with pytest.raises(errors.ConfigError, match=r"layers of the kinds \[.*Lstm"):
+        export.to_keras(models.build_classifier(recurrent, 2), tmp_path / "m.keras")
+
+
+PRESETS = {
+    "bert": BERT.replace(hidden_act="gelu_tanh"),
+    "bert_without_types": BERT.replace(hidden_act="gelu_tanh", type_vocab_size=0),
+    "distilbert": BERT.replace(family="distilbert", pooler=False, type_vocab_size=0),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in list(PRESETS)[1:])],
+)
+def test_a_keras_hub_preset_answers_to_text_like_tokenizer_and_model(name, lively, toy, tmp_path):
+    import keras_hub as hub
+
+    model = lively(models.build_classifier(PRESETS[name], 3))
+    folder = export.to_keras_hub(
+        model, tmp_path / "preset", vocab_file=toy.vocab_file, labels=toy.task.labels
+    )
+    loaded = hub.models.TextClassifier.from_preset(str(folder))
+    texts, pairs = toy.texts.texts[:12], toy.texts.texts[12:24]
+    rows = Tokenizer(toy.vocab_file).encode_batch(texts, pairs, BERT.max_positions)
+    encoded = EncodedExamples(rows.ids, rows.offsets, rows.types)
+    expected = verify.model_logits(model, encoded)
+    received = loaded.predict((texts, pairs), verbose=0)
+    assert np.abs(expected - received).max() / expected.std() < TOLERANCE
+    assert (folder / "labels.txt").read_text().split() == list(toy.task.labels)
+    assert loaded.preprocessor.sequence_length == BERT.max_positions
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("tinybert", "the family tinybert"),
+        ("mobilebert", "the family mobilebert"),
+        ("token", r"the head 'token'.*hidden_act gelu \(its bert has gelu_tanh\)"),
+        ("regression", "layer_norm_eps 1e-05"),
+        ("distilbert", r"hidden_act relu \(its distilbert has gelu\)"),
+    ],
+)
+def test_a_network_that_keras_hub_has_no_class_for_is_refused(name, fault, toy, tmp_path):
+    with pytest.raises(errors.ConfigError, match=f"{fault}.*--keras FILE.keras"):
+        export.to_keras_hub(MODELS[name](), tmp_path / "preset", vocab_file=toy.vocab_file)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_keras_hub_the_error_says_what_to_install(toy, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
+    model = models.build_classifier(PRESETS["bert"], 2)
+    with pytest.raises(errors.EnvironmentFault, match=r"pip install 'tfdistill\[keras-hub\]'"):
+        export.to_keras_hub(model, tmp_path / "preset", vocab_file=toy.vocab_file)
+
+
+def test_a_preset_is_not_written_over_something_else(toy, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    model = models.build_classifier(PRESETS["bert"], 2)
+    arguments = {"vocab_file": toy.vocab_file, "overwrite": True}
+    with pytest.raises(errors.OutputExistsError, match=r"metadata.json, received something else"):
+        export.to_keras_hub(model, tmp_path, **arguments)
+    with pytest.raises(errors.ConfigError, match="2 different names"):
+        export.to_keras_hub(model, tmp_path / "p", labels=["one"], **arguments)
+    assert keras_hub.MARK == "metadata.json"

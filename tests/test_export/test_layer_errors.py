@@ -1,0 +1,163 @@
+"""Layer errors: the layer that goes wrong is named, even behind an outlier."""
+
+import math
+
+import numpy as np
+import pytest
+
+from export import flatbuffer, layer_errors
+from export.layer_errors import LayerError
+from tfdistill import errors
+from tfdistill.data.encoded import EncodedExamples
+
+LAYERS = frozenset({"layer_0_key", "layer_0_query", "layer_0_scores", "norm"})
+
+
+@pytest.fixture(scope="module")
+def names(toy):
+    return [layer.name for layer in toy.model.layers]
+
+
+@pytest.fixture(scope="module")
+def broken(exported, tmp_path_factory):
+    """The float32 file, and a copy with the weights of layer_0_intermediate at zero."""
+    source = exported("float32").path
+    target = tmp_path_factory.mktemp("broken") / "model.tflite"
+    model = flatbuffer.read(source)
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            made = graph.tensors[operator.outputs[0]].name.decode()
+            if layer_errors.layer_of(made, {"layer_0_intermediate"}):
+                model.buffers[graph.tensors[operator.inputs[1]].buffer].data[:] = 0
+    flatbuffer.write(model, target)
+    return source, target
+
+
+def test_a_layer_that_lost_its_weights_is_the_one_that_adds_the_error(broken, toy, names):
+    found = layer_errors.layer_errors(*broken, toy.encoded, names)
+
+    by_name = {error.layer: error for error in found}
+    first, second = layer_errors.culprits(found, share=0.3)
+    assert (first, second) == ("layer_0_intermediate", "layer_0_intermediate_activation")
+    assert by_name["layer_0_intermediate"].noise > 0.5
+    # Before it nothing differs; behind it everything does, but it is not their doing.
+    for before in ("word_embeddings", "layer_0_query", "layer_0_attention_layer_norm"):
+        assert (by_name[before].sqnr_db, by_name[before].introduced) == (None, 0.0)
+    assert by_name["layer_1_value"].sqnr_db < 20
+    assert by_name["layer_1_value"].introduced < 0.5 * by_name["layer_0_intermediate"].introduced
+
+
+def test_every_layer_is_there_once_in_the_order_of_the_file(broken, toy, names):
+    order = [e.layer for e in layer_errors.layer_errors(*broken, toy.encoded, names)]
+
+    assert len(order) == len(set(order))
+    some = ["word_embeddings", "layer_0_query", "layer_0_output", "layer_1_output", "pooler"]
+    assert [layer for layer in order if layer in some] == some
+
+
+def test_int8_files_are_compared_with_float_ones_converted_at_another_time(exported, toy, names):
+    files = exported("float32").path, exported("dynamic_wi8_afp32").path
+    found = {e.layer: e for e in layer_errors.layer_errors(*files, toy.encoded, names)}
+
+    assert 20 < found["pooler"].sqnr_db < 50
+    assert 20 < found["word_embeddings"].sqnr_db < 50  # its int8 rows, made floats again
+    assert max(error.noise for error in found.values()) < 0.05
+
+
+def test_noise_and_ratio_are_those_of_the_formula(rng):
+    exact = rng.normal(size=(3, 5, 4)).astype(np.float32)
+    rough = exact + rng.normal(size=exact.shape).astype(np.float32) * 0.3
+    ratio, noise = layer_errors.compare(exact, rough)
+
+    flat, error = exact.reshape(-1, 4).astype(float), (exact - rough).reshape(-1, 4).astype(float)
+    signals = [float(np.sum(flat[:, c] ** 2)) for c in range(4)]
+    parts = [
+        min(1.0, float(np.sum(error[:, c] ** 2)) / max(signals[c], float(np.median(signals))))
+        for c in range(4)
+    ]
+    assert noise == pytest.approx(np.mean(parts), rel=1e-5)  # the error itself is float32
+    assert ratio == pytest.approx(10 * math.log10(sum(signals) / np.sum(error**2)), rel=1e-5)
+
+
+def test_an_outlier_in_one_channel_does_not_hide_what_the_others_lost(rng):
+    exact = rng.normal(size=(50, 16))
+    exact[:, 3] += 500
+    step = 500 / 127  # int8 over the whole tensor
+    ratio, noise = layer_errors.compare(exact, np.round(exact / step) * step)
+
+    assert ratio > 40
+    assert noise > 0.7
+
+
+def test_a_channel_that_is_hardly_used_does_not_count(rng):
+    exact = rng.normal(size=(50, 4))
+    exact[:, 0] *= 1e-6
+    _, noise = layer_errors.compare(exact, exact + 1e-4)
+
+    assert noise < 1e-6
+
+
+def test_equal_and_broken_tensors():
+    values = np.ones((2, 3))
+
+    assert layer_errors.compare(values, values) == (None, 0.0)
+    assert layer_errors.compare(values, values * np.nan) == (-math.inf, 1.0)
+    assert layer_errors.compare(values * 0, values) == (-math.inf, 1.0)
+
+
+@pytest.mark.parametrize(
+    "tensor, layer",
+    [
+        ("model/layer_0_key/MatMul;model/layer_0_key/BiasAdd", "layer_0_key"),
+        (
+            "model_4/norm/add_1;model_4/layer_0_key/MatMul;model_4/layer_0_key/BiasAdd",
+            "layer_0_key",
+        ),
+        ("m/norm/mul;m/layer_0_query/BiasAdd;m/layer_0_scores/mul", "layer_0_query"),
+        ("model/norm/Square;model/norm/sub", "norm"),
+        ("tfl.dequantize", None),
+        ("model/layer_0_key_extra/MatMul", None),
+    ],
+)
+def test_a_tensor_belongs_to_the_layer_whose_product_it_is(tensor, layer):
+    assert layer_errors.layer_of(tensor, LAYERS) == layer
+
+
+def test_culprits_are_the_fewest_layers_that_explain_the_share():
+    found = [
+        LayerError("a", 30.0, 0.1, 0.1, ("b",)),
+        LayerError("b", 10.0, 0.5, 0.4, ("c", "d")),
+        LayerError("c", 5.0, 0.9, 0.5, ()),
+        LayerError("d", 5.0, 0.9, 0.0, ()),
+    ]
+
+    assert layer_errors.culprits(found) == ("c",)
+    assert layer_errors.culprits(found, share=0.9) == ("c", "b", "d")
+    assert layer_errors.culprits(found, share=1.0) == ("c", "b", "d", "a")
+    assert layer_errors.culprits(found[3:]) == ()
+
+
+def test_the_report_shows_the_worst_layers_first():
+    found = [LayerError("fine", None, 0.0, 0.0, ()), LayerError("bad", 3.25, 0.9, 0.8, ())]
+    lines = layer_errors.format_text(found).splitlines()
+
+    assert lines[1].split() == ["bad", "3.2", "0.900", "0.800"]
+    assert lines[2].split() == ["fine", "equal", "0.000", "0.000"]
+
+
+def test_examples_that_fit_no_signature_are_an_error(broken, names):
+    ids = np.arange(5, 25, dtype=np.int32)
+    long = EncodedExamples(ids, np.array([0, 20]), np.zeros(20, np.uint8))
+    with pytest.raises(errors.DataError, match="some of at most 16 tokens"):
+        layer_errors.layer_errors(*broken, long, names)
+
+
+def test_files_of_different_models_are_an_error(exported, tmp_path, toy):
+    source = exported("float32").path
+    model = flatbuffer.read(source)
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            tensor.name = b"other_" + tensor.name
+    flatbuffer.write(model, tmp_path / "other.tflite")
+    with pytest.raises(errors.ExportError, match="tensors of the same names"):
+        layer_errors.layer_errors(source, tmp_path / "other.tflite", toy.encoded, [])

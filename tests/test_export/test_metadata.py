@@ -1,0 +1,216 @@
+import struct
+import zipfile
+
+import flatbuffers
+import numpy as np
+import pytest
+from flatbuffers import table
+
+import export
+from export import flatbuffer, inspection, metadata, metadata_schema, runtime
+from tfdistill import errors
+
+FINE = {
+    "head": "sequence",
+    "kind": "classification",
+    "pair": False,
+    "lengths": (16,),
+    "softmax": True,
+    "labels": ("no", "yes"),
+    "vocab_file": "vocab.txt",
+    "lower_case": True,
+}
+LABELS = ("no", "yes", "maybe")
+
+
+class Reader:
+    """Reads a flatbuffer table by the numbers of the published schema, independent of ours."""
+
+    def __init__(self, content, place):
+        self.table = table.Table(content, place)
+
+    @classmethod
+    def root(cls, content):
+        return cls(content, struct.unpack_from("<I", content, 0)[0])
+
+    def place(self, field):
+        return self.table.Offset(4 + 2 * field)
+
+    def text(self, field):
+        return self.table.String(self.place(field) + self.table.Pos).decode()
+
+    def byte(self, field):
+        kind = flatbuffers.number_types.Int8Flags
+        return self.table.Get(kind, self.place(field) + self.table.Pos)
+
+    def child(self, field):
+        where = self.table.Indirect(self.place(field) + self.table.Pos)
+        return Reader(self.table.Bytes, where)
+
+    def children(self, field):
+        start = self.table.Vector(self.place(field))
+        count = self.table.VectorLen(self.place(field))
+        return [Reader(self.table.Bytes, self.table.Indirect(start + 4 * i)) for i in range(count)]
+
+
+@pytest.fixture
+def classifier(exported, tmp_path):
+    """The toy's float32 file cut down to 16 tokens, with softmax, without metadata."""
+    model = flatbuffer.read(exported("float32").path)
+    flatbuffer.keep_signature(model, "len16")
+    flatbuffer.add_softmax(model, "scores")
+    flatbuffer.write(model, tmp_path / "classifier.tflite")
+    return tmp_path / "classifier.tflite"
+
+
+@pytest.fixture
+def described(classifier, toy):
+    """The same with metadata, and the metadata's bytes."""
+    metadata.attach(classifier, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
+    model = flatbuffer.read(classifier)
+    (record,) = [entry for entry in model.metadata if entry.name == b"TFLITE_METADATA"]
+    return classifier, bytes(model.buffers[record.buffer].data)
+
+
+def test_nothing_is_in_the_way_of_a_lower_case_classifier_of_one_length_with_softmax():
+    assert metadata.obstacles(**FINE) == []
+    assert metadata.obstacles(**{**FINE, "kind": None}) == []
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"head": "span"}, "no task for a span head"),
+        ({"head": "token"}, "no task for a token head"),
+        ({"kind": "multi_label"}, "chooses one class"),
+        ({"kind": "regression"}, "chooses one class"),
+        ({"pair": True}, "takes one text"),
+        ({"lengths": (16, 32)}, "one length, this has 2. Export one length"),
+        ({"softmax": False}, "softmax must be inside"),
+        ({"labels": ()}, "pass task or labels"),
+        ({"vocab_file": None}, "pass vocab_file"),
+        ({"lower_case": False}, "a cased one"),
+    ],
+)
+def test_each_obstacle_is_named(change, says):
+    (found,) = metadata.obstacles(**{**FINE, **change})
+
+    assert says in found
+
+
+def test_all_obstacles_are_named_at_once():
+    found = metadata.obstacles(**{**FINE, "softmax": False, "labels": (), "lengths": (8, 16)})
+
+    assert len(found) == 3
+    with pytest.raises(errors.ConfigError) as caught:
+        metadata.wanted(True, found)
+    assert all(line in str(caught.value) for line in found)
+
+
+def test_metadata_is_written_where_it_can_be_unless_it_is_refused():
+    assert metadata.wanted(None, []) and metadata.wanted(True, [])
+    assert not metadata.wanted(None, ["reason"])
+    assert not metadata.wanted(False, []) and not metadata.wanted(False, ["reason"])
+
+
+def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(described):
+    file, content = described
+    root = Reader.root(content)
+
+    assert content[4:8] == b"M001"
+    assert (root.text(0), root.text(7)) == ("toy", "1.1.0")
+    (graph,) = root.children(3)
+    names = {"ids": "input_ids", "mask": "attention_mask", "segment_ids": "token_type_ids"}
+    order = [names[tensor.text(0)] for tensor in graph.children(2)]
+    model = flatbuffer.read(file)
+    bound = {entry.tensorIndex: entry.name.decode() for entry in model.signatureDefs[0].inputs}
+    assert order == [bound[index] for index in model.subgraphs[0].inputs]
+    assert all(tensor.child(3).byte(0) == 1 for tensor in graph.children(2))  # features
+    (unit,) = graph.children(5)
+    assert unit.byte(0) == 4  # BertTokenizerOptions
+    (vocabulary,) = unit.child(1).children(0)
+    assert (vocabulary.text(0), vocabulary.byte(2)) == ("vocab.txt", 5)  # VOCABULARY
+    (scores,) = graph.children(3)
+    (labels,) = scores.children(6)
+    assert scores.text(0) == "score"
+    assert (labels.text(0), labels.byte(2)) == ("labels.txt", 2)  # TENSOR_AXIS_LABELS
+
+
+def test_vocabulary_and_labels_are_stored_uncompressed_behind_the_model(described, toy):
+    file, _ = described
+
+    assert metadata.associated_files(file) == {
+        "vocab.txt": toy.vocab_file.read_bytes(),
+        "labels.txt": b"no\nyes\nmaybe\n",
+    }
+    with zipfile.ZipFile(file) as archive:
+        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+    assert "TFLITE_METADATA" in inspection.inspect(file).metadata
+
+
+def test_metadata_changes_no_answer_and_no_signature(classifier, toy):
+    before = runtime.TfliteModel(classifier)
+    signatures = inspection.inspect(classifier).signatures
+    ids = [toy.encoded.row(i) for i in range(8)]
+    expected = [before.predict(row) for row in ids]
+
+    metadata.attach(classifier, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
+
+    after = runtime.TfliteModel(classifier)
+    assert inspection.inspect(classifier).signatures == signatures
+    np.testing.assert_array_equal([after.predict(row) for row in ids], expected)
+
+
+def test_attaching_twice_replaces_what_was_there_and_gives_the_same_bytes(described, toy):
+    file, _ = described
+    once = file.read_bytes()
+
+    metadata.attach(file, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
+
+    assert file.read_bytes() == once
+
+
+def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, toy, tmp_path):
+    options = {"name": "toy", "vocab_file": toy.vocab_file, "labels": LABELS}
+    with pytest.raises(errors.ExportError, match=r"one signature and one subgraph.*to_mediapipe"):
+        metadata.attach(exported("float32").path, **options)
+
+    model = flatbuffer.read(exported("float32").path)
+    flatbuffer.keep_signature(model, "len8")
+    flatbuffer.write(model, tmp_path / "logits.tflite")
+    with pytest.raises(errors.ExportError, match="Export a classifier with softmax"):
+        metadata.attach(tmp_path / "logits.tflite", **options)
+
+
+def test_no_metadata_gives_no_associated_files(exported):
+    assert metadata.associated_files(exported("float32").path) == {}
+
+
+@pytest.mark.usefixtures("convert_here")
+def test_an_export_that_mediapipe_can_run_gets_metadata(toy, tmp_path):
+    options = {"lengths": (8,), "softmax": True, "labels": LABELS, "vocab_file": toy.vocab_file}
+    card = export.to_tflite(toy.model, tmp_path / "with.tflite", quantize="float32", **options)
+
+    report = inspection.inspect(tmp_path / "with.tflite")
+    assert "TFLITE_METADATA" in report.metadata
+    assert card.model.sha256 == report.sha256  # of the file as it is in the end
+
+
+def test_an_export_that_mediapipe_cannot_run_gets_none(exported):
+    assert "TFLITE_METADATA" not in inspection.inspect(exported("float32").path).metadata
+
+
+def test_asking_for_metadata_that_cannot_be_fails_before_the_conversion(toy, tmp_path):
+    with pytest.raises(errors.ConfigError, match=r"takes one text(.|\n)*one length(.|\n)*softmax"):
+        export.to_tflite(
+            toy.model, tmp_path / "model.tflite", **toy.arguments(metadata=True, quantize="float32")
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_slots_that_stand_for_nothing_are_left_out():
+    content = metadata_schema.pack({metadata_schema.Model.NAME: "x"})
+
+    root = Reader.root(content)
+    assert root.text(0) == "x"
+    assert root.place(3) == 0

@@ -1,0 +1,79 @@
+import pytest
+
+from export import mixed, quantize
+from tfdistill import errors, models
+
+DYNAMIC = quantize.quantization("dynamic_wi8_afp32")
+STATIC = quantize.quantization("static_wi8_ai8")
+
+
+def names(chosen):
+    return {layer: value.name for layer, value in chosen.items()}
+
+
+def test_the_first_pattern_that_fits_a_layer_counts(toy):
+    asked = {"layer_0_query": "float16", "layer_0_*": "float32", "pooler": "dynamic_wi4_afp32"}
+    found = names(mixed.resolve(toy.model, DYNAMIC, asked))
+    assert found["layer_0_query"] == "float16"
+    assert found["layer_0_key"] == found["layer_0_layer_norm"] == "float32"
+    assert found["pooler"] == "dynamic_wi4_afp32"
+    assert not {layer for layer in found if not layer.startswith(("layer_0_", "pooler"))}
+
+
+def test_what_the_file_does_anyway_is_nothing_of_its_own(toy):
+    assert mixed.resolve(toy.model, DYNAMIC, {"*": "dynamic_wi8_afp32"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ({"layer_9_*": "float32"}, "fits no layer. Did you mean 'layer_"),
+        ({"layer_0_*": "float31"}, "Did you mean 'float32'"),
+        ({"layer_0_*": "static_wi8_ai8"}, "a quantization of weights"),
+        ({"*_layer_norm": "float32"}, "layers with weight matrices.*embeddings_layer_norm"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused(layers, message, toy):
+    with pytest.raises(errors.ConfigError, match=message):
+        mixed.resolve(toy.model, DYNAMIC, layers)
+
+
+def test_static_activations_may_stay_in_floats_around_any_layer(toy):
+    assert "layer_0_layer_norm" in mixed.resolve(toy.model, STATIC, {"*_layer_norm": "float32"})
+
+
+def test_layers_with_matrices_end_with_the_head(toy):
+    found = mixed.with_matrices(toy.model)
+    assert {"word_embeddings", "token_type_embeddings", "layer_1_output", "pooler"} <= set(found)
+    assert found[-1] == "classifier"
+    assert not {name for name in found if "norm" in name or name == "position_embeddings"}
+
+
+def test_every_weight_but_the_positions_is_stored_once(toy):
+    own = mixed.resolve(toy.model, DYNAMIC, {"layer_0_*": "float32"})
+    stored = mixed.stored_weights(toy.model, DYNAMIC, own)
+    positions = toy.config.max_positions * toy.config.hidden_size
+    assert sum(weight.num_elements for weight in stored) == toy.model.count_params() - positions
+    formats = {weight.layer: weight.quantization.name for weight in stored}
+    assert formats["layer_0_query"] == "float32"
+    assert formats["layer_1_query"] == "dynamic_wi8_afp32"
+
+
+def test_blocks_must_divide_the_rows_of_every_matrix(toy):
+    blocks = quantize.quantization("dynamic_wi4_afp32_block32")
+    mixed.check_blocks(mixed.stored_weights(toy.model, blocks, {}))
+    odd = models.build_classifier(toy.config.replace(intermediate_size=72), 3)
+    with pytest.raises(errors.ConfigError) as caught:
+        mixed.check_blocks(mixed.stored_weights(odd, blocks, {}))
+    # (72, 32) is multiplied with rows of 72; (32, 72) with rows of 32, which a block divides.
+    assert "received 72 (layer_0_output, layer_1_output)" in str(caught.value)
+    assert "Take dynamic_wi4_afp32" in str(caught.value)
+    own = mixed.resolve(odd, blocks, {"layer_*_output": "dynamic_wi4_afp32"})
+    mixed.check_blocks(mixed.stored_weights(odd, blocks, own))
+
+
+def test_blocks_divide_the_vectors_of_a_table_not_its_rows(toy):
+    blocks = quantize.quantization("dynamic_wi4_afp32_block32")
+    odd = models.build_classifier(toy.config.replace(vocab_size=203), 3)
+    mixed.check_blocks(mixed.stored_weights(odd, blocks, {}))
+    assert not mixed.is_quantize_aware(odd)

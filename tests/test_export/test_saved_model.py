@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import export
+from export import nasty_texts, saved_model, text_graph, verify
+from tfdistill import errors, models
+from tfdistill.data import truncation
+from tfdistill.data.tokenize import Tokenizer
+
+MAX_LENGTH = 16
+
+
+@pytest.fixture(scope="module")
+def folder(toy, tmp_path_factory):
+    place = tmp_path_factory.mktemp("saved") / "model"
+    return export.to_saved_model(
+        toy.model,
+        place,
+        vocab_file=toy.vocab_file,
+        task=toy.task,
+        max_length=MAX_LENGTH,
+        check_on=toy.texts,
+    )
+
+
+@pytest.fixture(scope="module")
+def loaded(folder):
+    return tf.saved_model.load(str(folder))
+
+
+def test_it_takes_text_and_gives_the_labels_and_scores_of_tokenizer_and_model(loaded, toy):
+    texts, pairs = toy.texts.texts, toy.texts.pairs
+    answer = loaded.signatures["serving_text_pair"](
+        text=tf.constant(texts), pair=tf.constant(pairs)
+    )
+    logits = verify.model_logits(toy.model, toy.encoded)
+    scores = verify.softmax_of(logits)
+    assert {name: value.dtype for name, value in answer.items()} == {
+        "label": tf.string,
+        "score": tf.float32,
+        "scores": tf.float32,
+    }
+    np.testing.assert_allclose(answer["scores"], scores, atol=1e-5)
+    np.testing.assert_allclose(answer["score"], scores.max(axis=1), atol=1e-5)
+    names = [toy.task.labels[index] for index in logits.argmax(axis=1)]
+    assert [label.decode() for label in answer["label"].numpy()] == names
+    assert len(set(names)) == 3
+
+
+def test_a_text_alone_is_a_pair_with_nothing(loaded, toy):
+    texts = tf.constant(toy.texts.texts)
+    alone = loaded.signatures["serving_text"](text=texts)
+    default = loaded.signatures["serving_default"](text=texts)
+    paired = loaded.signatures["serving_text_pair"](text=texts, pair=tf.zeros_like(texts))
+    for name in alone:
+        np.testing.assert_array_equal(alone[name], paired[name])
+        np.testing.assert_array_equal(alone[name], default[name])
+    other = loaded.signatures["serving_text_pair"](text=texts, pair=texts)
+    assert np.abs(alone["scores"] - other["scores"]).max() > 0.01
+
+
+def test_no_text_at_all_gives_no_answer(loaded):
+    nothing = loaded.signatures["serving_text"](text=tf.constant([], tf.string))
+    assert nothing["label"].shape == (0,) and nothing["scores"].shape == (0, 3)
+
+
+def test_the_vocabulary_lies_in_the_assets(folder, toy):
+    assert (folder / "assets" / "vocab.txt").read_bytes() == toy.vocab_file.read_bytes()
+
+
+@pytest.mark.parametrize("max_length", [3, 4, 9, 16, 128])
+def test_the_graph_encodes_and_cuts_as_the_tokenizer_does(max_length, toy_vocab_file, rng):
+    tokenizer = Tokenizer(toy_vocab_file)
+    nasty = [
+        text for text in nasty_texts.nasty_texts()[::13] if text.isascii() or "\ud83d" not in text
+    ]
+    texts = [*nasty, "good film " * 40, "", "a", "it is not good ."]
+    pairs = [str(text) for text in rng.permutation(texts)]
+    features = text_graph.encode(tokenizer, tf.constant(texts), tf.constant(pairs), max_length)
+    rows = tokenizer.encode_batch(texts, pairs, max_length)
+    mask = features["attention_mask"].numpy() > 0
+    np.testing.assert_array_equal(mask.sum(axis=1), np.diff(rows.offsets))
+    np.testing.assert_array_equal(features["input_ids"].numpy()[mask], rows.ids)
+    np.testing.assert_array_equal(features["token_type_ids"].numpy()[mask], rows.types)
+    assert (features["input_ids"].numpy()[~mask] == tokenizer.pad_id).all()
+    assert features["token_type_ids"].numpy()[~mask].sum() == 0
+
+
+@pytest.mark.parametrize("max_length", [3, 4, 5, 10])
+def test_pairs_of_any_two_lengths_are_cut_as_the_tokenizer_cuts_them(max_length):
+    first, second = (grid.ravel() for grid in np.meshgrid(np.arange(13), np.arange(13)))
+    for has_pair in (True, False):
+        has = np.full(len(first), has_pair)
+        other = second if has_pair else np.zeros_like(second)
+        expected = truncation.truncated_lengths(first, other, has, max_length)
+        received = text_graph._kept(
+            tf.constant(first), tf.constant(other), tf.constant(has.astype(np.int64)), max_length
+        )
+        np.testing.assert_array_equal(received[0], expected.first)
+        np.testing.assert_array_equal(received[1], expected.second)
+
+
+def small(toy, family="distilbert", num_labels=2, lively=None, **changes):
+    config = toy.config.replace(
+        family=family,
+        num_layers=1,
+        pooler=family != "distilbert",
+        type_vocab_size=0 if family == "distilbert" else 2,
+        **changes,
+    )
+    return lively(models.build_classifier(config, num_labels), seed=3)
+
+
+def test_a_regression_gives_its_value():
+    logits = tf.constant([[0.5], [-3.0]])
+    outputs = saved_model._answer((), independent=False)(logits)
+    assert list(outputs) == ["score"]
+    np.testing.assert_array_equal(outputs["score"], [0.5, -3.0])
+
+
+def test_several_labels_at_once_have_a_sigmoid_each():
+    logits = tf.constant([[0.0, 2.0, 1.0], [-1.0, -2.0, -3.0]])
+    outputs = saved_model._answer(("a", "b", "c"), independent=True)(logits)
+    np.testing.assert_allclose(outputs["scores"], 1 / (1 + np.exp(-logits.numpy())), rtol=1e-6)
+    assert outputs["label"].numpy().tolist() == [b"b", b"a"]
+    np.testing.assert_allclose(outputs["score"], [0.880797, 0.268941], rtol=1e-5)
+
+
+def test_labels_without_names_are_numbers(toy, lively, tmp_path):
+    model = small(toy, lively=lively)
+    assert saved_model._names(model, None, None) == ("0", "1")
+    with pytest.raises(errors.ConfigError, match="2 different names"):
+        export.to_saved_model(
+            model, tmp_path / "s", vocab_file=toy.vocab_file, labels=["one", "one"]
+        )
+
+
+@pytest.mark.slow
+def test_a_folder_that_answers_otherwise_is_not_written(toy, lively, tmp_path, monkeypatch):
+    model = small(toy, lively=lively)
+    encode = text_graph.encode
+
+    def broken(*arguments):
+        features = encode(*arguments)
+        return {
+            **features,
+            "input_ids": tf.where(features["input_ids"] == 1, 2, features["input_ids"]),
+        }
+
+    monkeypatch.setattr(text_graph, "encode", broken)
+    with pytest.raises(errors.ParityError, match=r"serving_text, score of .*an error of"):
+        export.to_saved_model(model, tmp_path / "s", vocab_file=toy.vocab_file)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_replaced_only_when_told_and_never_one_of_another_kind(folder, toy, tmp_path):
+    with pytest.raises(errors.OutputExistsError, match="pass overwrite"):
+        export.to_saved_model(toy.model, folder, vocab_file=toy.vocab_file)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(errors.OutputExistsError, match="never replaced"):
+        export.to_saved_model(toy.model, tmp_path, vocab_file=toy.vocab_file, overwrite=True)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_cannot_be_served_from_text_is_refused(toy, toy_vocab_file, tmp_path):
+    arguments = {"vocab_file": toy.vocab_file}
+    tokens = models.build_token_classifier(toy.config, 3)
+    with pytest.raises(
+        errors.ConfigError, match=r"whole texts, received one with the head 'token'"
+    ):
+        export.to_saved_model(tokens, tmp_path / "s", **arguments)
+    with pytest.raises(errors.ConfigError, match=r"max_length: expected at most 40"):
+        export.to_saved_model(toy.model, tmp_path / "s", max_length=41, **arguments)
+    with pytest.raises(errors.DataError, match=r"max_length: expected at least 3"):
+        export.to_saved_model(toy.model, tmp_path / "s", max_length=2, **arguments)
+    many = tmp_path / "vocab.txt"
+    many.write_text(toy.vocab_file.read_text() + "one\nmore\n")
+    with pytest.raises(errors.VocabularyError, match="at most 200 tokens"):
+        export.to_saved_model(toy.model, tmp_path / "s", vocab_file=many)

@@ -1,0 +1,222 @@
+"""The sweep: a row for every quantization, figures in any case, finished rows kept."""
+
+import dataclasses
+import json
+import shutil
+import zlib
+
+import pytest
+
+from export import sweeping
+from export import trial as trials
+from tfdistill import errors, manifest
+
+NAMES = ("float32", "dynamic_wi8_afp32")
+
+
+def measure(file):
+    return {"p50_ms": {8: file.stat().st_size / 1e5, 16: 2.0}, "peak_rss_bytes": 50_000_000}
+
+
+@pytest.fixture(scope="module")
+def request_of(toy):
+    """A bound that float32 keeps (115 dB) and int8 breaks (30 dB)."""
+    return toy.arguments(bounds={"sqnr_db": 60.0}, measure=measure)
+
+
+@pytest.fixture(scope="module")
+def swept(toy, exported, request_of, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep") / "all"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("export.convert.convert", exported.convert_here)
+        return sweeping.sweep(toy.model, folder, NAMES, **request_of)
+
+
+@pytest.fixture
+def copied(swept, tmp_path):
+    return shutil.copytree(swept.folder, tmp_path / "copy")
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """Stands in for `attempt`; the names that were tried. "beyond bounds" needs no file."""
+    tried = []
+
+    def attempt(model, file, name, **arguments):
+        tried.append(name)
+        if name in attempt.kill:
+            raise KeyboardInterrupt
+        return dataclasses.replace(attempt.answers, name=name)
+
+    attempt.kill = set()
+    attempt.answers = trials.Trial("", {}, "beyond bounds", "too far", sqnr_db=3.0)
+    attempt.tried = tried
+    monkeypatch.setattr(sweeping, "attempt", attempt)
+    return attempt
+
+
+def test_a_good_row_has_the_figures_of_the_file_that_stays(swept):
+    row = swept.rows[0]
+    file = swept.folder / "float32" / "model.tflite"
+    card = manifest.read_manifest(file)
+
+    assert (row.name, row.verdict, row.why) == ("float32", "good", "")
+    assert row.size_bytes == file.stat().st_size == card.model.size_bytes
+    assert row.zipped_bytes == len(zlib.compress(file.read_bytes(), 9)) < row.size_bytes
+    assert row.p50_ms == measure(file)["p50_ms"]
+    assert row.peak_rss_bytes == 50_000_000
+    assert row.file_metrics == card.parity.file_metrics
+    assert row.file_metrics["accuracy"] == pytest.approx(0.9)  # a tenth of the labels is wrong
+    assert (row.metric_drop, row.argmax_agreement) == (0.0, 1.0)
+    assert row.sqnr_db == card.parity.sqnr_db > 80
+    assert row.partitions in (1, 2)
+    assert card.parity.bounds["sqnr_db"] == 60.0  # its own bounds, not those of a refused file
+
+
+def test_a_row_beyond_its_bounds_has_figures_and_a_reason_but_leaves_no_file(swept):
+    row = swept.rows[1]
+
+    assert (row.name, row.verdict) == ("dynamic_wi8_afp32", "beyond bounds")
+    assert "SQNR: expected at least 60 dB" in row.why
+    assert 20 < row.sqnr_db < 60
+    assert row.size_bytes < 0.6 * swept.rows[0].size_bytes
+    assert row.file_metrics["accuracy"] > 0.8
+    assert row.p50_ms[16] == 2.0
+    assert not (swept.folder / "dynamic_wi8_afp32" / "model.tflite").exists()
+
+
+def test_the_table_shows_every_row_and_why_one_is_not_good(swept):
+    lines = swept.format_text().splitlines()
+
+    titles = ("quantization MB zip p50 @8 @16 accuracy drop agree SQNR parts RSS verdict").split()
+    assert [title for title in titles if title not in lines[0]] == []
+    assert lines[1].startswith("float32 ") and lines[1].endswith("good")
+    assert " 0.9000 " in lines[1] and " 2.00 " in lines[1]
+    assert lines[2].startswith("dynamic_wi8_afp32 ") and lines[2].endswith("beyond bounds")
+    assert "SQNR: expected at least 60 dB" in swept.format_text()
+
+
+def test_the_table_says_what_was_not_checked():
+    row = trials.Trial("float32", {}, "good", size_bytes=10, sqnr_db=None, real_inputs=False)
+    text = sweeping.format_rows([row], (8,))
+
+    assert "equal" in text.splitlines()[1]
+    assert "parity only" in text and "random token ids" in text
+    assert "p50" not in text and "RSS" not in text
+
+
+def test_the_same_call_takes_finished_rows_as_they_are(swept, copied, toy, request_of, attempts):
+    again = sweeping.sweep(toy.model, copied, NAMES, **request_of)
+
+    assert attempts.tried == []
+    assert again.rows == swept.rows
+
+
+def test_a_row_whose_file_was_damaged_is_made_again(copied, toy, request_of, attempts):
+    with open(copied / "float32" / "model.tflite", "ab") as file:
+        file.write(b"x")
+    sweeping.sweep(toy.model, copied, NAMES, **request_of)
+
+    assert attempts.tried == ["float32"]
+
+
+def test_after_a_kill_the_finished_rows_stay_and_the_others_follow(toy, attempts, tmp_path):
+    attempts.kill = {"float16"}
+    names = ("float32", "float16", "dynamic_wi8_afp32")
+    with pytest.raises(KeyboardInterrupt):
+        sweeping.sweep(toy.model, tmp_path / "s", names, lengths=(8,))
+    attempts.kill = set()
+    result = sweeping.sweep(toy.model, tmp_path / "s", names, lengths=(8,))
+
+    assert attempts.tried == ["float32", "float16", "float16", "dynamic_wi8_afp32"]
+    assert [row.name for row in result.rows] == list(names)
+    saved = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert [row["name"] for row in saved["rows"]] == list(names)
+
+
+@pytest.mark.parametrize("verdict", ["failed", "impossible"])
+def test_only_what_failed_is_tried_again(toy, attempts, tmp_path, verdict):
+    sweeping.sweep(toy.model, tmp_path / "s", ["float16"], lengths=(8,))
+    attempts.answers = trials.Trial("", {}, verdict, "disk full")
+    for _ in range(2):
+        sweeping.sweep(toy.model, tmp_path / "s", ["float16", "float32"], lengths=(8,))
+
+    assert attempts.tried == ["float16", "float32", "float32"]
+
+
+@pytest.mark.parametrize("change", ["weights", "lengths", "bounds", "examples"])
+def test_a_folder_with_the_sweep_of_something_else_is_refused(
+    change, copied, toy, lively, request_of, attempts
+):
+    from tfdistill import models
+
+    model, arguments = toy.model, dict(request_of)
+    if change == "weights":
+        model = lively(models.build_classifier(toy.config, 3), seed=7)
+    elif change == "lengths":
+        arguments["lengths"] = (8,)
+    elif change == "bounds":
+        arguments["bounds"] = {"sqnr_db": 61.0}
+    else:
+        arguments["check_on"] = toy.encoded.select(range(119))
+    with pytest.raises(errors.OutputExistsError, match=r"another one.*overwrite"):
+        sweeping.sweep(model, copied, NAMES, **arguments)
+    assert attempts.tried == []
+
+    sweeping.sweep(model, copied, NAMES, overwrite=True, **arguments)
+    assert attempts.tried == list(NAMES)
+    assert not (copied / "float32").exists()
+
+
+def test_files_that_no_sweep_made_are_not_replaced(toy, attempts, tmp_path):
+    (tmp_path / "float16").mkdir()
+    with pytest.raises(errors.OutputExistsError, match="no float16"):
+        sweeping.sweep(toy.model, tmp_path, ["float32"])
+
+
+def test_a_damaged_sweep_is_not_replaced_unasked(copied, toy, request_of, attempts):
+    (copied / "sweep.json").write_text("{")
+    with pytest.raises(errors.OutputExistsError, match="a sweep to go on with"):
+        sweeping.sweep(toy.model, copied, NAMES, **request_of)
+
+
+def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypatch):
+    seen = []
+
+    def attempt(model, file, name, **arguments):
+        seen.append(len(arguments["check_on"]))
+        return trials.Trial(name, {}, "beyond bounds", "")
+
+    monkeypatch.setattr(sweeping, "attempt", attempt)
+    ids = toy.encoded.row(0)[None]
+    batches = iter([{"input_ids": ids, "attention_mask": ids * 0 + 1}])
+    sweeping.sweep(toy.model, tmp_path / "s", NAMES, check_on=batches)
+
+    assert seen == [1, 1]
+
+
+def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(toy, tmp_path):
+    with pytest.raises(errors.ConfigError, match=r"lengths: expected 2 .* to 40 tokens"):
+        sweeping.sweep(toy.model, tmp_path / "s", NAMES, lengths=(64,))
+    with pytest.raises(errors.ConfigError, match="Did you mean 'float16'"):
+        sweeping.sweep(toy.model, tmp_path / "s", ["float61"])
+    with pytest.raises(errors.ConfigError, match="names: expected at least one"):
+        sweeping.sweep(toy.model, tmp_path / "s", [])
+    with pytest.raises(errors.ConfigError, match="sweep: expected no quantize"):
+        sweeping.sweep(toy.model, tmp_path / "s", quantize="float32")
+
+
+def test_a_trial_survives_json():
+    trial = trials.Trial(
+        "dynamic_wi8_afp32",
+        {"layer_0_*": "float32"},
+        "good",
+        p50_ms={8: 1.5},
+        model_metrics={"accuracy": 0.5},
+        file_metrics={"accuracy": 0.25},
+        primary_metric="accuracy",
+    )
+
+    values = json.loads(json.dumps(trial.as_dict()))
+    assert values["metric_drop"] == 0.25
+    assert trials.Trial.from_dict(values) == trial

@@ -1,0 +1,139 @@
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import export
+from export import flatbuffer, inspection, mediapipe, metadata, runtime
+from tfdistill import errors, manifest
+
+
+@pytest.fixture
+def folder(exported, tmp_path):
+    """The toy's export in int8 of two lengths and logits, told to be about single texts."""
+    source = exported("dynamic_wi8_afp32")
+    copy = shutil.copytree(source.path.parent, tmp_path / "export")
+    card = source.card.model_copy(
+        update={"task": source.card.task.model_copy(update={"pair": False})}
+    )
+    manifest.write_manifest(card, copy)
+    return copy
+
+
+def test_the_copy_gives_the_softmax_of_the_longest_signature(folder, toy, tmp_path):
+    path = export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
+
+    report = inspection.inspect(path)
+    assert list(report.signatures) == ["len16"] and len(report.graphs) == 1
+    assert "TFLITE_METADATA" in report.metadata
+    assert metadata.associated_files(path) == {
+        "vocab.txt": toy.vocab_file.read_bytes(),
+        "labels.txt": b"no\nyes\nmaybe\n",
+    }
+    file, copy = runtime.TfliteModel(folder / "model.tflite"), runtime.TfliteModel(path)
+    for i in range(20):
+        row, types = toy.encoded.row(i), toy.encoded.row_types(i)
+        logits = file.predict(row, types, length=16).astype(np.float64)
+        expected = np.exp(logits) / np.exp(logits).sum()
+        np.testing.assert_allclose(copy.predict(row, types), expected, atol=1e-6)
+
+
+def test_another_length_can_be_kept(folder, tmp_path):
+    path = export.to_mediapipe(folder / "model.tflite", tmp_path / "short.tflite", length=8)
+
+    assert list(inspection.inspect(path).signatures) == ["len8"]
+
+
+def test_a_length_that_the_file_lacks_is_refused(folder, tmp_path):
+    with pytest.raises(errors.ConfigError, match=r"one of \[8, 16\], received 32"):
+        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", length=32)
+
+
+def test_an_export_that_mediapipe_cannot_run_is_refused_with_the_reason(exported, tmp_path):
+    with pytest.raises(errors.ConfigError, match="takes one text, the task has two"):
+        export.to_mediapipe(exported("float32").path, tmp_path / "mediapipe.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_without_vocabulary_is_refused(folder, tmp_path):
+    card = manifest.read_manifest(folder).model_copy(update={"tokenizer": None})
+    manifest.write_manifest(card, folder)
+
+    with pytest.raises(errors.ConfigError, match="pass vocab_file"):
+        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
+
+
+def test_an_existing_file_is_only_replaced_when_told_to(folder, tmp_path):
+    path = tmp_path / "mediapipe.tflite"
+    path.write_text("mine")
+
+    with pytest.raises(errors.OutputExistsError):
+        export.to_mediapipe(folder, path)
+    assert path.read_text() == "mine"
+    export.to_mediapipe(folder, path, overwrite=True)
+    assert len(path.read_bytes()) > 1000
+
+
+def test_a_copy_that_answers_otherwise_is_not_written(folder, tmp_path, monkeypatch):
+    def lose_softmax(model, name):
+        (entry,) = model.signatureDefs
+        entry.outputs[0].name = name
+
+    monkeypatch.setattr(flatbuffer, "add_softmax", lose_softmax)
+
+    with pytest.raises(errors.ParityError, match="probabilities within"):
+        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
+    assert not (tmp_path / "mediapipe.tflite").exists()
+
+
+def test_the_golden_examples_that_fit_are_checked_and_random_ids_without_them(folder):
+    card = manifest.read_manifest(folder)
+    golden = json.loads((folder / "golden.json").read_text())["examples"]
+
+    found = mediapipe._examples(card, folder, 8)
+    drawn = mediapipe._examples(card.model_copy(update={"golden_file": None}), folder, 8)
+
+    assert 0 < len(found) < len(golden)
+    assert all(len(ids) == len(types) <= 8 for ids, types in found)
+    assert [len(ids) for ids, _ in drawn] == [8] * len(drawn) and drawn
+    assert max(max(ids) for ids, _ in drawn) < card.architecture.vocab_size
+
+
+def test_an_export_of_probabilities_gets_no_second_softmax(folder, toy, tmp_path):
+    first = export.to_mediapipe(folder, tmp_path / "folder" / "model.tflite")
+    card = manifest.read_manifest(folder)
+    report = inspection.inspect(first)
+    record = card.model.model_copy(
+        update={"sha256": report.sha256, "size_bytes": report.size_bytes}
+    )
+    signatures = {"len16": card.signatures["len16"]}
+    for name in ("vocab.txt", "labels.txt", "golden.json"):
+        shutil.copy(folder / name, first.parent)
+    changed = {"model": record, "softmax": True, "signatures": signatures}
+    manifest.write_manifest(card.model_copy(update=changed), first.parent)
+
+    second = export.to_mediapipe(first, tmp_path / "second.tflite")
+
+    a, b = (inspection.inspect(path).graphs[0] for path in (first, second))
+    assert dataclasses.asdict(a) == dataclasses.asdict(b)
+
+
+def test_the_export_itself_is_never_replaced(folder):
+    before = (folder / "model.tflite").read_bytes()
+
+    with pytest.raises(errors.ConfigError, match="a place of its own"):
+        export.to_mediapipe(folder, folder / "model.tflite", overwrite=True)
+    assert (folder / "model.tflite").read_bytes() == before
+
+
+def test_what_could_not_go_on_is_known_before_the_export(toy):
+    options = {"labels": None, "vocab_file": toy.vocab_file, "lower_case": True}
+    single = dataclasses.replace(toy.task, pair_column=None)
+
+    mediapipe.check_mediapipe(toy.model, task=single, **options)
+    with pytest.raises(errors.ConfigError, match="takes one text"):
+        mediapipe.check_mediapipe(toy.model, task=toy.task, **options)
+    with pytest.raises(errors.ConfigError, match="a cased one"):
+        mediapipe.check_mediapipe(toy.model, task=single, **{**options, "lower_case": False})

@@ -1,0 +1,145 @@
+"""Stages that compress the student, in a run from the teacher to the file."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from tfdistill import compress, config, errors, manifest, models, run
+from tfdistill.commands import compression as command
+from tfdistill.data import synthetic
+from tfdistill.run import inputs
+
+STEP = {"kind": "prediction", "epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
+METHODS = ("prune", "cluster", "quantize")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("assistant")
+    synthetic.write_task(folder, num_train=96, num_dev=40, num_test=10, num_documents=40)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipe(data_dir):
+    own = {"teacher": "student"}
+    values = {
+        "name": "toy",
+        "data": {"task": "assistant", "dir": str(data_dir), "max_length": 24, "vocab": "train:400"},
+        "teacher": {
+            "source": "preset:bert_tiny",
+            "finetune": {"epochs": 1, "batch_size": 16},
+            "allow_weak": True,
+            "export": False,
+        },
+        "student": {
+            "preset": "bert_tiny",
+            "num_layers": 1,
+            "hidden_size": 16,
+            "intermediate_size": 32,
+        },
+        "stages": {
+            "prune": {**STEP, "compress": {"method": "prune", **own}},
+            "cluster": {
+                **STEP,
+                "kind": "intermediate",
+                "compress": {"method": "cluster", "clusters": 8, **own},
+            },
+            "quantize": {**STEP, "compress": {"method": "quantize"}},
+        },
+        "variants": {"int8": {"stages": list(METHODS)}},
+        "export": {"lengths": [24], "quantize": "static_wi8_ai8"},
+        "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
+    }
+    return config.parse_recipe(values)
+
+
+@pytest.fixture(scope="module")
+def finished(recipe, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "compressed"
+    run.run_recipe(recipe, out)
+    return out
+
+
+@pytest.mark.slow
+def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(finished):
+    card = manifest.read_manifest(finished / "export")
+    assert card.quantization == "static_wi8_ai8"
+    opened = inputs.open_classifier(str(finished)).model
+    assert compress.is_quantize_aware(opened)
+    plain = compress.strip(opened)
+    assert min(compress.sparsity_of(plain).values()) >= 0.5
+    assert max(compress.clusters_of(plain).values()) <= 8
+    assert models.config_of(plain) == models.config_of(opened)
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_done_is_loaded_as_it_was_left(recipe, finished):
+    kept = finished / "students" / "int8" / "seed-1"
+    before = (kept / compress.RANGES).read_bytes()
+    weights = (kept / "hf" / "model.safetensors").read_bytes()
+    for path in (finished / "results" / "int8-1.json", finished / "metrics.json"):
+        path.unlink()
+    kept.rename(kept.with_name("moved"))
+
+    run.run_recipe(recipe, finished, resume=True)
+
+    assert (kept / compress.RANGES).read_bytes() == before
+    assert (kept / "hf" / "model.safetensors").read_bytes() == weights
+
+
+def arguments(*more):
+    from tfdistill import cli
+
+    usual = ["--task", "assistant", "--out", "out"]
+    return cli.parser().parse_args(["compress", "student", *usual, *more])
+
+
+def test_the_command_makes_a_stage_of_each_method():
+    found = command.recipe_of(arguments("--methods", "prune,quantize", "--sparsity", "0.75"))
+
+    assert found.student.keep_head and found.student.initialise == "student"
+    assert found.variants["student"].stages == ("prune", "quantize")
+    settings = [found.stages[name].compress for name in ("prune", "quantize")]
+    assert [value and value.method for value in settings] == ["prune", "quantize"]
+    assert all(value and value.teacher == "student" for value in settings)
+    assert settings[0] is not None and settings[0].sparsity == 0.75
+    assert found.teacher.source == "student"
+
+
+def test_a_named_teacher_is_learnt_from():
+    found = command.recipe_of(arguments("--teacher", "large"))
+    assert found.teacher.source == "large"
+    assert found.stages["quantize"].compress is not None
+    assert found.stages["quantize"].compress.teacher == "teacher"
+
+
+@pytest.mark.parametrize("methods", ["quantise", "quantize,prune"])
+def test_the_command_refuses_unknown_methods_and_wrong_orders(methods):
+    with pytest.raises(errors.ConfigError, match="quantize"):
+        command.recipe_of(arguments("--methods", methods))
+
+
+@pytest.mark.slow
+def test_the_command_compresses_a_finished_student_and_keeps_its_head(
+    finished, data_dir, tmp_path, capsys
+):
+    from tfdistill import cli
+
+    teacher = finished / "teacher" / "model"
+    usual = ["--task", "assistant", "--data-dir", str(data_dir), "--max-length", "24"]
+    out = tmp_path / "out"
+    options = ["--methods", "prune", "--epochs", "1", "--learning-rate", "1e-9"]
+
+    assert cli.main(["compress", str(teacher), *usual, *options, "--out", str(out)]) == 0
+
+    place = next(
+        pathlib.Path(line.removeprefix("model: "))
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("model: ")
+    )
+    before = inputs.open_classifier(str(teacher)).model.get_layer("classifier").get_weights()
+    after = inputs.open_classifier(str(place.parent)).model
+    np.testing.assert_allclose(after.get_layer("classifier").get_weights()[0], before[0], atol=1e-6)
+    assert min(compress.sparsity_of(after).values()) == pytest.approx(0.5, abs=0.01)

@@ -1,0 +1,245 @@
+"""export: a trained model as a checked TFLite file, and in the other forms that it goes out."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import errors
+from tfdistill.commands import base, export_job, ways_out
+from tfdistill.commands.export_job import Job
+
+if TYPE_CHECKING:
+    from export.trial import Trial
+    from tfdistill.manifest import Manifest
+
+AUTO = "auto"
+_NUM_CALIBRATION = 200
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a run folder, or a Hugging Face folder with a classifier")
+    parser.add_argument("--out", metavar="DIR", help="(default: MODEL/export)")
+    parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
+    parser.add_argument("--name", help="in the manifest (default: the name of MODEL)")
+    parser.add_argument(
+        "--lengths",
+        type=base.numbers,
+        metavar="L,L,...",
+        help="tokens of the signatures (default: 32,64,128, for questions up to the run's windows)",
+    )
+    parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
+    parser.add_argument(
+        "--metadata",
+        action=argparse.BooleanOptionalAction,
+        help="write, or leave out, what MediaPipe needs to run the file from text (default: write "
+        "it where it can be: a classifier with --softmax)",
+    )
+    parser.add_argument(
+        "--vocab-prune",
+        metavar="FILE",
+        help="keep only the tokens that this text (UTF-8, a sentence a line) needs",
+    )
+    _numbers(parser.add_argument_group("how numbers are stored"))
+    ways_out.add_arguments(parser)
+    base.add_data(parser, required=False)
+    base.add_json(parser)
+
+
+def _numbers(group: Any) -> None:
+    group.add_argument(
+        "--quantize",
+        default="dynamic_wi8_afp32",
+        metavar="NAME",
+        help="float32, float16, dynamic_wi8_afp32 (default), static_wi8_ai8, ...; auto: the "
+        "smallest or fastest that costs no more than --max-drop",
+    )
+    group.add_argument(
+        "--max-drop",
+        type=float,
+        metavar="X",
+        help="with auto: the most that the task's metric may fall (default: 0.01)",
+    )
+    group.add_argument(
+        "--prefer", choices=("size", "latency"), help="with auto: what is best (default: size)"
+    )
+    group.add_argument(
+        "--layers",
+        type=_pattern,
+        action="append",
+        default=[],
+        metavar="PATTERN=NAME",
+        help="another quantization for some layers, such as 'layer_0_*=float32'; may be repeated",
+    )
+    group.add_argument(
+        "--float-layers",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="the same as --layers PATTERN=float32",
+    )
+    group.add_argument(
+        "--calibrate",
+        type=int,
+        metavar="N",
+        help="training examples that a static quantization measures its ranges on "
+        f"(default: {_NUM_CALIBRATION})",
+    )
+    group.add_argument("--seed", type=int, help="of the draw of these examples (default: 0)")
+
+
+def _pattern(text: str) -> tuple[str, str]:
+    """Parses "layer_0_*=float32"."""
+    pattern, _, name = text.rpartition("=")
+    if not pattern or not name:
+        raise argparse.ArgumentTypeError(
+            f"expected a pattern of layer names and a quantization such as 'layer_0_*=float32', "
+            f"received {text!r}"
+        )
+    return pattern, name
+
+
+def _execute(args: argparse.Namespace) -> None:
+    from export import android_bundle
+
+    layers = {**dict(args.layers), **dict.fromkeys(args.float_layers, "float32")}
+    faults = list(_faults(args, layers))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    name = args.name or pathlib.Path(args.model).resolve().name
+    automatic = args.quantize == AUTO  # then the name of the bundle is not known yet
+    bundle = None if automatic else android_bundle.bundle_name(name, args.quantize)
+    ways_out.check_places(args, bundle)
+    job = export_job.open_job(args)
+    with tempfile.TemporaryDirectory(prefix="tfdistill-vocabulary-") as temporary:
+        pruned: dict[str, Any] = {}
+        if args.vocab_prune is not None:
+            job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
+        ways_out.check_model(args, job)
+        target = pathlib.Path(args.out or pathlib.Path(args.model) / "export")
+        manifest = _tflite(args, job, layers, target / "model.tflite", name)
+        written = ways_out.write(args, job, target / manifest.model.file)
+    lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
+    if automatic:
+        lines.append(f"quantization: {manifest.quantization} {manifest.quantized_layers or ''}")
+    lines += [f"{key}: {value}" for key, value in pruned.items()]
+    if manifest.parity is not None:
+        lines += [f"{key}: {value}" for key, value in manifest.parity.model_dump().items()]
+        if manifest.parity.parity_only:
+            lines.append("metric: none, for want of labels: only the agreement was checked")
+    lines += [f"{way}: {place}" for way, place in written.items()]
+    result = {**manifest.model_dump(mode="json"), "also_written": written}
+    if pruned:
+        result["vocabulary"] = pruned
+    base.show(result, as_json=args.json, lines=lines)
+
+
+def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
+    """Lists what is wrong with the options, before anything is opened."""
+    import export
+
+    known = export.quantizations()
+    automatic = args.quantize == AUTO
+    for option, quantization in (
+        ("--quantize", args.quantize),
+        *(("--layers", value) for value in layers.values()),
+    ):
+        if quantization not in known and not (automatic and option == "--quantize"):
+            yield errors.explain(
+                option, "a known name", repr(quantization), errors.nearest(quantization, known)
+            )
+    for option, value in (("--max-drop", args.max_drop), ("--prefer", args.prefer)):
+        if value is not None and not automatic:
+            yield errors.explain(option, "--quantize auto", f"--quantize {args.quantize}")
+    if automatic and layers:
+        yield errors.explain(
+            "--layers", "a quantization by name", "--quantize auto", "auto chooses the layers."
+        )
+    if not _calibrated(args, layers):
+        for option, value in (("--calibrate", args.calibrate), ("--seed", args.seed)):
+            if value is not None:
+                yield errors.explain(
+                    option, "a static quantization or auto", f"--quantize {args.quantize}"
+                )
+    elif args.calibrate is not None and args.calibrate < 1:
+        yield errors.explain("--calibrate", "at least 1 example", args.calibrate)
+    if args.task is None and args.data_dir is not None:
+        yield errors.explain("--data-dir", "--task beside it", "none")
+
+
+def _calibrated(args: argparse.Namespace, layers: dict[str, str]) -> bool:
+    """Whether ranges may have to be measured."""
+    import export
+
+    known = export.quantizations()
+    names = {args.quantize, *layers.values()} & known.keys()
+    return args.quantize == AUTO or any(known[name].needs_calibration for name in names)
+
+
+def _tflite(
+    args: argparse.Namespace, job: Job, layers: dict[str, str], file: pathlib.Path, name: str
+) -> Manifest:
+    import export
+    from tfdistill import benchmark
+
+    source = job.source
+    arguments: dict[str, Any] = {
+        "lengths": job.lengths,
+        "softmax": args.softmax,
+        "check_on": job.check_set(),
+        "texts": job.examples,
+        "task": job.task,
+        "labels": job.labels,
+        "vocab_file": source.vocab_file,
+        "lower_case": source.lower_case,
+        "metadata": args.metadata,
+        "overwrite": args.overwrite,
+        "name": name,
+    }
+    if _calibrated(args, layers):
+        arguments |= {
+            "calibrate_on": job.calibration_set(),
+            "num_calibration": args.calibrate or _NUM_CALIBRATION,
+            "seed": args.seed or 0,
+        }
+    if args.quantize != AUTO:
+        quantization = {"quantize": args.quantize, "layers": layers or None}
+        return export.to_tflite(source.model, file, **quantization, **arguments)
+    return export.auto(
+        source.model,
+        file,
+        max_drop=0.01 if args.max_drop is None else args.max_drop,
+        prefer=args.prefer or "size",
+        measure=benchmark.glance if args.prefer == "latency" else None,
+        report=_report,
+        **arguments,
+    )
+
+
+def _report(trial: Trial) -> None:
+    """Says on stderr how a quantization fared, while auto goes on."""
+    what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
+    size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
+    drop = "" if trial.metric_drop is None else f" {trial.primary_metric} -{trial.metric_drop:.4f},"
+    print(f"{what}:{size}{drop} {trial.verdict}", file=sys.stderr)
+
+
+COMMANDS = (
+    base.Command(
+        name="export",
+        summary="export a trained model to a checked TFLite file, and in other forms",
+        description="Writes one TFLite file with a signature for each length, checked against the "
+        "model on the development set: beyond the bounds of its quantization nothing is written.",
+        arguments=_arguments,
+        execute=_execute,
+        examples=(
+            "export runs/demo --quantize float16 --out runs/demo-float16",
+            "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "
+            "--quantize auto --max-drop 0.005 --android app/src/main/assets",
+        ),
+    ),
+)

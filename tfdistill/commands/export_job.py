@@ -1,0 +1,129 @@
+"""What an export works with: the model with the head that its task needs, its data, its lengths."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import config
+from tfdistill.commands import base
+
+if TYPE_CHECKING:
+    from tfdistill.data.encoded import EncodedExamples
+    from tfdistill.data.tasks import Examples, TaskSpec
+    from tfdistill.run.inputs import Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A model to export.
+
+    Attributes:
+      source: The model and what belongs to it.
+      settings: The data section, or None where no task is known.
+      task: The task, or None.
+      examples: Its development set, or None.
+      folder: Where a run keeps generated data.
+      lengths: Tokens of the signatures.
+    """
+
+    source: Source
+    settings: config.DataConfig | None
+    task: TaskSpec | None
+    examples: Examples | None
+    folder: pathlib.Path
+    lengths: tuple[int, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The label names; None where they are not known, and for a regression."""
+        from tfdistill import models
+
+        single = models.num_labels_of(self.source.model) == 1
+        return None if single else self.source.labels or None
+
+    def encode(self, examples: Examples) -> EncodedExamples:
+        """Tokenizes examples as far as the longest signature goes."""
+        assert self.settings is not None
+        longest = {"max_length": max(self.lengths)}
+        return self.source.encode(examples, self.settings.model_copy(update=longest))
+
+    def check_set(self) -> EncodedExamples | None:
+        """The development set as ids, or None."""
+        return None if self.examples is None else self.encode(self.examples)
+
+    def calibration_set(self) -> EncodedExamples | None:
+        """The training set as ids; None without a task, or if the model knows its ranges itself."""
+        from tfdistill.compress import quantization_aware
+        from tfdistill.run import inputs
+
+        if self.settings is None or quantization_aware.is_quantize_aware(self.source.model):
+            return None
+        _, train = inputs.labelled(self.settings, "train", folder=self.folder)
+        return self.encode(train)
+
+
+def open_job(args: argparse.Namespace) -> Job:
+    """Opens the model that `args.model` names, for the task that its run or the options name.
+
+    Args:
+      args: With `model`, `lengths` (or None) and the options of `base.add_data`.
+
+    Raises:
+      TfdistillError: If something is missing or does not fit.
+    """
+    from tfdistill.run import deliver, inputs
+    from tfdistill.run import folder as folders
+
+    saved = pathlib.Path(args.model) / folders.RECIPE
+    settings = config.load_recipe(str(saved)).data if saved.is_file() else None
+    if args.task is not None:
+        settings = config.parse_section(
+            config.DataConfig, base.data_of(args), source="command line"
+        )
+    folder = pathlib.Path(args.model) / "data"
+    task = examples = None
+    if settings is not None:
+        task, examples = inputs.labelled(settings, "dev", folder=folder, may_hide_labels=True)
+    source = inputs.open_classifier(args.model, task)
+    if task is not None:
+        source = source.in_order_of(task)
+    # Lengths that were asked for are refused, not left out, where the model has no positions.
+    lengths = args.lengths or deliver.export_lengths(None, source.model, task, settings)
+    return Job(source, settings, task, examples, folder, lengths)
+
+
+def prune(
+    job: Job, corpus: str, folder: pathlib.Path, *, min_count: int = 1
+) -> tuple[Job, dict[str, Any]]:
+    """Takes the tokens out that a corpus does not need.
+
+    Args:
+      job: The model; not changed.
+      corpus: A text file in UTF-8, a text a line.
+      folder: Where the new vocabulary is written; it must outlast the new job.
+      min_count: The least occurrences of a piece.
+
+    Returns:
+      The job with the smaller model, and what that does to the texts of the development set.
+    """
+    from tfdistill import compress
+
+    source = job.source
+    pruned = compress.prune_vocabulary(
+        source.model,
+        source.vocab_file,
+        corpus,
+        min_count=min_count,
+        lower_case=source.lower_case,
+    )
+    file = folder / "vocab.txt"
+    pruned.write_vocab(file)
+    report: dict[str, Any] = {"tokens": len(pruned.tokens), "tokens_before": pruned.num_before}
+    if job.examples is not None:
+        texts = [*job.examples.texts, *(job.examples.pairs or ())]
+        report |= dataclasses.asdict(pruned.coverage(texts))
+    smaller = dataclasses.replace(source, model=pruned.model, vocab_file=file)
+    return dataclasses.replace(job, source=smaller), report

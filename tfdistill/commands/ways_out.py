@@ -1,0 +1,152 @@
+"""The other ways out of an export: Android, MediaPipe, SavedModel, Keras, Hugging Face."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+from tfdistill import errors
+from tfdistill.commands.export_job import Job
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds an option for each way."""
+    group = parser.add_argument_group("other ways out, from the same model")
+    group.add_argument(
+        "--android", metavar="DIR", help="a bundle with test vectors, into a folder of assets"
+    )
+    group.add_argument(
+        "--mediapipe",
+        metavar="FILE.tflite",
+        help="a copy of the longest length, with softmax, that MediaPipe runs from text",
+    )
+    group.add_argument(
+        "--saved-model", metavar="DIR", help="a SavedModel from text to label and score"
+    )
+    group.add_argument("--keras", metavar="FILE.keras", help="a Keras 3 model")
+    group.add_argument("--keras-hub", metavar="DIR", help="a KerasHub preset")
+    group.add_argument("--hf", metavar="DIR", help="a Hugging Face folder")
+
+
+def check_places(args: argparse.Namespace, bundle: str | None) -> None:
+    """Refuses what may not be replaced, before the long work.
+
+    Args:
+      args: With `overwrite` and the options of `add_arguments`.
+      bundle: The name of the Android bundle, None if it is not known yet.
+
+    Raises:
+      TfdistillError: If something is in the way.
+    """
+    from export import android_bundle, folders
+
+    # Each kind of folder is known by a file that only it has.
+    for place, mark in (
+        (args.saved_model, "saved_model.pb"),
+        (args.keras_hub, "metadata.json"),
+        (args.hf, "model.safetensors"),
+    ):
+        if place is not None:
+            folders.check_free(place, mark=mark, overwrite=args.overwrite)
+    if args.keras is not None:
+        folders.check_file_free(args.keras, suffix=".keras", overwrite=args.overwrite)
+    if args.mediapipe is not None:
+        folders.check_file_free(args.mediapipe, suffix=".tflite", overwrite=args.overwrite)
+    if args.android is not None and bundle is not None:
+        android_bundle.check_free(args.android, bundle, overwrite=args.overwrite)
+
+
+def check_model(args: argparse.Namespace, job: Job) -> None:
+    """Refuses the ways that a model cannot go, before the long work.
+
+    Raises:
+      TfdistillError: If it cannot go one that is asked for.
+    """
+    from export import android_bundle
+    from tfdistill import models
+
+    model = job.source.model
+    if args.android is not None:
+        android_bundle.check_texts(job.examples)
+    if args.mediapipe is not None:
+        from export import mediapipe
+
+        mediapipe.check_mediapipe(
+            model,
+            task=job.task,
+            labels=job.labels,
+            vocab_file=job.source.vocab_file,
+            lower_case=job.source.lower_case,
+        )
+    if args.saved_model is not None:
+        from export import saved_model
+
+        saved_model.check_saved_model(model)
+    if args.keras is not None:
+        from export import keras3
+
+        keras3.check_keras(model)
+    if args.keras_hub is not None:
+        from export import keras_hub
+
+        keras_hub.check_keras_hub(model)
+    family = models.config_of(model)
+    if args.hf is not None and not isinstance(family, models.EncoderConfig):
+        raise errors.ConfigError(
+            errors.explain(
+                "--hf",
+                "a model of the BERT family",
+                f"a {family.family}",
+                "transformers has no class for it; a SavedModel can be written.",
+            )
+        )
+
+
+def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[str, str]:
+    """Writes the forms that are asked for.
+
+    Args:
+      args: With `overwrite` and the options of `add_arguments`.
+      job: The model.
+      exported: Its TFLite file.
+
+    Returns:
+      Where they are, by the name of the way.
+    """
+    import export
+    from tfdistill import weights
+
+    model, written = job.source.model, {}
+    common: dict[str, Any] = {
+        "vocab_file": job.source.vocab_file,
+        "lower_case": job.source.lower_case,
+        "labels": job.labels,
+        "overwrite": args.overwrite,
+    }
+    if args.saved_model is not None:
+        written["saved_model"] = export.to_saved_model(
+            model,
+            args.saved_model,
+            task=job.task,
+            max_length=max(job.lengths),
+            check_on=job.examples,
+            **common,
+        )
+    if args.keras is not None:
+        written["keras"] = export.to_keras(model, args.keras, overwrite=args.overwrite)
+    if args.keras_hub is not None:
+        written["keras_hub"] = export.to_keras_hub(
+            model, args.keras_hub, max_length=max(job.lengths), **common
+        )
+    if args.hf is not None:
+        written["hf"] = weights.save_hf(model, args.hf, **common)
+    if args.mediapipe is not None:
+        written["mediapipe"] = export.to_mediapipe(
+            exported, args.mediapipe, overwrite=args.overwrite
+        )
+    if args.android is not None:
+        written["android"] = export.to_android(
+            exported, args.android, texts=job.examples, overwrite=args.overwrite
+        )
+    return {way: str(place) for way, place in written.items()}

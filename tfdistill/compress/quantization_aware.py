@@ -1,0 +1,222 @@
+"""Models that train as the int8 file will compute: each matrix and each activation rounded.
+
+A quantization-aware model is the model itself with most of its layers in wrappers of the same
+name. Distillers, taps, metrics and the export take it as they take the model.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from tensorflow_model_optimization.python.core.quantization.keras import (
+    quantize_config,
+    quantize_wrapper,
+)
+
+from tfdistill import errors, models
+from tfdistill.compress import ranges
+from tfdistill.compress.rebuild import check_encoder, rebuilt
+
+# Attributes that hold a layer's matrix, by kind of layer.
+_MATRICES: dict[type, str] = {
+    keras.layers.Dense: "kernel",
+    models.WordEmbedding: "embeddings",
+    models.PositionEmbedding: "embeddings",
+    keras.layers.Embedding: "embeddings",
+}
+# Layers whose result an int8 file stores. Tables are rounded themselves, and what only moves
+# numbers about needs no range of its own.
+_ROUNDED = (
+    keras.layers.Dense,
+    keras.layers.Add,
+    keras.layers.Activation,
+    models.LayerNorm,
+    models.NoNorm,
+    models.AttentionScores,
+    models.AttentionProbabilities,
+    models.AttentionContext,
+)
+
+
+class LayerRanges(quantize_config.QuantizeConfig):
+    """What is rounded of a layer: its matrix and its output, each where it has one.
+
+    Args:
+      matrix: The attribute that holds the matrix, or None.
+      output: Whether the output is rounded.
+    """
+
+    def __init__(self, *, matrix: str | None, output: bool) -> None:
+        self.matrix = matrix
+        self.output = output
+
+    def get_weights_and_quantizers(self, layer: keras.layers.Layer) -> list[tuple[Any, Any]]:
+        """Returns the matrix and what rounds it."""
+        if self.matrix is None:
+            return []
+        variable = getattr(layer, self.matrix)
+        return [(variable, ranges.weight_range(variable.numpy()))]
+
+    def set_quantize_weights(
+        self, layer: keras.layers.Layer, quantize_weights: Sequence[tf.Tensor]
+    ) -> None:
+        """Lets the layer compute with the rounded matrix."""
+        if self.matrix is not None:
+            setattr(layer, self.matrix, quantize_weights[0])
+
+    def get_activations_and_quantizers(self, layer: keras.layers.Layer) -> list[tuple[Any, Any]]:
+        """Returns the scaled query, which attention multiplies; others are layers of their own."""
+        if isinstance(layer, models.AttentionScores):
+            return [(layer.query_activation, ranges.ActivationRange())]
+        return []
+
+    def set_quantize_activations(
+        self, layer: keras.layers.Layer, quantize_activations: Sequence[Any]
+    ) -> None:
+        """Lets attention multiply the rounded query."""
+        if isinstance(layer, models.AttentionScores):
+            (layer.query_activation,) = quantize_activations
+
+    def get_output_quantizers(self, layer: keras.layers.Layer) -> list[Any]:
+        """Returns what rounds the output."""
+        return [ranges.ActivationRange()] if self.output else []
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the choices."""
+        return {"matrix": self.matrix, "output": self.output}
+
+
+class Quantized(quantize_wrapper.QuantizeWrapperV2):
+    """A built layer that rounds its matrix and its output, under the layer's own name."""
+
+    def __init__(self, layer: keras.layers.Layer, rule: LayerRanges) -> None:
+        # The wrapper will hand the layer rounded tensors in place of its variables.
+        self.float_weights = list(layer.weights)
+        super().__init__(layer, rule, name=layer.name)
+
+    def masks(self) -> dict[int, np.ndarray]:
+        """Returns what keeps zeros 0, by the index of the matrix in `float_weights`."""
+        kept = [(matrix, found.get("sparsity_mask")) for matrix, _, found in self._weight_vars]
+        return {
+            index: mask.numpy()
+            for matrix, mask in kept
+            for index, weight in enumerate(self.float_weights)
+            if mask is not None and weight is matrix
+        }
+
+    def stripped(self) -> keras.layers.Layer:
+        """Returns the layer with its float weights as trained, zeros kept."""
+        values = [variable.numpy() for variable in self.float_weights]
+        for index, mask in self.masks().items():
+            values[index] = values[index] * mask
+        return rebuilt(self.layer, self.input_shape, values)
+
+    def call(self, inputs: Any, training: Any = None, **kwargs: Any) -> tf.Tensor:
+        """Runs the layer on the rounded matrix, and rounds what it gives."""
+        if isinstance(self.layer, models.LayerNorm):
+            # A mean of int8 numbers would be an int8 number in the file. Twice the numbers have the
+            # same normal form, and are no int8 numbers.
+            inputs = 2.0 * inputs
+        return super().call(inputs, training, **kwargs)
+
+
+def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -> keras.Model:
+    """Copies a model into one that computes as its int8 file will.
+
+    Matrices of Dense layers and the tables are rounded to int8 (symmetric, a scale for each
+    matrix), and so are the results of Dense, Add, activation, attention and normalization layers,
+    each with a range of its own that training learns: the average of the batches' minima and
+    maxima. Training also moves the weights so that they suffer little from the rounding. Ranges
+    that were never learnt are not guessed: train the model, or `observe` real batches.
+
+    A matrix that was pruned or clustered before stays so: zeros stay zeros, and few different
+    numbers stay few.
+
+    Args:
+      classifier: A float model of `tfdistill.models`; not changed.
+      layers: Patterns of layer names, as for a shell; the others stay in float.
+
+    Returns:
+      The model, with the layer names and the inputs of `classifier`.
+
+    Raises:
+      ConfigError: If it is quantization-aware already, of a family that cannot be, or no layer
+        matches.
+    """
+    check_encoder(classifier, "quantization-aware training")
+
+    def wrap(layer: keras.layers.Layer) -> keras.layers.Layer:
+        copy = rebuilt(layer)
+        matrix = next((name for kind, name in _MATRICES.items() if isinstance(layer, kind)), None)
+        output = isinstance(layer, _ROUNDED)
+        chosen = any(fnmatch.fnmatchcase(layer.name, pattern) for pattern in layers)
+        if not chosen or not (matrix or output):
+            return copy
+        return Quantized(copy, LayerRanges(matrix=matrix, output=output))
+
+    model = keras.models.clone_model(classifier, clone_function=wrap)
+    if not is_quantize_aware(model):
+        raise errors.ConfigError(
+            errors.explain("layers", "patterns that match a layer, such as 'layer_0_*'", layers)
+        )
+    return model
+
+
+def is_quantize_aware(model: keras.Model) -> bool:
+    """Tells whether a model was made by `quantize_aware`."""
+    return any(isinstance(layer, Quantized) for layer in model.layers)
+
+
+def float_weights(model: keras.Model) -> list[tf.Variable]:
+    """Returns the weights of a model that a file stores: all but those that hold ranges."""
+    return [
+        weight
+        for layer in model.layers
+        for weight in (layer.float_weights if isinstance(layer, Quantized) else layer.weights)
+    ]
+
+
+def observe(model: keras.Model, features: Iterable[Mapping[str, tf.Tensor]]) -> int:
+    """Notes the ranges of real batches, without training: int8 after training.
+
+    Args:
+      model: A quantization-aware model; its ranges go on from what they are.
+      features: Batches of named inputs.
+
+    Returns:
+      The number of batches.
+    """
+    count = 0
+    with ranges.observing():
+        for batch in features:
+            model({name: batch[name] for name in model.input_names}, training=False)
+            count += 1
+    return count
+
+
+def check_ranges(model: keras.Model) -> None:
+    """Refuses a quantization-aware model whose ranges were never learnt.
+
+    Raises:
+      ConfigError: If there is one that saw no batch; the message names the layers.
+    """
+    unseen = [
+        layer.name
+        for layer in model.layers
+        if isinstance(layer, Quantized)
+        and any("_batches" in v.name and float(v) == 0 for v in layer.weights)
+    ]
+    if unseen:
+        raise errors.ConfigError(
+            errors.explain(
+                f"model {model.name!r}",
+                "ranges learnt from real batches",
+                f"none for {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}",
+                "Train it (compress on a stage), or call compress.observe on training batches.",
+            )
+        )

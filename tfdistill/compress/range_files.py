@@ -1,0 +1,88 @@
+"""Quantization-aware models on disk: the plain model, and beside it the ranges."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, files
+from tfdistill.compress import quantization_aware
+
+RANGES = "ranges.safetensors"  # its name beside a saved model
+_FORMAT = "1"
+
+
+def save_ranges(model: keras.Model, path: files.Path) -> None:
+    """Writes the ranges of a quantization-aware model; its float weights are saved elsewhere.
+
+    Args:
+      model: A quantization-aware model.
+      path: The safetensors file: "<layer>/<tensor>_min" and "..._max", and how many batches an
+        activation's range is made of.
+    """
+    ranges = {name: np.asarray(variable) for name, variable in _ranges(model).items()}
+    with files.atomic_write(pathlib.Path(path)) as temporary:
+        safetensors.numpy.save_file(ranges, temporary, metadata={"format_version": _FORMAT})
+
+
+def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
+    """Makes a model quantization-aware with ranges from a file.
+
+    Args:
+      plain: The model as `strip` gave it, saved and loaded.
+      path: What `save_ranges` wrote.
+
+    Returns:
+      A model that answers bit for bit as the saved one.
+
+    Raises:
+      WeightsError: If the file is damaged or belongs to another model.
+    """
+    path = pathlib.Path(path)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            version = (file.metadata() or {}).get("format_version")
+            saved: dict[str, np.ndarray] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        raise errors.WeightsError(
+            errors.explain(f"{path}", "ranges that save_ranges wrote", error)
+        ) from error
+    wrapped = sorted({name.split("/")[0] for name in saved})
+    known = {layer.name for layer in plain.layers}
+    if version != _FORMAT or not wrapped or not known.issuperset(wrapped):
+        raise errors.WeightsError(
+            errors.explain(
+                f"{path}",
+                f"ranges (format {_FORMAT}) of the layers of {plain.name!r}",
+                f"format {version} of {', '.join(sorted(set(wrapped) - known)) or 'known'} layers",
+                "It belongs beside the model that it was saved with.",
+            )
+        )
+    model = quantization_aware.quantize_aware(plain, layers=wrapped)
+    variables = _ranges(model)
+    shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    if shapes != {name: array.shape for name, array in saved.items()}:
+        raise errors.WeightsError(
+            errors.explain(
+                f"{path}", f"the {len(shapes)} ranges of {plain.name!r}", f"{len(saved)} others"
+            )
+        )
+    for name, variable in variables.items():
+        variable.assign(saved[name])
+    return model
+
+
+def _ranges(model: keras.Model) -> dict[str, tf.Variable]:
+    """The variables that hold ranges, by name."""
+    return {
+        variable.name.removesuffix(":0"): variable
+        for layer in model.layers
+        if isinstance(layer, quantization_aware.Quantized)
+        for variable in layer.weights
+        if variable.name.removesuffix(":0").endswith(("_min", "_max", "_batches"))
+    }

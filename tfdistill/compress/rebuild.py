@@ -1,0 +1,129 @@
+"""Copies of a model whose layers are wrapped, or unwrapped, on the way."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, models
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """A wrapper that a compression puts around a layer, under the layer's own name."""
+
+    def stripped(self) -> keras.layers.Layer:
+        """Returns a copy of the layer as a file should have it."""
+        ...
+
+
+def rebuilt(
+    layer: keras.layers.Layer,
+    input_shape: Any = None,
+    values: Sequence[np.ndarray] | None = None,
+) -> keras.layers.Layer:
+    """Copies a layer, with its weights and their names.
+
+    Args:
+      layer: A layer without a wrapper.
+      input_shape: What it takes; that of `layer` when left out.
+      values: Its weights; those of `layer` when left out.
+
+    Returns:
+      A built layer of the same name.
+    """
+    copy = type(layer).from_config(layer.get_config())
+    values = layer.get_weights() if values is None else values
+    if values:
+        with tf.name_scope(copy.name):  # the names decide which weights decay
+            copy.build(layer.input_shape if input_shape is None else input_shape)
+        copy.built = True
+        copy.set_weights(values)
+    return copy
+
+
+def strip(model: keras.Model) -> keras.Model:
+    """Copies a model that is being compressed into a plain one of the same weights.
+
+    Of a pruned or clustered model these are the compressed ones; of a quantization-aware one the
+    float weights as trained, without its ranges.
+
+    Returns:
+      The plain model; `model` itself where it is plain.
+    """
+    if not any(isinstance(layer, Wrapped) for layer in model.layers):
+        return model
+
+    def unwrap(layer: keras.layers.Layer) -> keras.layers.Layer:
+        return layer.stripped() if isinstance(layer, Wrapped) else rebuilt(layer)
+
+    return keras.models.clone_model(model, clone_function=unwrap)
+
+
+def matching(
+    model: keras.Model, layers: Sequence[str], kinds: Mapping[type, str]
+) -> dict[str, str]:
+    """Finds the matrices that patterns name.
+
+    Args:
+      model: A plain model.
+      layers: Patterns of layer names, as for a shell.
+      kinds: Kind of layer -> the attribute that holds its matrix.
+
+    Returns:
+      Layer name -> attribute.
+
+    Raises:
+      ConfigError: If a pattern matches no layer of these kinds.
+    """
+    named = {
+        layer.name: attribute
+        for layer in model.layers
+        for kind, attribute in kinds.items()
+        if isinstance(layer, kind)
+    }
+    found = {pattern: fnmatch.filter(named, pattern) for pattern in layers}
+    unmatched = [pattern for pattern, names in found.items() if not names]
+    if unmatched or not layers:
+        shown = sorted({re.sub(r"^layer_\d+_", "layer_*_", name) for name in named})
+        raise errors.ConfigError(
+            errors.explain(
+                "layers",
+                f"patterns that match a layer with a matrix ({', '.join(shown)})",
+                ", ".join(unmatched) or "none",
+            )
+        )
+    return {name: named[name] for names in found.values() for name in names}
+
+
+def check_encoder(model: keras.Model, what: str) -> None:
+    """Refuses models that compression is not made for.
+
+    Raises:
+      ConfigError: If it is a BiLSTM, or in a wrapper of another compression.
+      ShapeError: If it is not of `tfdistill.models`.
+    """
+    if isinstance(models.config_of(model), models.BiLstmConfig):
+        raise errors.ConfigError(
+            errors.explain(
+                f"{what} of {model.name!r}",
+                "an encoder of the BERT family",
+                "a BiLSTM, whose LSTM cells tensorflow-model-optimization does not reach into",
+                "Export it as dynamic_wi8_afp32, which needs no training.",
+            )
+        )
+    if any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers):
+        raise errors.ConfigError(
+            errors.explain(
+                f"{what} of {model.name!r}",
+                "a plain model",
+                "one that is being compressed already",
+                "Train it as it is, or take compress.strip(model).",
+            )
+        )
