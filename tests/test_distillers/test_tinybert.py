@@ -251,9 +251,7 @@ def test_both_must_read_the_same_ids(teacher):
 
 def test_labels_must_agree_in_number(teacher, built):
     for student in (built(toys.STUDENT, 2), models.build_encoder(toys.SHALLOW_STUDENT)):
-        with pytest.raises(
-            errors.ShapeError, match="same number of labels, received"
-        ):
+        with pytest.raises(errors.ShapeError, match="same number of labels, received"):
             distillers.TinyBertDistiller(teacher, student, stage="prediction")
 
 
