@@ -65,7 +65,10 @@ def quantize(
             engine = quantizer.Quantizer(str(prepared), rules)
             ranges = _ranges(engine, prepared, examples)
             if ranges:
-                share_ranges(flatbuffer.read(prepared), ranges)
+                float_model = flatbuffer.read(prepared)
+                share_ranges(float_model, ranges)
+                if base.activation_bits == 16:
+                    widen_ranges(float_model, ranges)
             engine.quantize(ranges).export_model(str(quantized))
         # It stores constants behind the flatbuffer, where writers of metadata lose them.
         flatbuffer.write(flatbuffer.read(quantized), target)
@@ -103,6 +106,27 @@ def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
         most = np.maximum.reduce([found["max"] for found in known])
         for name in names:
             ranges[name] = {"min": least, "max": most}
+
+
+def widen_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
+    """Doubles the ranges of activations, for those of 16 bits.
+
+    A text that goes beyond what the calibration saw is cut off there, and its answer with it. Of
+    16 bits one is well spent on that: the weights' 8 bits decide the error either way.
+
+    Args:
+      model: The float model; its constants keep their ranges.
+      ranges: Name of a tensor -> its "min" and "max"; changed in place.
+    """
+    constant = {
+        lookup.text(tensor.name)
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if lookup.constant(model, tensor) is not None
+    }
+    for name, found in ranges.items():
+        if name not in constant:
+            ranges[name] = {"min": 2 * found["min"], "max": 2 * found["max"]}
 
 
 def _ranges(

@@ -15,7 +15,7 @@ COMMANDS = [command.name for command in cli._COMMANDS]
 def test_the_commands_are_those_of_the_manual():
     assert set(COMMANDS) == {
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
-        *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain"),
+        *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
         *("quantizations",),
     }
 

@@ -5,7 +5,7 @@ import pytest
 import toys
 
 import tfdistill
-from tfdistill import errors, models, training, weights
+from tfdistill import compress, errors, models, training, weights
 from tfdistill.data import tasks
 
 FEATURES = toys.features((5, 3, 6, 4))
@@ -165,3 +165,14 @@ def test_unknown_names_are_refused():
     unfinished = tasks.TaskSpec(name="mine", text_column="text", label_column="label")
     with pytest.raises(errors.ConfigError, match="num_labels"):  # its labels are in its files
         tfdistill.build_student(toys.SHALLOW_STUDENT, unfinished)
+
+
+def test_the_outputs_of_a_quantization_aware_model_are_put_into_order(model, mnli):
+    aware = compress.quantize_aware(model)
+    compress.observe(aware, [FEATURES])
+    before = aware(FEATURES, training=False).numpy()
+
+    training.align_labels(aware, HUAWEI, mnli)
+
+    order = [HUAWEI.index(label) for label in mnli.labels]
+    np.testing.assert_array_equal(aware(FEATURES, training=False).numpy(), before[:, order])
