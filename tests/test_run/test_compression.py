@@ -8,9 +8,9 @@ import pytest
 from tfdistill import compress, config, errors, manifest, models, run
 from tfdistill.commands import compression as command
 from tfdistill.data import synthetic
-from tfdistill.run import inputs
+from tfdistill.run import inputs, students
 
-STEP = {"kind": "prediction", "epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
+STEP = {"kind": "prediction", "epochs": 2, "batch_size": 16, "learning_rate": 1e-3}
 METHODS = ("prune", "cluster", "quantize")
 
 
@@ -87,6 +87,34 @@ def test_a_stage_that_is_done_is_loaded_as_it_was_left(recipe, finished):
 
     assert (kept / compress.RANGES).read_bytes() == before
     assert (kept / "hf" / "model.safetensors").read_bytes() == weights
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_within_each_stage_ends_like_one_that_was_not(
+    recipe, finished, tmp_path, monkeypatch
+):
+    original, cut = students.training.fit, []
+
+    def one_epoch(distiller, train, **options):
+        if options["folder"].parent in cut or options["epochs"] < 2:
+            return original(distiller, train, **options)
+        cut.append(options["folder"].parent)
+        original(distiller, train, **{**options, "epochs": 1})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(students.training, "fit", one_epoch)
+    monkeypatch.setattr(run, "_deliver", lambda *_: {})
+    for _ in METHODS:
+        with pytest.raises(KeyboardInterrupt):
+            run.run_recipe(recipe, tmp_path / "out", resume=(tmp_path / "out").exists())
+    run.run_recipe(recipe, tmp_path / "out", resume=True)
+
+    assert len(cut) == len(METHODS)
+    for name in (compress.RANGES, "hf/model.safetensors"):
+        ours, theirs = (
+            root / "students/int8/seed-1" / name for root in (tmp_path / "out", finished)
+        )
+        assert ours.read_bytes() == theirs.read_bytes(), name
 
 
 def arguments(*more):
