@@ -216,6 +216,7 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
     ("options", "fault"),
     [
         (["--quantize", "int8"], "--quantize: expected a known name"),
+        (["--quantize", "weight_only_wi4_afp32"], "Take dynamic_wi4_afp32"),
         (["--float-layers", "x", "--quantize", "auto"], "auto chooses the layers"),
         (["--layers", "x=float33"], "Did you mean 'float32'?"),
         (["--max-drop", "0.1"], "--max-drop: expected --quantize auto"),

@@ -140,18 +140,19 @@ def _execute(args: argparse.Namespace) -> None:
 
 def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     """Lists what is wrong with the options, before anything is opened."""
-    import export
+    from export import quantize as quantizing
 
-    known = export.quantizations()
     automatic = args.quantize == AUTO
     for option, quantization in (
         ("--quantize", args.quantize),
         *(("--layers", value) for value in layers.values()),
     ):
-        if quantization not in known and not (automatic and option == "--quantize"):
-            yield errors.explain(
-                option, "a known name", repr(quantization), errors.nearest(quantization, known)
-            )
+        if automatic and option == "--quantize":
+            continue
+        try:
+            quantizing.quantization(quantization)
+        except errors.ConfigError as error:
+            yield option + str(error).removeprefix("quantize")
     for option, value in (("--max-drop", args.max_drop), ("--prefer", args.prefer)):
         if value is not None and not automatic:
             yield errors.explain(option, "--quantize auto", f"--quantize {args.quantize}")
