@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from tfdistill import errors, files
@@ -10,14 +9,8 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 
-from .quantize import Bounds
-
 # Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
 _MOST_PADDING = 127
-# In dynamic_wi8_afp32, 64 windows of up to 384 tokens: a model with random weights, four layers
-# and an SQNR of 37 dB keeps 0.80 of its spans; classes have the bound 0.95. Starts and ends that
-# are mixed up keep none.
-_SPAN_CHANGES = 5
 _HEADS = {
     "sequence": "a classifier or regression of whole texts",
     "token": "a classifier of tokens",
@@ -141,23 +134,6 @@ def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) 
             )
         )
     return tokenizer
-
-
-def bounds_of(bounds: Bounds, head: str) -> Bounds:
-    """Returns the bounds of a quantization for a head.
-
-    Of a window both ends must stay the same among all its tokens, and most windows hold no answer
-    for which they would matter: `_SPAN_CHANGES` times as many may change. The metric, read off all
-    windows of a question, keeps its bound.
-
-    Args:
-      bounds: The bounds for a decision between classes.
-      head: The model's head.
-    """
-    if head != "span":
-        return bounds
-    agreement = max(0.0, 1 - _SPAN_CHANGES * (1 - bounds.argmax_agreement))
-    return dataclasses.replace(bounds, argmax_agreement=agreement)
 
 
 def check_texts(

@@ -16,19 +16,16 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
 
-from . import calibrate
+from . import calibrate, child
 from . import quantize as quantizing
 from .quantize import Quantization
 
-_ROOT = pathlib.Path(__file__).resolve().parents[1]  # the folder that holds the package export
 # Lines of TensorFlow's log (I0000, 2026-01-01 ...) that say nothing about a failure.
 _NOISE = ("I0000", "W0000", "INFO:", "WARNING:")
 
@@ -61,48 +58,30 @@ def convert(
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "export.convert",
-        *command_line(
-            saved_model,
-            file,
-            quantize=quantize,
-            signatures=signatures,
-            layers=layers,
-            matrices=matrices,
-            examples=examples,
-            quantize_aware=quantize_aware,
-        ),
-    ]
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    try:
-        done = subprocess.run(
-            command,
-            cwd=_ROOT,  # Python looks there first: no folder of the user's shadows a package
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-        )
-    except subprocess.TimeoutExpired:
-        raise errors.ExportError(
-            errors.explain(
-                "TFLite converter",
-                f"a file within {timeout_s:g} s",
-                "none",
-                "Raise timeout_s, or convert fewer lengths.",
-            )
-        ) from None
+    arguments = command_line(
+        saved_model,
+        file,
+        quantize=quantize,
+        signatures=signatures,
+        layers=layers,
+        matrices=matrices,
+        examples=examples,
+        quantize_aware=quantize_aware,
+    )
+    done = child.run(
+        "convert",
+        arguments,
+        timeout_s=timeout_s,
+        what="TFLite converter",
+        remedy="Raise timeout_s, or convert fewer lengths.",
+    )
     if done.returncode or not pathlib.Path(file).is_file():
+        last = _last_words(done.stdout + done.stderr)
         raise errors.ExportError(
             errors.explain(
                 "TFLite converter",
                 "a file",
-                f"{_ending(done.returncode)}. Its last words: {_last_words(done.stdout)}",
+                f"{_ending(done.returncode)}. Its last words: {last}",
             )
         )
 
@@ -200,8 +179,8 @@ def _ending(code: int) -> str:
     return f"an end by signal {name}{hint}"
 
 
-def _last_words(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
+def _last_words(output: str) -> str:
+    lines = output.strip().splitlines()
     telling = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
     return " | ".join(telling[-5:]) or "none"
 

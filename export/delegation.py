@@ -12,8 +12,6 @@ import collections
 import dataclasses
 import json
 import os
-import pathlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,9 +21,7 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 
-from . import flatbuffer
-
-_ROOT = pathlib.Path(__file__).resolve().parents[1]  # the folder that holds the package export
+from . import child, flatbuffer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,24 +52,7 @@ def delegate(path: files.Path, *, timeout_s: float = 300) -> dict[str | None, De
       ExportError: If LiteRT cannot open the file, crashes or takes too long.
     """
     what = f"model file {path}"
-    command = [sys.executable, "-m", "export.delegation", os.path.abspath(path)]
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=_ROOT,  # Python looks there first: no folder of the user's shadows a package
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
-    except subprocess.TimeoutExpired:
-        raise errors.ExportError(
-            errors.explain(
-                what, f"LiteRT to open it within {timeout_s:g} s", "nothing", "Raise timeout_s."
-            )
-        ) from None
+    done = child.run("delegation", [os.path.abspath(path)], timeout_s=timeout_s, what=what)
     try:
         answer = json.loads(done.stdout)
     except ValueError:

@@ -9,14 +9,13 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from tfdistill import errors, files
 
-_ROOT = pathlib.Path(__file__).resolve().parents[1]  # the folder that holds the package export
+from . import child
 
 
 def peak_memory(
@@ -44,22 +43,9 @@ def peak_memory(
       ExportError: If the file cannot be run, or this system does not tell (other than Linux).
     """
     what = f"memory of {path}"
-    command = [sys.executable, "-m", "export.memory", os.path.abspath(path), ",".join(signatures)]
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    try:
-        done = subprocess.run(
-            command + ([] if share_weights else ["--apart"]),
-            cwd=_ROOT,  # Python looks there first: no folder of the user's shadows a package
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
-    except subprocess.TimeoutExpired:
-        raise errors.ExportError(
-            errors.explain(what, f"an answer within {timeout_s:g} s", "none", "Raise timeout_s.")
-        ) from None
+    arguments = [os.path.abspath(path), ",".join(signatures)]
+    arguments += [] if share_weights else ["--apart"]
+    done = child.run("memory", arguments, timeout_s=timeout_s, what=what)
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):

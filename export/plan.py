@@ -140,7 +140,7 @@ def make_plan(
         layers=own,
         patterns=dict(layers or {}),
         quantize_aware=aware,
-        bounds=checks.bounds_of(loosest, head).replace(bounds or {}),
+        bounds=loosest.replace(bounds or {}),
         lengths=chosen,
         softmax=softmax,
         examples=examples,

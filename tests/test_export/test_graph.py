@@ -63,6 +63,20 @@ def test_the_last_layer_sees_every_token_but_answers_for_one(toy):
     assert sorted(rows, reverse=True) == [16] * 6 + [16] * 2 + [1] * 4 + [1] * 2
 
 
+def test_the_attention_of_the_last_layer_carries_the_names_of_its_layers(toy):
+    """By these names a mixed quantization and the report on errors find the operators."""
+    specs = {name: tf.TensorSpec((1, 16), tf.int32) for name in toy.model.input_names}
+    traced = tf.function(graph.forward(toy.model)).get_concrete_function(specs).graph
+    names = {
+        kind: [op.name for op in traced.get_operations() if op.type == kind]
+        for kind in ("BatchMatMulV2", "Softmax")
+    }
+    for layer in ("layer_0", "layer_1"):
+        assert sum(f"{layer}_attention_scores/" in name for name in names["BatchMatMulV2"]) == 1
+        assert sum(f"{layer}_context/" in name for name in names["BatchMatMulV2"]) == 1
+        assert sum(f"{layer}_attention_probs/" in name for name in names["Softmax"]) == 1
+
+
 @pytest.mark.parametrize("changes", FAMILIES.values(), ids=FAMILIES)
 def test_every_token_is_answered_as_by_the_model(changes, toy, lively):
     config = toy.config.replace(family="bert").replace(**changes)

@@ -1,0 +1,55 @@
+"""A module of this package as a program of its own, which a crash or a leak cannot outlive."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tfdistill import errors
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]  # the folder that holds the package export
+
+
+def run(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    timeout_s: float,
+    what: str,
+    remedy: str = "Raise timeout_s.",
+) -> subprocess.CompletedProcess[str]:
+    """Runs ``python -m export.<module> ARGUMENTS`` and waits for its end, whatever that is.
+
+    Args:
+      module: Name of the module inside this package.
+      arguments: Its arguments; paths must be absolute.
+      timeout_s: Seconds after which it is stopped.
+      what: What it works on, for the message.
+      remedy: What to do when it takes too long.
+
+    Returns:
+      Exit code, stdout and stderr, both as text.
+
+    Raises:
+      ExportError: If it takes too long.
+    """
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {"PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", f"export.{module}", *arguments],
+            cwd=_ROOT,  # Python looks there first: no folder of the user's shadows a package
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise errors.ExportError(
+            errors.explain(what, f"an end within {timeout_s:g} s", "none", remedy)
+        ) from None
