@@ -63,6 +63,10 @@ class BenchmarkError(TfdistillError, RuntimeError):
     """A measurement could not be taken."""
 
 
+class DeviceLostError(BenchmarkError):
+    """A device went away while it was measured, or does not answer any more."""
+
+
 class EnvironmentFault(TfdistillError, RuntimeError):
     """Something that tfdistill needs is not installed or does not work on this machine."""
 

@@ -1,13 +1,16 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.benchmark import host, result, session
+from tfdistill import errors, files
+from tfdistill.benchmark import host
+from tfdistill.benchmark.host import session
+from tfdistill.benchmark.settings import Settings
 
 QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}
 
@@ -21,7 +24,8 @@ def compared(tflite_files):
 def test_the_benchmark_imports_neither_tensorflow_nor_keras(tflite_files):
     code = f"""
 import sys
-from tfdistill.benchmark import host, result, worker
+from tfdistill.benchmark import host, result
+from tfdistill.benchmark.host import worker
 host.measure({str(tflite_files / "fast.tflite")!r}, lengths=[8], **{QUICK})
 loaded = {{name.partition(".")[0] for name in sys.modules}}
 assert not loaded & {{"tensorflow", "keras", "tf_keras"}}, loaded
@@ -31,46 +35,45 @@ assert not loaded & {{"tensorflow", "keras", "tf_keras"}}, loaded
 
 def test_a_measurement_has_the_agreed_form(export_folder):
     value = host.measure(export_folder, threads=(1, 2), **QUICK)
-    assert (value["format_version"], value["kind"]) == (1, "host")
-    (model,) = value["models"]
+    assert (value.format_version, value.kind, value.backend) == (2, "host", "litert")
+    (model,) = value.models
     card = json.loads((export_folder / "model.json").read_text())
-    assert model["sha256"] == card["model"]["sha256"]
-    assert model["size_bytes"] == (export_folder / "model.tflite").stat().st_size
-    assert (model["name"], model["file"]) == ("student", "student/model.tflite")
-    assert (model["quantization"], model["inputs"]["source"]) == ("float32", "golden")
-    places = [(m["sequence_length"], m["threads"], m["repetition"]) for m in value["measurements"]]
+    assert model.sha256 == card["model"]["sha256"]
+    assert model.size_bytes == (export_folder / "model.tflite").stat().st_size
+    assert (model.name, model.file) == ("student", "student/model.tflite")
+    assert (model.quantization, model.inputs.source) == ("float32", "golden")
+    places = [(m.sequence_length, m.threads, m.repetition) for m in value.measurements]
     assert places == [(n, t, r) for n in (8, 16) for t in (1, 2) for r in (0, 1)]
-    for row in value["measurements"]:
-        assert row["signature"] == f"len{row['sequence_length']}"
-        assert len(row["samples_ms"]) == 20
-        assert min(row["samples_ms"]) > 0
-        start = row["process_start_ms"] + row["init_ms"] + row["first_inference_ms"]
-        assert start <= row["cold_start_ms"]
-        assert row["peak_rss_bytes"] > row["baseline_rss_bytes"]
-    assert [(s["sequence_length"], s["threads"]) for s in value["summary"]] == [
+    for row in value.measurements:
+        assert row.signature == f"len{row.sequence_length}"
+        assert len(row.samples_ms) == 20
+        assert min(row.samples_ms) > 0
+        start = row.process_start_ms + row.init_ms + row.first_inference_ms
+        assert start <= row.cold_start_ms
+        assert row.peak_rss_bytes > row.baseline_rss_bytes
+    assert [(s.sequence_length, s.threads) for s in value.summary] == [
         (8, 1),
         (8, 2),
         (16, 1),
         (16, 2),
     ]
-    first = value["summary"][0]
-    samples = [s for m in value["measurements"][:2] for s in m["samples_ms"]]
-    assert first["n"] == 40
-    assert first["p95_ms"] == np.percentile(samples, 95)
-    assert first["p50_ci_ms"][0] <= first["p50_ms"] <= first["p50_ci_ms"][1]
-    assert value["comparisons"] == []
-    json.dumps(value, allow_nan=False)
+    first = value.summary[0]
+    samples = [s for m in value.measurements[:2] for s in m.samples_ms]
+    assert first.n == 40
+    assert first.p95_ms == np.percentile(samples, 95)
+    assert first.p50_ci_ms[0] <= first.p50_ms <= first.p50_ci_ms[1]
+    assert (value.comparisons, value.failures) == ((), ())
 
 
 def test_tokenizer_and_end_to_end_are_measured_apart(export_folder):
     value = host.measure(export_folder, threads=(1, 2), lengths=[8], **QUICK)
-    assert value["tokenizer"]["n"] == 2 * 2 * 20
-    assert [(row["model"], row["threads"]) for row in value["end_to_end"]] == [
+    assert value.tokenizer.n == 2 * 2 * 20
+    assert [(row.model, row.threads) for row in value.end_to_end] == [
         ("student", 1),
         ("student", 2),
     ]
-    assert value["end_to_end"][0]["min_ms"] > value["tokenizer"]["min_ms"]
-    assert value["notes"] == [] or all("Load average" in note for note in value["notes"])
+    assert value.end_to_end[0].min_ms > value.tokenizer.min_ms
+    assert all("Load average" in note for note in value.notes)
 
 
 def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder):
@@ -78,38 +81,49 @@ def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder)
     golden["examples"][1]["input_ids"][1] += 1
     (export_folder / "golden.json").write_text(json.dumps(golden))
     card = json.loads((export_folder / "model.json").read_text())
-    card["golden_file"]["sha256"] = host.files.sha256_of(export_folder / "golden.json")
+    card["golden_file"]["sha256"] = files.sha256_of(export_folder / "golden.json")
     (export_folder / "model.json").write_text(json.dumps(card))
-    notes = host.measure(export_folder, lengths=[8], **QUICK)["notes"]
+    notes = host.measure(export_folder, lengths=[8], **QUICK).notes
     assert "student: 1 texts tokenize to other ids than those recorded in its golden.json." in notes
 
 
 def test_the_faster_of_two_files_is_found(compared):
-    assert [(c["sequence_length"], c["candidate"]) for c in compared["comparisons"]] == [
+    assert [(c.sequence_length, c.candidate) for c in compared.comparisons] == [
         (8, "fast"),
         (16, "fast"),
     ]
-    p50 = {(s["model"], s["sequence_length"]): s["p50_ms"] for s in compared["summary"]}
-    for row in compared["comparisons"]:
-        length = row["sequence_length"]
-        assert row["speedup"] == p50["slow", length] / p50["fast", length]
-        assert row["speedup_ci"][0] <= row["speedup"] <= row["speedup_ci"][1]
-        assert row["faster"] is True  # by a factor of about 50; no machine is that disturbed
-    assert {s["n"] for s in compared["summary"]} == {120}
+    p50 = {(s.model, s.sequence_length): s.p50_ms for s in compared.summary}
+    for row in compared.comparisons:
+        length = row.sequence_length
+        assert row.speedup == p50["slow", length] / p50["fast", length]
+        assert row.speedup_ci[0] <= row.speedup <= row.speedup_ci[1]
+        assert row.faster is True  # by a factor of about 50; no machine is that disturbed
+    assert {s.n for s in compared.summary} == {120}
 
 
 def test_the_baseline_can_be_chosen(tflite_files):
     paths = [tflite_files / "slow.tflite", tflite_files / "fast.tflite"]
     value = host.compare(paths, baseline="fast", lengths=[16], **QUICK)
-    (row,) = value["comparisons"]
-    assert (row["baseline"], row["candidate"], row["faster"]) == ("fast", "slow", False)
+    (row,) = value.comparisons
+    assert (row.baseline, row.candidate, row.faster) == ("fast", "slow", False)
 
 
 def test_a_file_compared_with_itself_gets_another_name(tflite_files):
     path = tflite_files / "fast.tflite"
     value = host.compare([path, path, path], lengths=[8], **QUICK)
-    names = [model["name"] for model in value["models"]]
-    assert names == ["fast", f"{path.parent.name}/fast", "fast (2)"]
+    names = [model.name for model in value.models]
+    assert names == ["fast", "fast (2)", "fast (3)"]
+
+
+def test_files_of_one_name_are_named_by_the_folders_that_tell_them_apart(tmp_path, tflite_files):
+    paths = []
+    for run in ("first", "second"):
+        paths.append(tmp_path / run / "export" / "fast.tflite")
+        paths[-1].parent.mkdir(parents=True)
+        shutil.copy(tflite_files / "fast.tflite", paths[-1])
+    paths.append(tflite_files / "slow.tflite")
+    names = [subject.name for subject in host.open_all(paths, Settings(), ())]
+    assert names == ["first", "second", "slow"]
 
 
 def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
@@ -120,9 +134,9 @@ def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
 
         def __init__(self, job, *, what, timeout_seconds):
             self.what = what
-            self.report = {**dict.fromkeys(result._START, 1), "warmup_ms": [1.0]}
+            self.report = {"warmup_ms": [1.0], "coverage": {}}
             log.append(("start", what))
-            log.append(("feeds", json.dumps(job["feeds"])))
+            log.append(("feeds", json.dumps(job.get("feeds"))))
 
         def __enter__(self):
             return self
@@ -137,7 +151,7 @@ def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
         def finish(self):
             return {"peak_rss_bytes": 1}
 
-    monkeypatch.setattr(host.session, "Session", Recorder)
+    monkeypatch.setattr(session, "Session", Recorder)
     paths = {"slow": tflite_files / "slow.tflite", "fast": tflite_files / "fast.tflite"}
 
     def order(seed):
@@ -152,11 +166,11 @@ def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
     # Interleaved: both are asked once in every round, and not always in the same order.
     rounds = [tuple(asked[i : i + 2]) for i in range(0, len(asked), 2)]
     assert all(len(set(pair)) == 2 for pair in rounds)
-    assert len(set(rounds)) == 2
+    assert len(set(rounds)) == 2 * 2  # both orders, at both lengths
 
 
 def test_enough_runs_and_enough_time_are_taken_but_not_too_many():
-    settings = host.Settings(runs=100, min_seconds=1.0, max_runs=2000, rounds=10)
+    settings = Settings(runs=100, min_seconds=1.0, max_runs=2000, rounds=10)
     assert settings.block_runs(100.0) == 10  # slow: 100 runs
     assert settings.block_runs(2.0) == 50  # 500 runs make a second
     assert settings.block_runs(0.001) == 200  # quick: 2000 runs at most
@@ -176,37 +190,6 @@ def test_unknown_lengths_baselines_and_settings_are_explained(tflite_files, tmp_
     assert "repetitions: expected" in str(caught.value)
     with pytest.raises(errors.BenchmarkError, match="no such file"):
         host.measure(tmp_path / "none.tflite")
-
-
-def test_a_result_survives_the_disk_with_its_samples_on_one_line(compared, tmp_path):
-    path = result.write_result(compared, tmp_path / "benchmark.json")
-    assert result.read_result(path) == json.loads(json.dumps(compared))
-    lines = [line for line in path.read_text().splitlines() if "samples_ms" in line]
-    assert len(lines) == len(compared["measurements"])
-    assert all(line.rstrip(",").endswith("]") for line in lines)
-
-
-def test_a_foreign_result_is_refused(tmp_path):
-    path = tmp_path / "benchmark.json"
-    for content, complaint in [
-        (None, "benchmark result"),
-        ("{", "benchmark result"),
-        ("[]", "format_version 1"),
-        ('{"format_version": 2}', "received 2"),
-    ]:
-        if content is not None:
-            path.write_text(content)
-        with pytest.raises(errors.BenchmarkError, match=complaint):
-            result.read_result(path)
-
-
-def test_the_text_says_what_the_comparison_may_say(compared):
-    text = result.format_text(compared)
-    assert "fast against slow at 16 tokens, 1 thread(s): " in text
-    assert "(faster)" in text
-    comparison = {**compared["comparisons"][0], "faster": None}
-    undecided = result.format_text({**compared, "comparisons": [comparison]})
-    assert "(no difference that this run can tell)" in undecided
 
 
 def test_no_process_and_no_progress_bar_is_left_behind(tflite_files, capfd):

@@ -83,3 +83,25 @@ def test_a_malformed_golden_file_is_explained(tmp_path):
 def test_a_vocabulary_without_words_is_explained():
     with pytest.raises(errors.VocabularyError, match="whole words"):
         inputs.examples_of_words(["[CLS]", "[SEP]", "##a", "!"], 8, np.random.default_rng(0))
+
+
+def test_pairs_of_words_have_two_parts_with_their_types():
+    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+    examples = inputs.examples_of_words(vocab, 12, np.random.default_rng(0), pairs=True)
+    for example in examples:
+        assert 6 <= len(example.input_ids) <= 12
+        first, second, rest = " ".join(vocab[i] for i in example.input_ids[1:]).split("[SEP]")
+        assert (first.strip(), second.strip(), rest) == (example.text, example.pair, "")
+        cut = example.input_ids.index(3) + 1
+        assert example.token_type_ids == (0,) * cut + (1,) * (len(example.input_ids) - cut)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_made_up_sentences_fit_the_shortest_lengths(pairs):
+    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+    for length in (3, 4, 5, 6, 8):
+        for example in inputs.examples_of_words(vocab, length, np.random.default_rng(0)):
+            assert 3 <= len(example.input_ids) <= length
+        made = inputs.examples_of_words(vocab, length, np.random.default_rng(0), pairs=pairs)
+        assert all(len(e.input_ids) == len(e.token_type_ids) for e in made)
+        assert all(len(e.input_ids) <= max(length, 5) for e in made)

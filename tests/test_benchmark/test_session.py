@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark import modelfile, session
+from tfdistill.benchmark import modelfile
+from tfdistill.benchmark.host import session
 
 SLEEPER = (
     "import json, os, time; print(json.dumps({'pid': os.getpid()}), flush=True);time.sleep(600)"
@@ -19,6 +20,7 @@ def job(file):
     entry = dataclasses.asdict(modelfile.read_entry_points(file)[8])
     feeds = [{"input_ids": [2, 5, 6, 3], "token_type_ids": [0] * 4}]
     start = {"kind": "ids", "file": str(file), "threads": 1, "warmup": 2}
+    start["delegate"] = "xnnpack"
     return {**start, "entry": entry, "feeds": feeds}
 
 
@@ -92,3 +94,18 @@ def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
     monkeypatch.chdir(tmp_path)
     with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
         assert json.dumps(worker.report)
+
+
+def test_ctrl_c_is_for_the_parent_and_not_for_its_workers():
+    with session.Session({}, **script(SLEEPER)) as worker:
+        assert os.getpgid(worker.report["pid"]) != os.getpgid(0)
+
+
+def test_windows_come_one_by_one_until_the_end():
+    code = (
+        "import json; print('{}'); [print(json.dumps({'n': i})) for i in range(3)]; "
+        "print('{\"end\": true}'); print('{\"peak_rss_bytes\": 1}')"
+    )
+    with session.Session({}, **script(code)) as worker:
+        assert list(worker.sustain(1.0, 0.5)) == [{"n": 0}, {"n": 1}, {"n": 2}]
+        assert worker.finish() == {"peak_rss_bytes": 1}

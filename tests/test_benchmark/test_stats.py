@@ -1,9 +1,12 @@
+"""Percentiles, intervals and ratios: against NumPy and SciPy, and by simulation."""
+
 import numpy as np
 import pytest
+from benchmark_results import latencies
 from scipy import stats as scipy_stats
 
 from tfdistill import errors
-from tfdistill.benchmark import stats
+from tfdistill.benchmark.statistics import bootstrap, stats
 
 
 def measured(rng, *, level=1.0, process=0.0, noise=0.1, repetitions=3, blocks=10, runs=10):
@@ -119,3 +122,129 @@ def test_models_that_were_not_measured_in_the_same_rounds_are_not_compared():
 
 def test_blocks_keep_every_sample_in_order():
     assert stats.blocks_of([1, 2, 3, 4, 5], 2) == [[1, 2], [3, 4], [5]]
+
+
+def test_percentiles_of_resamples_equal_numpy_on_the_samples_written_out():
+    rng = np.random.default_rng(7)
+    blocks = [rng.lognormal(size=size).round(1) for size in (3, 7, 1, 5)]  # with ties
+    counts = rng.integers(0, 4, size=(50, 4))
+    counts[:, 0] += 1  # none is empty
+    found = bootstrap.percentiles(blocks, counts, (0, 37, 50, 99, 100))
+    for row, count in zip(found, counts, strict=True):
+        written = np.concatenate([np.tile(b, n) for b, n in zip(blocks, count, strict=True)])
+        assert row == pytest.approx(np.percentile(written, (0, 37, 50, 99, 100)), rel=1e-12)
+
+
+def test_a_draw_takes_whole_repetitions_and_as_many_blocks_as_each_has():
+    shape = (2, 5, 1)
+    counts = bootstrap.draw(shape, 4000, np.random.default_rng(8))
+    parts = np.split(counts, np.cumsum(shape)[:-1], axis=1)
+    for part, blocks in zip(parts, shape, strict=True):
+        taken = part.sum(axis=1)
+        assert set(taken % blocks) == {0}  # whole repetitions
+        assert set(taken // blocks) == {0, 1, 2, 3}
+        # Every block is drawn once on average; the mean of 4000 has a deviation below 0.03.
+        assert part.mean(axis=0) == pytest.approx(np.ones(blocks), abs=0.1)
+    repetitions = sum(part.sum(axis=1) // blocks for part, blocks in zip(parts, shape, strict=True))
+    assert set(repetitions) == {3}
+
+
+def test_many_samples_are_worked_off_in_pieces(monkeypatch):
+    blocks = list(np.random.default_rng(9).lognormal(size=(6, 10)))
+    counts = bootstrap.draw([3, 3], 100, np.random.default_rng(0))
+    whole = bootstrap.percentiles(blocks, counts, (50, 99))
+    monkeypatch.setattr(bootstrap, "_CELLS", 200)  # three resamples at a time
+    assert (bootstrap.percentiles(blocks, counts, (50, 99)) == whole).all()
+
+
+# What a run of the default length looks like on a machine: processes and moments differ, moments
+# that follow one another less so, single inferences vary, and bursts take twice as long.
+WORLDS = {
+    "usual": {},
+    "equal processes": {"process": 0.0},
+    "unequal processes": {"process": 0.05},
+    "slow wandering": {"moment": 0.05, "memory": 0.9},
+    "many bursts": {"bursts": 0.05},
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_intervals_cover_the_truth_as_often_as_they_say_under_realistic_noise(world):
+    rng = np.random.default_rng(10)
+    truth = np.percentile(latencies(rng, repetitions=6000, **WORLDS[world]), (50, 90, 95, 99))
+    covered, equal, separate, trials = np.zeros(4), 0, 0, 120
+    for seed in range(trials):
+        one, two = (latencies(rng, **WORLDS[world]) for _ in range(2))
+        intervals = stats.percentile_cis(one, (50, 90, 95, 99), seed=seed, resamples=150)
+        covered += [
+            low <= value <= high for (low, high), value in zip(intervals, truth, strict=True)
+        ]
+        equal += stats.is_faster(stats.speedup_ci(one, two, seed=seed, resamples=150)) is None
+        apart = stats.separate_speedup_ci(one, two, seed=seed, resamples=150)
+        separate += stats.is_faster(apart) is None
+    # Nominal 0.95; the deviation of 120 trials is 0.02. A bootstrap alone covers some 0.75.
+    assert (covered / trials).min() >= 0.88
+    assert covered[0] / trials >= 0.91
+    assert equal / trials >= 0.91
+    assert separate / trials >= 0.91
+
+
+def test_the_same_file_against_itself_is_called_equal_in_19_of_20_runs():
+    """On average over a hundred benchmarks of twenty runs, blocks in turns."""
+    rng = np.random.default_rng(11)
+    runs = 400
+    contained = 0
+    for seed in range(runs):
+        rounds = np.exp(rng.normal(0, 0.05, (3, 10, 1)))  # what slows the machine slows both
+        one, two = (rounds * latencies(rng, process=0.02) for _ in range(2))
+        low, high = stats.speedup_ci(one, two, seed=seed, resamples=100)
+        contained += low <= 1 <= high
+    assert contained / runs >= 0.95
+
+
+def test_a_slowdown_of_ten_percent_is_seen_in_separate_runs_of_a_quiet_machine():
+    rng = np.random.default_rng(12)
+    seen = 0
+    for seed in range(60):
+        old, new = latencies(rng, process=0.01), latencies(rng, level=1.1, process=0.01)
+        seen += stats.is_faster(stats.separate_speedup_ci(old, new, seed=seed)) is False
+    assert seen >= 57
+
+
+def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
+    # Repetitions without inner spread leave Student's part; SciPy's test has the same interval.
+    old, new = [0.9, 1.0, 1.1, 1.3], [1.0, 1.25, 1.2]
+    interval = stats.separate_speedup_ci(*([[[v] * 4] for v in side] for side in (old, new)))
+    theirs = scipy_stats.ttest_ind(np.log(old), np.log(new)).confidence_interval(0.95)
+    assert interval == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
+
+
+def test_separate_runs_of_one_repetition_each_have_no_interval():
+    one = [[[1.0, 1.1], [1.0, 1.2]]]
+    assert stats.separate_speedup_ci(one, one) is None
+    assert stats.separate_speedup_ci(one, [*one, *one]) is not None
+
+
+def test_separate_runs_need_not_have_the_same_blocks():
+    rng = np.random.default_rng(13)
+    old = latencies(rng, level=2.0, repetitions=5, blocks=4, runs=20)
+    low, high = stats.separate_speedup_ci(old, latencies(rng))
+    assert low < 2.0 < high
+
+
+def test_confidence_widens_every_interval():
+    rng = np.random.default_rng(14)
+    one, two = latencies(rng), latencies(rng)
+    paired = [stats.speedup_ci(one, two, confidence=confidence) for confidence in (0.95, 0.99)]
+    separate = stats.separate_speedup_cis(one, two, (0.95, 0.99))
+    assert separate[0] == stats.separate_speedup_ci(one, two)
+    for (low, high), (wide_low, wide_high) in (paired, separate):
+        assert wide_low < low < high < wide_high
+
+
+def test_outliers_are_counted_against_the_quartiles_of_their_own_repetition():
+    quiet = [1.0, 1.1, 1.2, 1.3, 1.4]  # quartiles about 1.1 and 1.3: beyond some 1.9
+    slow = [10 * value for value in quiet]
+    assert stats.count_outliers([[quiet, slow[:0]], [slow]]) == 0
+    assert stats.count_outliers([[[*quiet, *quiet, 1.8]]]) == 0
+    assert stats.count_outliers([[[*quiet, *quiet], [2.3]], [slow]]) == 1

@@ -6,7 +6,8 @@ import pytest
 from ai_edge_litert import interpreter
 from tokenizers import BertWordPieceTokenizer
 
-from tfdistill.benchmark import modelfile, worker
+from tfdistill.benchmark import modelfile
+from tfdistill.benchmark.host import worker
 
 NASTY = [
     "Turn the LIGHT on, please",
@@ -26,7 +27,7 @@ def test_the_worker_feeds_every_input_by_its_name(tflite_files, name, length):
     entry = modelfile.read_entry_points(tflite_files / f"{name}.tflite")[length]
     runtime = interpreter.Interpreter(str(tflite_files / f"{name}.tflite"), num_threads=1)
     runner = worker.EntryRunner(runtime, dataclasses.asdict(entry))
-    logits = runner(runner.feed(reference["input_ids"], reference["token_type_ids"]))
+    (logits,) = runner(runner.feed(reference["input_ids"], reference["token_type_ids"]))
     # float32 sums over at most 1024 terms in another order.
     np.testing.assert_allclose(logits[0], reference["logits"], rtol=1e-4, atol=1e-4)
 
@@ -36,7 +37,7 @@ def test_a_file_without_signatures_is_run(shared_data):
     path = shared_data / "tflite" / "average_word_vec_sst2.tflite"
     (entry,) = modelfile.read_entry_points(path).values()
     runner = worker.EntryRunner(interpreter.Interpreter(str(path)), dataclasses.asdict(entry))
-    scores = [runner(runner.feed([1, i, i], [0] * 3))[0].copy() for i in (40, 50)]
+    scores = [runner(runner.feed([1, i, i], [0] * 3))[0][0].copy() for i in (40, 50)]
     assert np.allclose(np.sum(scores, axis=1), 1)  # the file ends in a softmax
     assert not np.allclose(scores[0], scores[1])
 
@@ -56,3 +57,12 @@ def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
 def test_a_special_token_in_the_text_is_ordinary_text(export_folder):
     ids, _ = worker.tokenizer(str(export_folder / "vocab.txt"), True, 16)("turn [SEP] on")
     assert ids.count(3) == 1
+
+
+@pytest.mark.parametrize(("delegate", "taken"), [("xnnpack", True), ("none", False)])
+def test_the_delegate_is_the_one_that_is_asked_for(tflite_files, delegate, taken):
+    job = {"file": str(tflite_files / "fast.tflite"), "threads": 1, "delegate": delegate}
+    opened = worker.open_file(job)
+    opened.allocate_tensors()
+    names = {node["op_name"] for node in opened._get_ops_details()}
+    assert ("DELEGATE" in names) is taken

@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.host import compare, measure
+    from tfdistill.benchmark.host.measuring import compare, measure
     from tfdistill.benchmark.quick import glance
     from tfdistill.benchmark.result import format_text, read_result, write_result
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import importlib.metadata
 import os
 import pathlib
@@ -9,6 +11,9 @@ import platform
 import re
 import sys
 from typing import Any
+
+from tfdistill import files
+from tfdistill.benchmark import cores, schema
 
 # Instruction sets that decide how fast LiteRT's kernels run (x86, then Arm).
 FLAGS_OF_INTEREST = (
@@ -19,29 +24,84 @@ FLAGS_OF_INTEREST = (
 RUNTIME_PACKAGES = ("ai_edge_litert", "numpy", "tokenizers")
 
 
-def describe() -> dict[str, Any]:
-    """Describes this machine and the runtime; what cannot be found out is None.
+def device() -> schema.Device:
+    """Describes this machine; what cannot be found out is None or empty."""
+    cpu = parse_cpuinfo(_read("/proc/cpuinfo"))
+    return schema.Device(
+        name=cpu["model"] or platform.processor() or platform.machine() or "unknown processor",
+        id=_machine_id(),
+        abi=platform.machine() or None,
+        os=parse_os_release(_read("/etc/os-release")) or platform.platform(),
+        kernel=f"{platform.system()} {platform.release()}",
+        cores_logical=os.cpu_count(),
+        cores_physical=cpu["cores_physical"],
+        max_frequencies_mhz=cores.max_frequencies_mhz(),
+        cpu_flags=tuple(cpu["flags"]),
+        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
+        memory_bytes=_memory_bytes(),
+    )
+
+
+def runtime() -> schema.Runtime:
+    """Describes LiteRT as it is installed here, and what else takes part."""
+    others = {name: version_of(name) for name in RUNTIME_PACKAGES[1:]}
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return schema.Runtime(
+        name=RUNTIME_PACKAGES[0],
+        version=version_of(RUNTIME_PACKAGES[0]),
+        packages={"python": python, **others},
+    )
+
+
+def conditions() -> schema.Conditions:
+    """Reads the state of this machine: load, clocks and temperatures, as far as it tells them."""
+    return schema.Conditions(
+        time=now(),
+        temperatures_c=temperatures_c(),
+        frequencies_mhz=cores.frequencies_mhz() or parse_cpuinfo(_read("/proc/cpuinfo"))["clocks"],
+        load_average=load_average(),
+    )
+
+
+def now() -> str:
+    """Returns the time, ISO 8601, UTC."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
+    """Reads Linux's thermal zones and hardware monitors.
+
+    Args:
+      root: The folder that holds `thermal` and `hwmon`.
 
     Returns:
-      The `environment` block of a benchmark result, without the load averages.
+      Degrees Celsius by name of the sensor; of equal names the later ones have " (2)", ... behind.
+      Empty where there are none, as in most virtual machines.
     """
-    cpu = parse_cpuinfo(_read("/proc/cpuinfo"))
-    governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
-    khz = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").strip()
-    return {
-        "cpu_model": cpu["model"] or platform.processor() or platform.machine() or None,
-        "architecture": platform.machine(),
-        "cores_logical": os.cpu_count(),
-        "cores_physical": cpu["cores_physical"],
-        "cpu_flags_of_interest": cpu["flags"],
-        "memory_bytes": _memory_bytes(),
-        "governor": governor or None,
-        "frequency_mhz": int(khz) / 1000 if khz.isdigit() else cpu["frequency_mhz"],
-        "kernel": f"{platform.system()} {platform.release()}",
-        "os": parse_os_release(_read("/etc/os-release")) or platform.platform(),
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "runtime": {name: version_of(name) for name in RUNTIME_PACKAGES},
-    }
+    found: dict[str, float] = {}
+
+    def take(name: str, millidegrees: str) -> None:
+        if name and re.fullmatch(r"-?\d+", millidegrees):
+            same = sum(taken == name or taken.startswith(f"{name} (") for taken in found)
+            found[f"{name} ({same + 1})" if same else name] = int(millidegrees) / 1000
+
+    for zone in sorted(pathlib.Path(root, "thermal").glob("thermal_zone*")):
+        take(_read(zone / "type").strip(), _read(zone / "temp").strip())
+    for sensor in sorted(pathlib.Path(root, "hwmon").glob("hwmon*/temp*_input")):
+        label = _read(sensor.with_name(sensor.name.replace("_input", "_label"))).strip()
+        chip = _read(sensor.parent / "name").strip()
+        take(f"{chip} {label}".strip(), _read(sensor).strip())
+    return found
+
+
+def throttle_count(root: files.Path = "/sys/devices/system/cpu") -> int | None:
+    """Returns how often cores slowed down for heat since the start; None where it is not told."""
+    found = [
+        _read(p).strip()
+        for p in pathlib.Path(root).glob("cpu*/thermal_throttle/core_throttle_count")
+    ]
+    counts = [int(text) for text in found if text.isdigit()]
+    return sum(counts) if counts else None
 
 
 def load_average() -> float | None:
@@ -60,9 +120,9 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def command() -> list[str]:
+def command() -> tuple[str, ...]:
     """Returns the command line of this process, its program by name and not by place."""
-    return [pathlib.PurePath(sys.argv[0]).name, *sys.argv[1:]]
+    return (pathlib.PurePath(sys.argv[0]).name, *sys.argv[1:])
 
 
 def parse_cpuinfo(text: str) -> dict[str, Any]:
@@ -72,7 +132,7 @@ def parse_cpuinfo(text: str) -> dict[str, Any]:
       text: Its content, empty where there is none.
 
     Returns:
-      model (str or None), cores_physical (int or None), frequency_mhz (float or None), flags
+      model (str or None), cores_physical (int or None), clocks (MHz of each core, or none), flags
       (those of `FLAGS_OF_INTEREST`, in their order).
     """
 
@@ -81,12 +141,11 @@ def parse_cpuinfo(text: str) -> dict[str, Any]:
 
     model = values("model name") or values("Model") or values("Hardware")
     flags = set(" ".join(values("flags")[:1] + values("Features")[:1]).split())
-    clocks = [float(value) for value in values("cpu MHz")]
-    cores = set(zip(values("physical id"), values("core id"), strict=False))
+    physical = set(zip(values("physical id"), values("core id"), strict=False))
     return {
         "model": model[0] if model else None,
-        "cores_physical": len(cores) or None,
-        "frequency_mhz": round(sum(clocks) / len(clocks), 1) if clocks else None,
+        "cores_physical": len(physical) or None,
+        "clocks": tuple(round(float(value), 1) for value in values("cpu MHz")),
         "flags": [flag for flag in FLAGS_OF_INTEREST if flag in flags],
     }
 
@@ -104,7 +163,13 @@ def _memory_bytes() -> int | None:
         return None
 
 
-def _read(path: str) -> str:
+def _machine_id() -> str | None:
+    """Tells this machine from others without naming it; None where it has no id."""
+    known = _read("/etc/machine-id").strip()
+    return hashlib.sha256(known.encode()).hexdigest()[:12] if known else None
+
+
+def _read(path: files.Path) -> str:
     try:
         return pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,19 @@ class Example:
 
 
 @dataclasses.dataclass(frozen=True)
+class LabelledExample(Example):
+    """An example of a task, as the file is fed with it.
+
+    Attributes:
+      label: What is right: the class, a number of a regression, 0 or 1 for each of several labels,
+        for words the class of each token (-100: none), for a question the first and last token of
+        the answer; None where it is not known.
+    """
+
+    label: int | float | tuple[float, ...] | tuple[int, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Subject:
     """A model file ready to be measured.
 
@@ -38,7 +51,7 @@ class Subject:
       card: The manifest, or None for a bare file.
       vocab_file: The vocabulary beside the manifest, or None.
       examples: What it is fed.
-      source: Where the examples come from: "golden", "vocabulary" or "random".
+      source: Where the examples come from: "golden", "task", "vocabulary" or "random".
     """
 
     name: str
@@ -48,7 +61,7 @@ class Subject:
     card: manifest.Manifest | None
     vocab_file: pathlib.Path | None
     examples: tuple[Example, ...]
-    source: str
+    source: Literal["golden", "task", "vocabulary", "random"]
 
 
 def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) -> Subject:
@@ -73,14 +86,17 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
     if card is not None and card.tokenizer is not None:
         vocab_file = files.inside(file.parent, card.tokenizer.vocab.file)
     examples: tuple[Example, ...] = ()
-    source = "golden"
+    source: Literal["golden", "vocabulary", "random"] = "golden"
     if card is not None and card.golden_file is not None:
         examples = read_golden(files.inside(file.parent, card.golden_file.file))
     if not examples:
         rng = np.random.default_rng(seed)
         if vocab_file is not None:
             source, vocab = "vocabulary", vocab_file.read_text(encoding="utf-8").splitlines()
-            examples = tuple(e for n in entries for e in examples_of_words(vocab, n, rng))
+            two = card is not None and card.task is not None and (card.task.pair or card.task.span)
+            examples = tuple(
+                e for n in entries for e in examples_of_words(vocab, n, rng, pairs=bool(two))
+            )
         else:
             source = "random"
             examples = tuple(e for entry in entries.values() for e in _random(entry, rng, file))
@@ -113,7 +129,12 @@ def _golden_example(example: dict[str, Any]) -> Example:
 
 
 def examples_of_words(
-    vocab: list[str], length: int, rng: np.random.Generator, count: int = NUM_GENERATED
+    vocab: list[str],
+    length: int,
+    rng: np.random.Generator,
+    count: int = NUM_GENERATED,
+    *,
+    pairs: bool = False,
 ) -> list[Example]:
     """Makes sentences of whole words of a vocabulary that fill between half and all of `length`.
 
@@ -124,6 +145,7 @@ def examples_of_words(
       length: Tokens, [CLS] and [SEP] included.
       rng: Source of the choice.
       count: How many sentences.
+      pairs: Whether each is a pair: the first third of its words, and the others.
 
     Returns:
       The examples, with their texts.
@@ -140,11 +162,18 @@ def examples_of_words(
         )
     cls, sep = vocab.index("[CLS]"), vocab.index("[SEP]")
     examples = []
+    special = 3 if pairs else 2
     for _ in range(count):
-        number = int(rng.integers(max(1, length // 2 - 1), max(2, length - 1)))  # real words
-        drawn = [int(i) for i in rng.choice(words, size=number)]
-        ids = (cls, *drawn, sep)[:length]
-        examples.append(Example(ids, (0,) * len(ids), " ".join(vocab[i] for i in drawn)))
+        low, high = max(1, length // 2 - 1), max(2, length - special + 1)
+        drawn = [
+            int(i) for i in rng.choice(words, size=int(rng.integers(min(low, high - 1), high)))
+        ]
+        cut = max(1, len(drawn) // 3) if pairs and len(drawn) > 1 else len(drawn)
+        first, second = drawn[:cut], drawn[cut:]
+        ids = (cls, *first, sep, *second, *([sep] if second else []))
+        types = (0,) * (cut + 2) + (1,) * (len(ids) - cut - 2)
+        text, pair = (" ".join(vocab[i] for i in part) for part in (first, second))
+        examples.append(Example(ids, types, text, pair or None))
     return examples
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdistill import files
+from tfdistill import errors, files
 from tfdistill.benchmark import host
 
 
@@ -37,8 +37,10 @@ def glance(
         repetitions=1,
         texts=False,
     )
-    cells = result["summary"]
+    if result.failures:
+        raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
+    cells = result.summary
     return {
-        "p50_ms": {cell["sequence_length"]: cell["p50_ms"] for cell in cells},
-        "peak_rss_bytes": max(cell["peak_rss_bytes"] for cell in cells),
+        "p50_ms": {cell.sequence_length: cell.p50_ms for cell in cells},
+        "peak_rss_bytes": max(cell.peak_rss_bytes or 0 for cell in cells),
     }

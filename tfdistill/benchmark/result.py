@@ -1,83 +1,168 @@
-"""The benchmark result: assembled from raw samples, written, read back, and shown as text."""
+"""The benchmark result: assembled from what was seen, completed, written, and read back."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import re
-import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdistill import _version, errors, files
-from tfdistill.benchmark import inputs, stats
+import pydantic
 
-FORMAT_VERSION = 1
-# Of a start there is one value a repetition; the summary gives their median.
-_START = (
-    "process_start_ms",
-    "init_ms",
-    "first_inference_ms",
-    "cold_start_ms",
-    "baseline_rss_bytes",
-    "peak_rss_bytes",
-)
+from tfdistill import _version, errors, files
+from tfdistill.benchmark import inputs, schema, terminal
+from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.statistics import remarks, summaries
+
+FORMAT_VERSION = schema.FORMAT_VERSION
+MAX_BYTES = 256_000_000  # some twenty million samples; no sensible run has more
+
+format_text = terminal.format_text
 
 
 def assemble(
     *,
-    subjects: list[inputs.Subject],
-    measurements: list[dict[str, Any]],
-    text_samples: list[dict[str, Any]],
-    settings: dict[str, Any],
-    machine: dict[str, Any],
-    command: list[str],
+    kind: schema.Kind,
+    backend: schema.Backend,
+    device: schema.Device,
+    runtime: schema.Runtime,
+    models: Sequence[schema.ModelFile],
+    measurements: Sequence[schema.Measurement],
+    texts: Sequence[schema.TextMeasurement] = (),
+    sustained: Sequence[schema.Sustained] = (),
+    operators: Sequence[schema.Operators] = (),
+    answers: Sequence[schema.Answers] = (),
+    failures: Sequence[schema.Failure] = (),
+    settings: Settings,
+    before: schema.Conditions | None = None,
+    after: schema.Conditions | None = None,
+    command: Sequence[str],
     created: str,
-    baseline: str,
-) -> dict[str, Any]:
-    """Builds the result from what was measured. Pure.
+    baseline: str | None = None,
+    notes: Sequence[str] = (),
+) -> schema.Result:
+    """Builds a result from what a backend saw, and completes it. Pure.
 
     Args:
-      subjects: The models, in the order in which they are listed.
-      measurements: One row per model, length, threads and repetition, with raw samples.
-      text_samples: One row per model, threads and repetition of the text jobs.
+      kind: Where it was measured.
+      backend: What measured.
+      device: What it was measured on.
+      runtime: What ran the files.
+      models: The files, in the order in which they are listed.
+      measurements: One row a place and repetition, in any order.
+      texts: From text to answer, in any order.
+      sustained: Runs without pauses.
+      operators: Where the time goes.
+      answers: Of the device against those of the host.
+      failures: What was not measured.
       settings: What was asked for.
-      machine: The circumstances.
+      before: The device before everything.
+      after: The device after everything.
       command: The command line.
       created: Time, ISO 8601.
-      baseline: The model that the others are compared with.
+      baseline: Name of the file that the others are compared with; the first by default. It is
+        kept in the result's settings.
+      notes: Sentences that a reader of the numbers has to know.
 
     Returns:
-      The value of benchmark.json.
+      The complete result.
+
+    Raises:
+      BenchmarkError: See `complete`.
     """
-    order = {subject.name: i for i, subject in enumerate(subjects)}
-    measurements = sorted(
-        measurements,
-        key=lambda m: (order[m["model"]], m["sequence_length"], m["threads"], m["repetition"]),
+    order = {model.name: i for i, model in enumerate(models)}
+
+    def key(row: Any) -> tuple[Any, ...]:
+        place = (getattr(row, "sequence_length", 0), row.threads, row.delegate, row.affinity or "")
+        return (order.get(row.model, 0), *place, getattr(row, "repetition", 0))
+
+    asked = json.loads(json.dumps(dataclasses.asdict(settings)))  # lists, as in the file
+    return complete(
+        schema.Result(
+            kind=kind,
+            backend=backend,
+            created=created,
+            tfdistill_version=_version.__version__,
+            command=tuple(command),
+            settings={**asked, "baseline": baseline or next(iter(order), None)},
+            device=device,
+            runtime=runtime,
+            before=before,
+            after=after,
+            models=tuple(models),
+            measurements=tuple(sorted(measurements, key=key)),
+            texts=tuple(sorted(texts, key=key)),
+            sustained=tuple(sorted(sustained, key=key)),
+            operators=tuple(sorted(operators, key=key)),
+            answers=tuple(sorted(answers, key=key)),
+            failures=tuple(failures),
+            notes=tuple(notes),
+        )
     )
-    seed = settings["seed"]
-    cells = _cells(measurements)
-    tokenizer, end_to_end = _text_summary(text_samples, [subject.name for subject in subjects])
-    return {
-        "format_version": FORMAT_VERSION,
-        "kind": "host",
-        "created": created,
-        "tfdistill_version": _version.__version__,
-        "environment": machine,
-        "command": command,
-        "settings": settings,
-        "models": [_model(subject) for subject in subjects],
-        "measurements": measurements,
-        "summary": [_summary(key, rows, seed) for key, rows in cells.items()],
-        "tokenizer": tokenizer,
-        "end_to_end": end_to_end,
-        "comparisons": _comparisons(cells, baseline, seed),
-        "notes": _notes(subjects, text_samples, machine),
-    }
 
 
-def to_json(result: dict[str, Any]) -> str:
-    """Writes a result as indented JSON in which a list of numbers stays on one line."""
-    text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
+def complete(result: schema.Result) -> schema.Result:
+    """Computes what follows from the measurements: a backend need not know the statistics. Pure.
+
+    `summary`, `tokenizer`, `end_to_end` and `comparisons` are computed anew; sentences that follow
+    from the measurements are added to the notes. Completing twice changes nothing.
+
+    Args:
+      result: With or without these.
+
+    Returns:
+      The result with them.
+
+    Raises:
+      BenchmarkError: If rows are about files that are not listed or listed twice, or durations are
+        not above 0 or beyond any sense.
+    """
+    names = [model.name for model in result.models]
+    _check_names(result, names)
+    seed = result.settings.get("seed")
+    seed = seed if isinstance(seed, int) and seed >= 0 else 0
+    cells = summaries.cells(result.measurements)
+    baseline = result.settings.get("baseline")
+    if baseline not in names:
+        baseline = next(iter(names), "")
+    try:
+        found = {
+            "summary": tuple(
+                summaries.summary(place, rows, seed=seed) for place, rows in cells.items()
+            ),
+            "tokenizer": summaries.tokenizer(result.texts),
+            "end_to_end": summaries.end_to_end(result.texts),
+            "comparisons": summaries.comparisons(cells, baseline, seed=seed),
+        }
+    except pydantic.ValidationError as error:
+        raise errors.BenchmarkError(
+            errors.explain("durations", "milliseconds that an inference can take", _faults(error))
+        ) from error
+    completed = result.model_copy(update=found)
+    new = [note for note in remarks.remarks(completed) if note not in completed.notes]
+    return completed.model_copy(update={"notes": (*completed.notes, *new)})
+
+
+def model_file(subject: inputs.Subject) -> schema.ModelFile:
+    """Describes a file that is to be measured."""
+    return schema.ModelFile.model_validate(
+        {
+            "name": subject.name,
+            "file": "/".join(subject.file.parts[-2:]),  # not where it lies on this machine
+            "sha256": subject.sha256,
+            "size_bytes": subject.file.stat().st_size,
+            "quantization": subject.card.quantization if subject.card else None,
+            "manifest": subject.card,
+            "inputs": {"source": subject.source, "num_examples": len(subject.examples)},
+        }
+    )
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Writes a value as indented JSON in which a list of numbers stays on one line."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     flat = re.sub(
         r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]",
         lambda found: "[" + re.sub(r"\s+", " ", found.group(1)) + "]",
@@ -86,21 +171,32 @@ def to_json(result: dict[str, Any]) -> str:
     return flat + "\n"
 
 
-def write_result(result: dict[str, Any], path: files.Path) -> pathlib.Path:
+def write_result(result: schema.Result, path: files.Path) -> pathlib.Path:
     """Writes benchmark.json so that it is either whole or unchanged, and returns its path."""
-    files.atomic_write_text(path, to_json(result))
+    files.atomic_write_text(path, to_json(result.model_dump(mode="json")))
     return pathlib.Path(path)
 
 
-def read_result(path: files.Path) -> dict[str, Any]:
-    """Reads a benchmark.json.
+def read_result(path: files.Path) -> schema.Result:
+    """Reads a benchmark.json; one without a summary is completed.
 
     Raises:
-      BenchmarkError: If it is missing, no JSON, or of another format or version.
+      BenchmarkError: If it is missing, too large, no JSON, or of another format or version.
     """
+    path = pathlib.Path(path)
     try:
-        value = json.loads(pathlib.Path(path).read_bytes())
-    except (OSError, ValueError) as error:
+        if path.stat().st_size > MAX_BYTES:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    f"{path}",
+                    f"at most {MAX_BYTES / 1e6:.0f} MB",
+                    f"{path.stat().st_size / 1e6:.0f} MB",
+                    "Measure fewer files in one result.",
+                )
+            )
+        content = path.read_bytes()
+        value = json.loads(content)
+    except (OSError, ValueError, RecursionError) as error:
         raise errors.BenchmarkError(
             errors.explain(
                 f"{path}", "a benchmark result", error, "`tfdistill benchmark` makes one."
@@ -109,172 +205,49 @@ def read_result(path: files.Path) -> dict[str, Any]:
     version = value.get("format_version") if isinstance(value, dict) else None
     if version != FORMAT_VERSION:
         raise errors.BenchmarkError(
-            errors.explain(f"{path}", f"format_version {FORMAT_VERSION}", repr(version))
+            errors.explain(
+                f"{path}",
+                f"a benchmark result of format_version {FORMAT_VERSION}",
+                _other(value),
+                "Measure again with `tfdistill benchmark`.",
+            )
         )
-    return value
+    try:
+        result = schema.Result.model_validate_json(content)
+    except pydantic.ValidationError as error:
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"{path}",
+                f"a benchmark result of format_version {FORMAT_VERSION}",
+                _faults(error),
+                "Measure again with `tfdistill benchmark`.",
+            )
+        ) from error
+    return result if result.summary else complete(result)
 
 
-def format_text(result: dict[str, Any]) -> str:
-    """Shows a result as a table for a terminal."""
-    head = (
-        "model",
-        "length",
-        "threads",
-        "n",
-        "p50 ms",
-        "p90",
-        "p95",
-        "p99",
-        "first",
-        "cold",
-        "peak MB",
+def _check_names(result: schema.Result, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise errors.BenchmarkError(errors.explain("names of files", "each once", f"{twice} twice"))
+    rows = (*result.measurements, *result.texts, *result.sustained, *result.operators)
+    unknown = sorted({row.model for row in (*rows, *result.answers)} - set(names))
+    if unknown:
+        raise errors.BenchmarkError(
+            errors.explain("measured files", f"some of the listed {list(names)}", unknown)
+        )
+
+
+def _other(value: Any) -> str:
+    if not isinstance(value, dict):
+        return f"a JSON {type(value).__name__}"
+    if "format_version" not in value:
+        return "JSON without a format_version"
+    return f"format_version {value['format_version']!r}"
+
+
+def _faults(error: pydantic.ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
+        for fault in error.errors()[:5]
     )
-    rows: list[tuple[str, ...]] = [head]
-    for row in result["summary"]:
-        numbers = (f"{row[f'p{q}_ms']:.3f}" for q in (50, 90, 95, 99))
-        peak = row["peak_rss_bytes"]
-        rows.append(
-            (
-                row["model"],
-                str(row["sequence_length"]),
-                str(row["threads"]),
-                str(row["n"]),
-                *numbers,
-                f"{row['first_inference_ms']:.1f}",
-                f"{row['cold_start_ms']:.0f}",
-                "-" if peak is None else f"{peak / 1e6:.0f}",
-            )
-        )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    words = {True: "faster", False: "slower", None: "no difference that this run can tell"}
-    for row in result["comparisons"]:
-        low, high = row["speedup_ci"]
-        lines.append(
-            f"{row['candidate']} against {row['baseline']} at {row['sequence_length']} tokens, "
-            f"{row['threads']} thread(s): {row['speedup']:.2f}x [{low:.2f}, {high:.2f}] "
-            f"({words[row['faster']]})"
-        )
-    return "\n".join([*lines, *result["notes"]])
-
-
-Key = tuple[str, int, int]  # model, sequence length, threads
-
-
-def _cells(measurements: list[dict[str, Any]]) -> dict[Key, list[dict[str, Any]]]:
-    cells: dict[Key, list[dict[str, Any]]] = {}
-    for row in measurements:
-        key = (row["model"], row["sequence_length"], row["threads"])
-        cells.setdefault(key, []).append(row)
-    return cells
-
-
-def _blocks(rows: list[dict[str, Any]]) -> stats.Repetitions:
-    return [stats.blocks_of(row["samples_ms"], row["block_runs"]) for row in rows]
-
-
-def _summary(key: Key, rows: list[dict[str, Any]], seed: int) -> dict[str, Any]:
-    model, length, threads = key
-    start = {}
-    for name in _START:
-        values = [row[name] for row in rows if row[name] is not None]
-        start[name] = statistics.median(values) if values else None
-    return {
-        "model": model,
-        "sequence_length": length,
-        "threads": threads,
-        **stats.summarize([sample for row in rows for sample in row["samples_ms"]]),
-        "p50_ci_ms": list(stats.median_ci(_blocks(rows), seed=seed)),
-        **start,
-    }
-
-
-def _comparisons(
-    cells: dict[Key, list[dict[str, Any]]], baseline: str, seed: int
-) -> list[dict[str, Any]]:
-    found = []
-    for (model, length, threads), rows in cells.items():
-        reference = cells.get((baseline, length, threads))
-        if model == baseline or reference is None:
-            continue
-        old, new = (
-            stats.summarize([s for row in side for s in row["samples_ms"]])["p50_ms"]
-            for side in (reference, rows)
-        )
-        interval = stats.speedup_ci(_blocks(reference), _blocks(rows), seed=seed)
-        found.append(
-            {
-                "baseline": baseline,
-                "candidate": model,
-                "sequence_length": length,
-                "threads": threads,
-                "speedup": old / new,
-                "speedup_ci": list(interval),
-                "faster": stats.is_faster(interval),
-            }
-        )
-    return found
-
-
-def _text_summary(
-    rows: list[dict[str, Any]], names: list[str]
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Summarises the text jobs: the tokenizer over all of them, end to end by model and threads."""
-    if not rows:
-        return None, []
-    tokenizer = stats.summarize([sample for row in rows for sample in row["tokenizer_ms"]])
-    end_to_end = []
-    for key in sorted({(names.index(row["model"]), row["threads"]) for row in rows}):
-        model, threads = names[key[0]], key[1]
-        samples = [
-            sample
-            for row in rows
-            if (row["model"], row["threads"]) == (model, threads)
-            for sample in row["samples_ms"]
-        ]
-        end_to_end.append({"model": model, "threads": threads, **stats.summarize(samples)})
-    return tokenizer, end_to_end
-
-
-def _model(subject: inputs.Subject) -> dict[str, Any]:
-    return {
-        "name": subject.name,
-        "file": "/".join(subject.file.parts[-2:]),  # not where it lies on this machine
-        "sha256": subject.sha256,
-        "size_bytes": subject.file.stat().st_size,
-        "quantization": subject.card.quantization if subject.card else None,
-        "inputs": {"source": subject.source, "num_examples": len(subject.examples)},
-    }
-
-
-def _notes(
-    subjects: list[inputs.Subject], text_samples: list[dict[str, Any]], machine: dict[str, Any]
-) -> list[str]:
-    """Says in sentences what a reader of the numbers has to know."""
-    said = {
-        "vocabulary": "no golden.json: fed with random words of its vocabulary.",
-        "random": "no model.json: fed with random ids below the size of its embedding table.",
-    }
-    notes = [f"{s.name}: {said[s.source]}" for s in subjects if s.source in said]
-    load, cores = machine["load_average_before"], machine["cores_logical"]
-    if load is not None and cores and load > 0.5 * cores:
-        notes.append(
-            f"Load average {load} on {cores} cores before the run: other work disturbed the times."
-        )
-    for subject in subjects:
-        row = next((row for row in text_samples if row["model"] == subject.name), None)
-        expected = {(e.text, e.pair): list(e.input_ids) for e in subject.examples}
-        wrong = sum(expected.get((t, p), ids) != ids for t, p, ids in row["encoded"]) if row else 0
-        if wrong:
-            notes.append(
-                f"{subject.name}: {wrong} texts tokenize to other ids than those recorded in its "
-                "golden.json."
-            )
-    return notes

@@ -12,14 +12,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from tfdistill import errors
 
-MODULE = "tfdistill.benchmark.worker"
-_ROOT = pathlib.Path(__file__).resolve().parents[2]  # the folder that holds the package tfdistill
+MODULE = "tfdistill.benchmark.host.worker"
+_ROOT = pathlib.Path(__file__).resolve().parents[3]  # the folder that holds the package tfdistill
 
 
 class Session:
@@ -28,7 +28,7 @@ class Session:
     Use it as a context manager: leaving it ends the process, whatever happened inside.
 
     Args:
-      job: What the worker is to open (see `tfdistill.benchmark.worker`); `spawned_ns` is added.
+      job: What the worker is to open (see `worker`); `spawned_ns` is added.
       what: How messages call it, for example "student at 32 tokens, 1 thread".
       timeout_seconds: The longest wait for one answer.
       arguments: What to run instead of the worker module (for tests).
@@ -59,6 +59,7 @@ class Session:
             stderr=self._talk,
             env=environment,
             cwd=_ROOT,  # Python looks there first: no file of the user's folder shadows a module
+            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
         )
         threading.Thread(target=self._listen, daemon=True).start()
         try:
@@ -70,6 +71,13 @@ class Session:
     def run(self, number: int) -> dict[str, Any]:
         """Takes `number` samples and returns them by name."""
         return self._ask({"run": number})
+
+    def sustain(self, seconds: float, window: float) -> Iterator[dict[str, Any]]:
+        """Runs without pauses; yields a description of each window when it is over."""
+        answer = self._ask({"sustain": seconds, "window": window})
+        while "end" not in answer:
+            yield answer
+            answer = self._receive()
 
     def finish(self) -> dict[str, Any]:
         """Ends the worker and returns its last answer: peak_rss_bytes."""

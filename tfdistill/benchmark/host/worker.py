@@ -1,8 +1,9 @@
-"""The process that is measured: ``python -m tfdistill.benchmark.worker``.
+"""The process that is measured: ``python -m tfdistill.benchmark.host.worker``.
 
 It imports what a program that runs the model needs and nothing else. One JSON object per line
 comes in on stdin, one goes out on stdout: first a job, answered with what the start cost; then
-``{"run": n}``, answered with n samples; at the end of stdin, the peak of the memory.
+``{"run": n}``, answered with n samples, or ``{"sustain": seconds, "window": seconds}``, answered
+with a line for each window and ``{"end": true}``; at the end of stdin, the peak of the memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pathlib
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,49 +35,67 @@ class EntryRunner:
             interpreter.allocate_tensors()
             details = {d["name"]: d["index"] for d in interpreter.get_input_details()}
             self._indices = {r: details[i["name"]] for r, i in entry["inputs"].items()}
-            self._output = interpreter.get_output_details()[0]["index"]
+            self._outputs = [d["index"] for d in interpreter.get_output_details()]
         else:
             self._run = interpreter.get_signature_runner(entry["signature"])
 
     def feed(self, input_ids: list[int], token_type_ids: list[int]) -> dict[str, np.ndarray]:
         """Pads one example; returns (1, length) arrays by role."""
-        values = {
-            "input_ids": input_ids,
-            "attention_mask": [1] * len(input_ids),
-            "token_type_ids": token_type_ids,
-        }
-        padded = {}
-        for role, tensor in self._entry["inputs"].items():
-            array = np.zeros((1, self.length), dtype=tensor["dtype"])
-            array[0, : len(values[role])] = values[role]
-            padded[role] = array
-        return padded
+        return padded(self._entry, input_ids, token_type_ids)
 
-    def __call__(self, feed: dict[str, np.ndarray]) -> np.ndarray:
-        """Writes the inputs, runs the model and copies its first output."""
+    def __call__(self, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Writes the inputs, runs the model and copies its outputs."""
         if self._entry["signature"] is None:
             for role, index in self._indices.items():
                 self._interpreter.set_tensor(index, feed[role])
             self._interpreter.invoke()
-            return self._interpreter.get_tensor(self._output)
+            return [self._interpreter.get_tensor(index) for index in self._outputs]
         inputs = self._entry["inputs"]
         outputs = self._run(**{inputs[role]["name"]: value for role, value in feed.items()})
-        return next(iter(outputs.values()))
+        return list(outputs.values())
+
+
+def padded(
+    entry: dict[str, Any], input_ids: list[int], token_type_ids: list[int]
+) -> dict[str, np.ndarray]:
+    """Pads one example for an entry point; returns (1, length) arrays by role."""
+    values = {
+        "input_ids": input_ids,
+        "attention_mask": [1] * len(input_ids),
+        "token_type_ids": token_type_ids,
+    }
+    found = {}
+    for role, tensor in entry["inputs"].items():
+        array = np.zeros((1, entry["sequence_length"]), dtype=tensor["dtype"])
+        array[0, : len(values[role])] = values[role]
+        found[role] = array
+    return found
+
+
+def open_file(job: dict[str, Any]) -> Any:
+    """Opens a file in LiteRT: with its default delegate, XNNPACK, or with none."""
+    types = litert.OpResolverType
+    resolvers = {"xnnpack": types.AUTO, "none": types.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
+    return litert.Interpreter(
+        job["file"],
+        num_threads=job["threads"],
+        experimental_op_resolver_type=resolvers[job["delegate"]],
+    )
 
 
 def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
     """Opens one entry point, runs it once and warms it up.
 
     Args:
-      job: file, threads, entry, feeds, warmup, spawned_ns (`time.monotonic_ns` in the parent just
-        before it started this process).
+      job: file, threads, delegate, entry, feeds, warmup, spawned_ns (`time.monotonic_ns` in the
+        parent just before it started this process).
 
     Returns:
       The durations of the start in milliseconds, and a function that takes n more samples.
     """
     ready = time.monotonic_ns()
     baseline = memory_bytes("VmRSS")
-    interpreter = litert.Interpreter(job["file"], num_threads=job["threads"])
+    interpreter = open_file(job)
     runner = EntryRunner(interpreter, job["entry"])
     opened = time.monotonic_ns()
     feeds = [runner.feed(**feed) for feed in job["feeds"]]
@@ -111,14 +130,14 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], 
     """Opens a file with its tokenizer, to measure from the text to the answer.
 
     Args:
-      job: file, threads, entries (shortest first), vocab, lower_case, texts, warmup.
+      job: file, threads, delegate, entries (shortest first), vocab, lower_case, texts, warmup.
 
     Returns:
       The ids of every text, and a function that takes n samples: of the tokenizer, and of
       tokenizer, padding, inference at the shortest length that fits, and arg max together.
     """
     encode = tokenizer(job["vocab"], job["lower_case"], job["entries"][-1]["sequence_length"])
-    interpreter = litert.Interpreter(job["file"], num_threads=job["threads"])
+    interpreter = open_file(job)
     runners = [EntryRunner(interpreter, entry) for entry in job["entries"]]
     texts = job["texts"]
     position = 0
@@ -133,7 +152,8 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], 
             ids, types = encode(text, pair)
             tokenized = time.perf_counter_ns()
             runner = next(r for r in runners if len(ids) <= r.length)
-            runner(runner.feed(ids, types)).argmax()
+            for output in runner(runner.feed(ids, types)):
+                output.argmax(axis=-1)  # the label, each token's, or a start and an end
             total_ns.append(time.perf_counter_ns() - start)
             tokenizer_ns.append(tokenized - start)
         return {
@@ -142,7 +162,8 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], 
         }
 
     warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
-    return {"ids": [encode(*text)[0] for text in texts], "warmup_ms": warmup}, run
+    ids = [encode(*text)[0] for text in texts]
+    return {"texts": texts, "ids": ids, "warmup_ms": warmup}, run
 
 
 def tokenizer(
@@ -205,7 +226,37 @@ def _milliseconds(samples_ns: list[int]) -> list[float]:
     return [round(ns / NS_PER_MS, 5) for ns in samples_ns]
 
 
-_JOBS = {"ids": open_ids_job, "text": open_text_job}
+def sustain(
+    run: Callable[[int], dict[str, Any]], seconds: float, window: float
+) -> Iterator[dict[str, Any]]:
+    """Runs without pauses, and describes one window after the other; keeps one window's samples.
+
+    Args:
+      run: Takes samples, as an opened job does.
+      seconds: Length of it all.
+      window: Length of a window; the last may be shorter.
+
+    Yields:
+      start_s, n, p50_ms and p90_ms of each window. A window starts where the one before ended.
+    """
+    begun, start = time.perf_counter(), 0.0
+    while start < seconds:
+        samples: list[float] = []
+        now = start
+        while now < min(start + window, seconds):
+            samples += run(1)["samples_ms"]
+            now = time.perf_counter() - begun
+        p50, p90 = np.percentile(samples, [50, 90])
+        yield {"start_s": round(start, 4), "n": len(samples), "p50_ms": p50, "p90_ms": p90}
+        start = now
+
+
+def _open(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
+    if job["kind"] in ("coverage", "operators"):
+        from tfdistill.benchmark.host import probes  # what is timed does not hold them
+
+        return probes.look(job), lambda number: {}
+    return {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
 
 
 def main() -> int:
@@ -219,11 +270,19 @@ def main() -> int:
 
     try:
         job = json.loads(sys.stdin.readline())
+        if job.get("cores"):  # before LiteRT starts its threads: they inherit it
+            os.sched_setaffinity(0, job["cores"])
         gc.disable()
-        report, run = _JOBS[job["kind"]](job)
+        report, run = _open(job)
         answer(report)
         for line in sys.stdin:
-            answer(run(json.loads(line)["run"]))
+            asked = json.loads(line)
+            if "sustain" in asked:
+                for row in sustain(run, asked["sustain"], asked["window"]):
+                    answer(row)
+                answer({"end": True})
+            else:
+                answer(run(asked["run"]))
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         answer({"error": f"{type(error).__name__}: {error}"})
         return 1

@@ -1,0 +1,240 @@
+"""What is measured file by file: coverage, time by operator, runs without pauses; delegates."""
+
+import json
+
+import numpy as np
+import pytest
+from ai_edge_litert import interpreter as litert
+
+from tfdistill import errors
+from tfdistill.benchmark import host, inputs, modelfile, schema
+from tfdistill.benchmark.host import apart, probes, profiler, worker
+from tfdistill.benchmark.settings import Settings
+
+QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
+SUMMARY = """
+==== Run Order ====
+        [node type]   [start]  [first]  [avg ms]     [%]  [cdf%] [mem KB] [times called] [Name]
+               CAST     0.000    0.000     0.125  0.000%  0.000%    0.000              1 [Builtin]:0
+ Delegate/Fully Connected (NC, F32) GEMM 0.1 0.1  1.500 90.00% 99.000%   0.000        1 [Delegate]:4
+               CAST     0.000    0.000     0.250  0.000%  0.000%    0.000              1 [Builtin]:7
+
+==== Top by Computation Time ====
+ Delegate/Fully Connected (NC, F32) GEMM 0.1 0.1  1.500 90.00% 99.000%   0.000        1 [Delegate]:4
+"""
+
+
+@pytest.fixture
+def subject(tflite_files):
+    return inputs.open_subject(tflite_files / "fast.tflite")
+
+
+def place_of(subject, length, delegate="xnnpack"):
+    return schema.Place(model=subject.name, sequence_length=length, threads=1, delegate=delegate)
+
+
+def test_the_profiler_s_table_is_read_in_the_order_of_the_run_and_once():
+    assert profiler.rows_of(SUMMARY) == [
+        ("CAST", 0.125),
+        ("Delegate/Fully Connected (NC, F32) GEMM", 1.5),
+        ("CAST", 0.25),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "==== Run Order ====\n\n==== Top ====\n"])
+def test_a_profile_without_a_table_is_an_error(text):
+    with pytest.raises(RuntimeError, match="no table of operators"):
+        profiler.rows_of(text)
+
+
+def test_profiled_runs_are_averaged_over_the_faster_half():
+    runs = [
+        [("ADD", 1.0), ("Delegate/MUL", 4.0), ("ADD", 1.0)],
+        [("ADD", 2.0), ("Delegate/MUL", 4.0), ("ADD", 1.0)],
+        [("ADD", 1.0), ("Delegate/MUL", 400.0), ("ADD", 1.0)],  # something disturbed it
+    ]
+    assert probes.mean_of_quiet(runs) == [
+        {"type": "MUL", "calls": 1, "ms": 4.0},
+        {"type": "ADD", "calls": 2, "ms": 2.5},
+    ]
+
+
+@pytest.mark.parametrize(("ms", "noted"), [(0.001, True), (0.01, False)])
+def test_operators_that_are_short_for_the_profiler_are_noted(monkeypatch, tflite_files, ms, noted):
+    def profiled(subject, place, settings):
+        rows = (schema.Operator(type="ADD", calls=2, ms=ms),)
+        return schema.Operators(**place.model_dump(), source="x", operators=rows)
+
+    monkeypatch.setattr(apart, "operators_of", profiled)
+    options = {**QUICK, "lengths": [8], "texts": False}
+    found = host.measure(tflite_files / "fast.tflite", operators=True, **options)
+    assert any("whole microseconds" in note for note in found.notes) is noted
+
+
+@pytest.mark.parametrize("length", [8, 16])
+def test_without_a_delegate_the_operators_are_those_of_the_file(subject, length):
+    found = apart.operators_of(subject, place_of(subject, length, "none"), Settings(runs=3))
+    calls = {row.type: row.calls for row in found.operators}
+    with probes.opened_first(str(subject.file), f"len{length}") as opened:
+        nodes = opened._get_ops_details()
+    names = [node["op_name"] for node in nodes if node["op_name"] != "DELEGATE"]
+    assert sum(calls.values()) == len(names) > 5
+    assert {name.replace("_", "") for name in calls} == {name.replace("_", "") for name in names}
+    times = [row.ms for row in found.operators]
+    assert times == sorted(times, reverse=True)
+
+
+def test_xnnpack_tells_its_operators_one_by_one(tflite_files):
+    slow = inputs.open_subject(tflite_files / "slow.tflite")
+    found = apart.operators_of(slow, place_of(slow, 16), Settings(runs=3))
+    assert found.operators[0].type.startswith("Fully Connected")  # eight products of 256 x 1024
+    assert found.operators[0].calls >= 8
+    share = found.operators[0].ms / sum(row.ms for row in found.operators)
+    assert share > 0.5  # 8 M multiplications of 8.4 M operations; measured: 0.95
+    assert not any("Delegate" in row.type for row in found.operators)
+    assert "profiler" in found.source
+
+
+def test_the_profiled_model_is_fed_by_name(tflite_files):
+    """Its answers are those of the interpreter, for two different inputs of the longer length."""
+    file = tflite_files / "fast.tflite"
+    entry = json.loads(json.dumps(_entry(file, 16)))
+    runner = worker.EntryRunner(litert.Interpreter(str(file)), entry)
+    model = profiler.ProfiledModel(str(file), "len16", threads=1, delegate="none")
+    for ids, types in ([2, 9, 17, 3], [0, 0, 1, 1]), ([2, 80, 3], [0, 1, 0]):
+        feed = worker.padded(entry, ids, types)
+        model.run({entry["inputs"][role]["name"]: value for role, value in feed.items()})
+        (expected,) = runner(feed)
+        # XNNPACK against LiteRT's own kernels: float32 sums in another order.
+        np.testing.assert_allclose(_output(model, expected), expected, rtol=1e-5)
+
+
+def _entry(file, length):
+    entry = modelfile.read_entry_points(file)[length]
+    roles = {role: {"name": i.name, "dtype": i.dtype} for role, i in entry.inputs.items()}
+    return {"signature": entry.signature, "sequence_length": length, "inputs": roles}
+
+
+def _output(model, like):
+    import ctypes
+
+    (buffer,) = model._outputs.values()
+    place = ctypes.c_void_p()
+    model._call("LockTensorBuffer", buffer, ctypes.byref(place), 0)
+    values = (ctypes.c_float * like.size).from_address(place.value)
+    copied = np.array(values, dtype=np.float32).reshape(like.shape)
+    model._call("UnlockTensorBuffer", buffer)
+    return copied
+
+
+def test_a_litert_without_the_profiler_is_told_with_a_way_out(subject, monkeypatch):
+    monkeypatch.setattr(apart.session.Session, "_receive", _no_profiler)
+    with pytest.raises(errors.BenchmarkError, match=r"no LiteRtFoo.*--device adb"):
+        apart.operators_of(subject, place_of(subject, 8), Settings(runs=3))
+
+
+def _no_profiler(self):
+    raise errors.BenchmarkError("this version of LiteRT has no LiteRtFoo.")
+
+
+def test_a_function_that_the_library_lacks_is_named(tflite_files):
+    model = profiler.ProfiledModel(
+        str(tflite_files / "fast.tflite"), "len8", threads=1, delegate="xnnpack"
+    )
+    with pytest.raises(RuntimeError, match="has no LiteRtFlyToTheMoon"):
+        model._call("FlyToTheMoon")
+    with pytest.raises(RuntimeError, match="no signature 'len9'"):
+        profiler.ProfiledModel(
+            str(tflite_files / "fast.tflite"), "len9", threads=1, delegate="none"
+        )
+    with pytest.raises(RuntimeError, match="expected 32 bytes, received 8"):
+        model.run(dict.fromkeys(model._inputs, np.zeros((1, 2), np.int32)))
+
+
+def test_the_coverage_of_each_length_is_counted(tflite_files):
+    subjects = [inputs.open_subject(tflite_files / f"{name}.tflite") for name in ("fast", "slow")]
+    found, failures = apart.coverage_of(subjects, [8, 16], Settings())
+    assert failures == []
+    assert set(found) == {(name, length) for name in ("fast", "slow") for length in (8, 16)}
+    assert found["slow", 8].nodes > found["fast", 8].nodes  # four layers against one
+    for counted in found.values():
+        assert counted.partitions >= 1
+        assert 0 < counted.delegated_nodes < counted.nodes  # the lookups stay with LiteRT
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_signature_moved_to_the_front_is_the_one_that_is_opened(
+    tflite_files, monkeypatch, mapped
+):
+    file = tflite_files / "fast.tflite"
+    before = file.read_bytes()
+    if not mapped:
+        monkeypatch.setattr(probes.os.path, "exists", lambda path: False)
+    for length in (8, 16):
+        with probes.opened_first(str(file), f"len{length}") as opened:
+            opened.allocate_tensors()
+            shapes = {tuple(detail["shape"]) for detail in opened.get_input_details()}
+        assert shapes == {(1, length)}
+    assert file.read_bytes() == before
+
+
+def test_coverage_is_told_of_xnnpack_and_not_of_no_delegate(tflite_files):
+    found = host.measure(
+        tflite_files / "fast.tflite", lengths=[16], delegates=("xnnpack", "none"), **QUICK
+    )
+    rows = {row.delegate: row.coverage for row in found.measurements}
+    assert rows["none"] is None
+    assert rows["xnnpack"].partitions >= 1
+
+
+def test_a_run_without_pauses_is_cut_into_windows_one_after_the_other(subject):
+    seen = []
+    settings = Settings(sustained_seconds=0.2, warmup=1)
+    found = apart.sustain(subject, place_of(subject, 16), settings, lambda: seen.append(1))
+    starts = [window.start_s for window in found.windows]
+    assert starts[0] == 0.0
+    assert starts == sorted(set(starts))
+    assert len(seen) == len(found.windows) <= 4
+    assert all(w.n > 0 and 0 < w.p50_ms <= w.p90_ms for w in found.windows)
+    assert all(w.conditions.load_average is not None for w in found.windows)
+
+
+def test_windows_take_up_where_the_last_one_ended_and_hold_their_own_samples(monkeypatch):
+    clock = iter(np.arange(0.0, 100.0, 0.5))
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock))
+    taken = iter(range(1, 100))
+    rows = list(worker.sustain(lambda n: {"samples_ms": [next(taken)]}, 4.0, 1.3))
+    assert [row["start_s"] for row in rows] == [0.0, 1.5, 3.0]
+    assert [row["n"] for row in rows] == [3, 3, 2]
+    assert [row["p50_ms"] for row in rows] == [2.0, 5.0, 7.5]
+
+
+def test_only_the_longest_length_is_run_without_pauses(tflite_files):
+    found = host.measure(tflite_files / "fast.tflite", sustained_seconds=0.05, **QUICK)
+    assert [row.sequence_length for row in found.sustained] == [16]
+    assert found.operators == ()
+
+
+def test_operators_are_profiled_at_each_length_and_with_each_delegate(tflite_files):
+    found = host.measure(
+        tflite_files / "fast.tflite", operators=True, delegates=["xnnpack", "none"], **QUICK
+    )
+    places = {(row.sequence_length, row.delegate) for row in found.operators}
+    assert places == {(8, "xnnpack"), (8, "none"), (16, "xnnpack"), (16, "none")}
+    assert found.failures == ()
+
+
+def test_a_worker_stays_on_its_cores(subject, tmp_path):
+    import os
+
+    from tfdistill.benchmark import cores
+    from tfdistill.benchmark.host import jobs, session
+
+    core = min(os.sched_getaffinity(0))
+    place = place_of(subject, 8).model_copy(update={"affinity": cores.mask_of([core])})
+    job = jobs.of_ids(subject, place, Settings(warmup=1))
+    with session.Session(job.question, what="x", timeout_seconds=60) as opened:
+        status = f"/proc/{opened._process.pid}/task"
+        threads = [os.sched_getaffinity(int(thread)) for thread in os.listdir(status)]
+        opened.run(1)
+    assert {core} in threads

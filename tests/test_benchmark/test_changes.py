@@ -1,0 +1,241 @@
+"""Two results against one another: which may be, what is paired, and what may be said."""
+
+import json
+
+import benchmark_results as made
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import result, schema
+from tfdistill.benchmark.comparing import changes, comparison_text, matching
+from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.statistics import stats
+
+
+def one(level=2.0, *, seed=0, name="student", **more):
+    """A result of one file at 32 and 64 tokens."""
+    rows = [
+        *made.repetitions(level, seed=seed, model=name),
+        *made.repetitions(2 * level, seed=seed + 100, model=name, length=64),
+    ]
+    return made.assembled(rows, **more)
+
+
+def phone(level=2.0, **more):
+    options = {"kind": "phone", "backend": "benchmark_model", "device": made.PHONE, **more}
+    return one(level, **options)
+
+
+def test_every_place_of_both_is_compared_with_the_interval_of_separate_runs():
+    old, new = one(2.0), one(1.0, seed=1)
+    found = changes.between(old, new)
+    assert [(r.baseline, r.place.model, r.place.sequence_length) for r in found.rows] == [
+        ("student", "student", 32),
+        ("student", "student", 64),
+    ]
+    row = found.rows[0]
+    sides = [
+        [stats.blocks_of(m.samples_ms, 10) for m in value.measurements[:3]] for value in (old, new)
+    ]
+    assert row.speedup_ci == stats.separate_speedup_ci(*sides)
+    assert row.joint_ci == stats.separate_speedup_cis(*sides, [0.975])[0]  # two rows
+    assert (row.old_p50_ms, row.new_p50_ms) == (old.summary[0].p50_ms, new.summary[0].p50_ms)
+    assert row.speedup == row.old_p50_ms / row.new_p50_ms
+    assert row.slowdown == pytest.approx(row.new_p50_ms / row.old_p50_ms - 1)
+    assert row.slowdown_ci[0] < row.slowdown < row.slowdown_ci[1] < 0
+    assert (row.faster, row.verdict) == (True, "faster")
+
+
+@pytest.mark.parametrize(
+    "level, verdict",
+    [(3.0, "slower"), (2.0, "no difference that these runs can tell"), (1.5, "faster")],
+)
+def test_the_verdict_is_what_the_interval_says(level, verdict):
+    rows = changes.between(one(2.0), one(level, seed=7)).rows
+    assert {row.verdict for row in rows} == {verdict}
+
+
+def test_a_spread_between_processes_makes_small_changes_chance():
+    def spread(level, seed):
+        return made.assembled(made.repetitions(level, seed=seed, spread=0.15))
+
+    (row,) = changes.between(spread(2.0, 1), spread(2.2, 2)).rows
+    assert row.faster is None
+    assert row.speedup_ci[1] / row.speedup_ci[0] > 1.3
+
+
+def test_files_are_paired_by_name():
+    both = made.assembled(
+        [*made.repetitions(4.0, model="teacher"), *made.repetitions(2.0, model="student")]
+    )
+    found = changes.between(both, one(2.0))
+    assert [row.place.model for row in found.rows] == ["student"]
+    assert [(p.model, p.sequence_length) for p in found.only_old] == [("teacher", 32)]
+    assert [(p.model, p.sequence_length) for p in found.only_new] == [("student", 64)]
+
+
+def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
+    rows = changes.between(one(name="v1"), one(name="v2")).rows
+    assert {(row.baseline, row.place.model) for row in rows} == {("v1", "v2")}
+
+
+def test_files_that_do_not_belong_together_are_not_compared():
+    two = made.assembled([*made.repetitions(1.0, model="a"), *made.repetitions(1.0, model="b")])
+    with pytest.raises(errors.BenchmarkError, match="one name that both have"):
+        changes.between(two, one(name="c"))
+
+
+def test_results_without_a_common_place_are_refused():
+    short = made.assembled(made.repetitions(1.0, length=16))
+    empty = made.assembled([made.measurement(())], models=[made.model_file()])
+    other_way = made.assembled(made.repetitions(1.0, delegate="none"))
+    for new in (short, empty, other_way):
+        with pytest.raises(errors.BenchmarkError, match="places of the results: expected a length"):
+            changes.between(one(), new)
+
+
+@pytest.mark.parametrize(
+    "new, message",
+    [
+        (phone(), "two of one kind, received one of a host and one of a phone"),
+        (one(backend="app"), "two of one backend, received litert and app"),
+        (one(device=made.HOST.model_copy(update={"id": "c" * 12})), "two of one device"),
+    ],
+)
+def test_kinds_backends_and_devices_are_not_mixed(new, message):
+    with pytest.raises(errors.BenchmarkError, match=message):
+        changes.between(one(), new)
+
+
+@pytest.mark.parametrize("new", [phone(), one(backend="app")])
+def test_no_option_mixes_kinds_or_backends(new):
+    with pytest.raises(errors.BenchmarkError, match="results: expected two of one"):
+        changes.between(one(), new, devices_may_differ=True)
+
+
+def test_another_device_is_shown_on_request_but_never_called_faster():
+    other = one(0.5, device=made.HOST.model_copy(update={"id": "c" * 12}))
+    rows = changes.between(one(2.0), other, devices_may_differ=True).rows
+    assert {row.faster for row in rows} == {None}
+    assert {row.verdict for row in rows} == {"another device: this says nothing about the files"}
+    assert rows[0].speedup_ci[0] > 1
+
+
+@pytest.mark.parametrize(
+    "change, same",
+    [
+        ({}, True),
+        ({"os": "Android 15 (API 35)", "fingerprint": "google/shiba/shiba:15/B/2:user"}, True),
+        ({"id": "f" * 12}, False),
+        ({"id": None}, True),
+        ({"id": None, "fingerprint": "google/husky/husky:14/A/1:user"}, False),
+        ({"id": None, "name": "Google Pixel 8 Pro"}, False),
+        ({"id": None, "fingerprint": None, "soc": None}, True),
+    ],
+)
+def test_a_device_is_known_by_its_id_or_else_by_its_traits(change, same):
+    other = made.PHONE.model_copy(update=change)
+    assert (matching.other_device(made.PHONE, other) is None) is same
+    assert (matching.other_device(other, made.PHONE) is None) is same
+
+
+def test_other_circumstances_are_named():
+    runtime = made.RUNTIME.model_copy(update={"version": "2.4.0", "packages": {"numpy": "2.1"}})
+    new = one(
+        runtime=runtime,
+        settings=Settings(warmup=3, seed=9, threads=(1,), lengths=(32, 64)),
+        device=made.HOST.model_copy(update={"kernel": "Linux 6.2"}),
+    )
+    (differing,) = [n for n in changes.between(one(), new).notes if n.startswith("Not only")]
+    assert differing == (
+        "Not only the files differ: kernel: unknown -> Linux 6.2; runtime version: 2.3.0 -> 2.4.0; "
+        "numpy: unknown -> 2.1; warmup: 10 -> 3."
+    )
+
+
+def test_the_same_circumstances_are_not_worth_a_note():
+    new = one(1.0, models=[made.model_file(sha256="b" * 64)])
+    assert changes.between(one(), new).notes == ()
+
+
+def test_the_same_file_is_said_to_be_the_same():
+    assert changes.between(one(), one(seed=1)).notes == ("The same file in both results: student.",)
+
+
+def test_notes_of_either_result_are_kept_with_their_origin():
+    found = changes.between(one(notes=["Odd."]), one(notes=["Even."]))
+    assert {"old: Odd.", "new: Even."} <= set(found.notes)
+
+
+def test_one_repetition_on_either_side_cannot_tell():
+    single = made.assembled(made.repetitions(9.0, number=1))
+    for old, new in ((single, one(1.0)), (one(1.0), single)):
+        (row,) = changes.between(old, new).rows
+        assert (row.speedup_ci, row.joint_ci, row.faster) == (None, None, None)
+        assert row.verdict == "one repetition cannot tell a difference"
+
+
+def test_throttling_of_either_side_is_marked():
+    hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
+    rows = [row.model_copy(update={"after": hot}) for row in made.repetitions(2.0)]
+    throttled = made.assembled(rows)
+    assert changes.between(throttled, one()).rows[0].throttled
+    assert changes.between(one(), throttled).rows[0].throttled
+    assert not changes.between(one(), one(seed=3)).rows[0].throttled
+
+
+@pytest.fixture(scope="module")
+def turns():
+    rows = []
+    for length in (32, 64):
+        for seed, (name, level) in enumerate((("old", 4.0), ("new", 2.0), ("same", 4.0))):
+            rows += made.repetitions(level, seed=seed, model=name, length=length)
+    rows += made.repetitions(1.0, model="new", length=16)
+    return made.assembled(rows)
+
+
+def test_the_files_of_one_result_are_compared_as_it_says(turns):
+    found = changes.within(turns)
+    assert [
+        (row.baseline, row.place.model, row.place.sequence_length, row.speedup, row.speedup_ci)
+        for row in found.rows
+    ] == [(c.baseline, c.candidate, c.sequence_length, c.speedup, c.speedup_ci)
+          for c in turns.comparisons]  # fmt: skip
+    assert [row.faster for row in found.rows] == [True, True, None, None]
+    assert [pair.new.name for pair in found.pairs] == ["new", "same"]
+    assert [place.sequence_length for place in found.only_new] == [16]
+    for row in found.rows:
+        assert row.joint_ci[0] <= row.speedup_ci[0] < row.speedup_ci[1] <= row.joint_ci[1]
+
+
+def test_one_result_of_one_file_compares_nothing():
+    with pytest.raises(errors.BenchmarkError, match="a single result: expected two or more files"):
+        changes.within(one())
+
+
+def test_the_text_names_both_results_sizes_and_metrics():
+    old = one(models=[made.model_file(size_bytes=2_000_000, accuracy=0.9)])
+    new = one(models=[made.model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5)
+    text = comparison_text.format_text(changes.between(old, new))
+    assert text.startswith("old: host, no phone: A processor")
+    assert "\nnew: host, no phone: A processor" in text
+    assert "student: 2.00 MB -> 1.50 MB (-25.0%); accuracy 0.9000 -> 0.9100" in text
+    assert text.count("no difference that these runs can tell") == 2
+
+
+def test_the_text_of_one_result_says_that_the_files_took_turns(turns):
+    text = comparison_text.format_text(changes.within(turns))
+    assert "the files took turns" in text.splitlines()[0]
+    assert "new for old" in text
+    assert "only in the new result: new at 16 tokens, 1 thread" in text
+
+
+def test_the_value_for_json_holds_every_row(turns):
+    value = comparison_text.as_dict(changes.within(turns))
+    assert value["interleaved"] is True
+    assert [row["model"] for row in value["rows"]] == ["new", "new", "same", "same"]
+    assert {row["baseline"] for row in value["rows"]} == {"old"}
+    assert json.loads(result.to_json(value))["rows"][0]["speedup_ci"] == list(
+        turns.comparisons[0].speedup_ci
+    )
+    assert comparison_text.as_dict(changes.between(one(), one(seed=1)))["interleaved"] is False

@@ -1,0 +1,80 @@
+"""Which cores a process is bound to, from what was asked and what Linux tells."""
+
+import os
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import cores
+
+
+def machine(folder, name, values):
+    for core, value in enumerate(values):
+        place = folder / f"cpu{core}" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"{value}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cpu_capacity", [400, 400, 400, 400, 870, 870, 870, 1024]),
+        ("cpufreq/cpuinfo_max_freq", [1800000] * 4 + [2400000] * 3 + [2910000]),
+    ],
+)
+def test_little_cores_are_the_slowest_kind_and_big_ones_all_others(tmp_path, name, values):
+    root = machine(tmp_path, name, values)
+    assert cores.resolve("big", available=range(8), root=root) == "f0"
+    assert cores.resolve("little", available=range(8), root=root) == "f"
+
+
+def test_only_cores_that_may_be_used_are_looked_at(tmp_path):
+    root = machine(tmp_path, "cpu_capacity", [400, 400, 870, 1024])
+    assert cores.resolve("big", available=[0, 2], root=root) == "4"
+
+
+@pytest.mark.parametrize(("values", "said"), [([1024] * 2, "2 cores of one kind"), ([], "tell no")])
+def test_a_machine_of_equal_or_unknown_cores_has_neither_big_nor_little_ones(
+    tmp_path, values, said
+):
+    root = machine(tmp_path, "cpu_capacity", values)
+    with pytest.raises(errors.BenchmarkError, match=said) as caught:
+        cores.resolve("little", available=[0, 1], root=root)
+    assert "a mask such as 3" in str(caught.value) or not values
+
+
+@pytest.mark.parametrize("mask", ["f0", "F0", "0xf0"])
+def test_a_mask_is_hexadecimal_with_or_without_0x(mask):
+    assert cores.cores_of(mask) == [4, 5, 6, 7]
+    assert cores.resolve(mask, available=range(8)) == "f0"
+    assert cores.mask_of([4, 5, 6, 7]) == "f0"
+
+
+@pytest.mark.parametrize("mask", ["", "0", "0x", "bigg", "-1", "1" * 65, "f 0"])
+def test_what_is_no_mask_is_refused(mask):
+    with pytest.raises(errors.BenchmarkError, match="hexadecimal mask such as f0"):
+        cores.cores_of(mask)
+
+
+def test_a_core_that_may_not_be_used_is_refused():
+    with pytest.raises(errors.BenchmarkError, match=r"some of the cores \[0, 1\], received \[2\]"):
+        cores.resolve("6", available=[0, 1])
+
+
+def test_all_cores_and_no_wish_are_no_mask():
+    assert cores.resolve(None) is None
+    assert cores.resolve("all", available=[0, 1]) is None
+
+
+def test_a_system_that_cannot_bind_is_told(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    with pytest.raises(errors.BenchmarkError, match="Linux"):
+        cores.resolve("1")
+
+
+def test_clocks_are_in_the_order_of_the_cores(tmp_path):
+    root = machine(tmp_path, "cpufreq/scaling_cur_freq", [1000 * (i + 1) for i in range(12)])
+    assert cores.frequencies_mhz(root) == tuple(float(i + 1) for i in range(12))
+    (tmp_path / "cpu3" / "cpufreq" / "scaling_cur_freq").unlink()
+    assert cores.frequencies_mhz(root) == ()

@@ -1,0 +1,189 @@
+"""The gate: what fails a build, what does not, and how often it is wrong."""
+
+import dataclasses
+
+import benchmark_results as made
+import numpy as np
+import pytest
+
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.comparing import changes, gate
+
+
+def change(level, *, seed=1, old=None, size=1_000_000, accuracy=None, **options):
+    """From 2 ms to `level` ms."""
+    noise = {"spread": options.pop("spread", 0.01)}
+    before = made.assembled(
+        made.repetitions(2.0, seed=0, **noise),
+        models=[made.model_file(accuracy=old)],
+    )
+    rows = made.repetitions(level, seed=seed, **noise)
+    models = [made.model_file(size_bytes=size, accuracy=accuracy)]
+    return changes.between(before, made.assembled(rows, models=models, **options))
+
+
+FIVE = gate.Limits(slower=0.05)
+
+
+@pytest.mark.parametrize(
+    "level, passed", [(1.0, True), (2.0, True), (2.06, True), (2.2, False), (4.0, False)]
+)
+def test_a_file_that_is_slower_by_more_than_the_limit_fails(level, passed):
+    ruling = gate.judge(change(level), FIVE)
+    assert ruling.passed is passed
+    if not passed:
+        (reason,) = ruling.reasons
+        assert reason.startswith("student at 32 tokens, 1 thread: ")
+        assert "slower [+" in reason and reason.endswith("more than 5%")
+
+
+def test_a_slowdown_that_may_be_chance_does_not_fail_but_is_told():
+    found = change(2.3, spread=0.15)
+    assert found.rows[0].slowdown > 0.05
+    ruling = gate.judge(found, FIVE)
+    assert ruling.passed
+    assert "too noisy for a limit of 5%" in ruling.warnings[0]
+
+
+def test_measurements_too_noisy_for_the_limit_fail_on_request():
+    strict = gate.Limits(slower=0.05, refuse_undecided=True)
+    assert not gate.judge(change(2.0, spread=0.15), strict).passed
+    assert gate.judge(change(2.0, spread=0.0), strict).passed
+
+
+def test_a_clear_failure_is_not_called_undecided_as_well():
+    ruling = gate.judge(change(4.0, spread=0.05), gate.Limits(slower=0.02, refuse_undecided=True))
+    assert len(ruling.reasons) == 1
+
+
+def test_many_places_are_held_to_the_interval_of_all_of_them_together():
+    found = change(2.4)
+    row = dataclasses.replace(found.rows[0], speedup_ci=(0.7, 0.95), joint_ci=(0.6, 1.01))
+    assert row.faster is False
+    assert gate.judge(dataclasses.replace(found, rows=(row,)), FIVE).passed
+    row = dataclasses.replace(row, joint_ci=(0.6, 0.99))
+    assert not gate.judge(dataclasses.replace(found, rows=(row,)), FIVE).passed
+
+
+def test_without_limits_everything_passes():
+    limits = gate.Limits()
+    assert not limits
+    assert gate.judge(change(9.0, size=9_000_000), limits) == gate.Ruling()
+
+
+def test_a_throttled_measurement_is_refused_unless_that_is_allowed():
+    hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
+    rows = [row.model_copy(update={"after": hot}) for row in made.repetitions(2.0, seed=1)]
+    found = changes.between(made.assembled(made.repetitions(2.0)), made.assembled(rows))
+    (reason,) = gate.judge(found, FIVE).reasons
+    assert "throttled" in reason and "--allow-throttled" in reason
+    assert gate.judge(found, gate.Limits(slower=0.05, allow_throttled=True)).passed
+    assert gate.judge(found, gate.Limits(larger=0.0)).passed  # sizes do not get hot
+
+
+def test_what_could_not_be_measured_fails():
+    failure = schema.Failure(what="student at 64 tokens", error="the worker ended")
+    (reason,) = gate.judge(change(2.0, failures=[failure]), FIVE).reasons
+    assert reason == "student at 64 tokens was not measured: the worker ended"
+
+
+def test_one_repetition_fails_the_gate():
+    single = made.assembled(made.repetitions(2.0, number=1))
+    (reason,) = gate.judge(changes.between(single, single), FIVE).reasons
+    assert "measure 2 or more" in reason
+
+
+@pytest.mark.parametrize(
+    "size, limit, passed",
+    [(1_010_000, 0.01, True), (1_010_001, 0.01, False), (1_000_001, 0.0, False), (9, 0.0, True)],
+)
+def test_a_larger_file_fails(size, limit, passed):
+    assert gate.judge(change(2.0, size=size), gate.Limits(larger=limit)).passed is passed
+
+
+@pytest.mark.parametrize(
+    "old, new, passed", [(0.9, 0.9, True), (0.9, 0.896, True), (0.9, 0.894, False), (0.9, 1, True)]
+)
+def test_a_less_accurate_file_fails(old, new, passed):
+    found = change(2.0, old=old, accuracy=new)
+    assert gate.judge(found, gate.Limits(less_accurate=0.005)).passed is passed
+
+
+def test_accuracy_that_is_not_known_fails():
+    (reason,) = gate.judge(change(2.0, accuracy=0.9), gate.Limits(less_accurate=0.005)).reasons
+    assert "do not both say how well it does its task" in reason
+
+
+def test_accuracy_on_the_device_counts_before_that_of_the_export():
+    answers = schema.Answers(
+        model="student",
+        sequence_length=32,
+        threads=1,
+        num_examples=50,
+        max_abs_error=0.1,
+        sqnr_db=20.0,
+        argmax_agreement=0.7,
+        metrics={"accuracy": 0.7},
+    )
+    found = change(2.0, old=0.9, accuracy=0.9, answers=[answers])
+    (reason,) = gate.judge(found, gate.Limits(less_accurate=0.005)).reasons
+    assert "accuracy 0.7000 against 0.9000" in reason
+
+
+def test_the_files_of_one_result_pass_the_gate_by_their_paired_intervals():
+    rounds = np.exp(np.random.default_rng(0).normal(0, 0.3, (3, 10)))  # a restless machine
+
+    def rows(name, level):
+        return [
+            made.measurement(np.repeat(level * rounds[r], 10), model=name, repetition=r)
+            for r in range(3)
+        ]
+
+    def ruling(level):
+        value = made.assembled([*rows("old", 2.0), *rows("new", level)])
+        return gate.judge(changes.within(value), gate.Limits(slower=0.05, allow_throttled=True))
+
+    assert ruling(2.0).passed
+    assert ruling(2.08).passed
+    assert not ruling(2.2).passed
+
+
+def share_failed(slowdown, process, *, trials=50, lengths=(16, 32, 64), seed=0):
+    """How often the gate of 5% fails when all lengths are slower by `slowdown`."""
+    rng = np.random.default_rng(seed)
+
+    def run(factor):
+        rows = []
+        for length in lengths:
+            drawn = made.latencies(rng, level=factor * length, process=process, blocks=5, runs=8)
+            rows += [
+                made.measurement(d.ravel(), length=length, repetition=r, block_runs=8)
+                for r, d in enumerate(drawn)
+            ]
+        result = schema.Result(
+            kind="host",
+            backend="litert",
+            created="2026-11-21T10:00:00+00:00",
+            tfdistill_version="0.1.0",
+            device=made.HOST,
+            runtime=made.RUNTIME,
+            models=(made.model_file(),),
+            measurements=tuple(rows),
+        )
+        return result
+
+    limits = gate.Limits(slower=0.05, allow_throttled=True)
+    failed = 0
+    for _ in range(trials):
+        failed += not gate.judge(changes.between(run(1.0), run(1 + slowdown)), limits).passed
+    return failed / trials
+
+
+@pytest.mark.parametrize("process, at_most", [(0.01, 0.0), (0.03, 0.05), (0.1, 0.1)])
+def test_an_unchanged_file_seldom_fails_however_noisy_the_machine(process, at_most):
+    # By construction at most 0.025 over all places; 50 trials have a deviation of 0.02.
+    assert share_failed(0.0, process) <= at_most
+
+
+def test_a_slowdown_of_a_tenth_fails_on_a_quiet_machine():
+    assert share_failed(0.1, 0.01, trials=30) >= 0.95

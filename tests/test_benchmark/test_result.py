@@ -1,0 +1,304 @@
+"""The result: assembled, completed, written, read back, and refused when it is none."""
+
+import json
+
+import benchmark_results as made
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import result, schema
+from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.statistics import stats
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Two files at two lengths, three repetitions each, with texts and a failure."""
+    rows = []
+    for length in (64, 32):
+        for model, level in (("slow", 4.0), ("fast", 2.0)):
+            rows += made.repetitions(level, seed=length, model=model, length=length)
+    texts = [
+        schema.TextMeasurement(
+            model=model,
+            threads=1,
+            repetition=index,
+            tokenizer_ms=(0.1 + index, 0.3 + index),
+            samples_ms=(2.0, 4.0),
+        )
+        for index in (1, 0)
+        for model in ("fast", "slow")
+    ]
+    return made.assembled(
+        rows,
+        models=[made.model_file("slow"), made.model_file("fast")],
+        texts=texts,
+        failures=[schema.Failure(what="slow at 128 tokens", error="too long")],
+    )
+
+
+def test_rows_are_in_the_order_of_the_files_and_places(whole):
+    rows = [(m.model, m.sequence_length, m.repetition) for m in whole.measurements]
+    assert rows == [(m, n, r) for m in ("slow", "fast") for n in (32, 64) for r in range(3)]
+    assert [(t.model, t.repetition) for t in whole.texts] == [
+        *(("slow", 0), ("slow", 1)),
+        *(("fast", 0), ("fast", 1)),
+    ]
+    assert [(s.model, s.sequence_length) for s in whole.summary] == [
+        *(("slow", 32), ("slow", 64)),
+        *(("fast", 32), ("fast", 64)),
+    ]
+
+
+def test_a_summary_describes_all_samples_of_its_place(whole):
+    row = whole.summary[1]
+    samples = [s for m in whole.measurements[3:6] for s in m.samples_ms]
+    described = stats.summarize(samples)
+    assert {name: getattr(row, name) for name in described} == described
+    assert row.repetition_p50_ms == tuple(np.median(m.samples_ms) for m in whole.measurements[3:6])
+    blocks = [stats.blocks_of(m.samples_ms, 10) for m in whole.measurements[3:6]]
+    expected = stats.percentile_cis(blocks, (50, 90, 95, 99))
+    assert [row.p50_ci_ms, row.p90_ci_ms, row.p95_ci_ms, row.p99_ci_ms] == expected
+    assert row.drift_ci[0] <= row.drift <= row.drift_ci[1]
+    assert (row.first_inference_ms, row.cold_start_ms) == (3.0, 250.0)
+    assert (row.of, row.throttled) == ("inferences", False)
+
+
+def test_files_that_took_turns_are_compared_with_the_baseline(whole):
+    assert [(c.baseline, c.candidate, c.sequence_length, c.faster) for c in whole.comparisons] == [
+        ("slow", "fast", 32, True),
+        ("slow", "fast", 64, True),
+    ]
+    row = whole.comparisons[0]
+    p50 = {(s.model, s.sequence_length): s.p50_ms for s in whole.summary}
+    assert row.speedup == p50["slow", 32] / p50["fast", 32]
+    assert row.speedup_ci[0] < row.speedup < row.speedup_ci[1]
+    other = made.assembled(whole.measurements, models=whole.models, baseline="fast")
+    assert other.settings["baseline"] == "fast"
+    assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}
+
+
+def test_texts_are_summarized_by_model_and_the_tokenizer_over_all(whole):
+    assert (whole.tokenizer.n, whole.tokenizer.p50_ms) == (8, pytest.approx(0.7))
+    assert [(e.model, e.n, e.p50_ms) for e in whole.end_to_end] == [
+        ("slow", 4, 3.0),
+        ("fast", 4, 3.0),
+    ]
+
+
+def test_completing_twice_changes_nothing(whole):
+    assert result.complete(whole) == whole
+
+
+def test_what_was_left_out_does_not_count(whole):
+    hot = made.measurement([900.0] * 100, model="slow", repetition=7, left_out="thermal status 3")
+    rows = [*whole.measurements, hot]
+    with_it = made.assembled(rows, models=whole.models, texts=whole.texts)
+    assert with_it.summary == whole.summary
+    assert with_it.comparisons == whole.comparisons
+    assert "1 of 13 measurements do not count: thermal status 3." in with_it.notes
+    assert hot in with_it.measurements
+
+
+def test_a_result_survives_the_disk_with_its_samples_on_one_line(whole, tmp_path):
+    path = result.write_result(whole, tmp_path / "benchmark.json")
+    assert result.read_result(path) == whole
+    lines = [line for line in path.read_text().splitlines() if '"samples_ms"' in line]
+    assert len(lines) == len(whole.measurements) + len(whole.texts)
+    assert all(line.rstrip(",").endswith("]") for line in lines)
+
+
+def test_a_result_without_a_summary_is_completed_when_it_is_read(whole, tmp_path):
+    """As another program writes it, which knows nothing of the statistics."""
+    bare = json.loads(whole.model_dump_json())
+    for name in ("summary", "tokenizer", "end_to_end", "comparisons"):
+        del bare[name]
+    path = tmp_path / "app.json"
+    path.write_text(json.dumps(bare))
+    assert result.read_result(path) == whole
+
+
+def block(mean, n=10, **more):
+    return schema.Block(n=n, mean_ms=mean, min_ms=mean / 2, max_ms=mean * 2, **more)
+
+
+def in_blocks(levels, *, repetition=0, **more):
+    return made.measurement(
+        (), repetition=repetition, blocks=[block(level, **more) for level in levels]
+    )
+
+
+def test_blocks_without_single_durations_are_summarized_by_their_medians():
+    rows = [
+        in_blocks([2.0, 3.0, 4.0], std_ms=0.5, median_ms=1.5),
+        in_blocks([5.0, 6.0, 7.0], repetition=1, std_ms=0.5, median_ms=2.5),
+    ]
+    (row,) = made.assembled(rows).summary
+    assert (row.of, row.n, row.p50_ms) == ("blocks", 60, 2.0)
+    assert (row.p90_ms, row.p95_ms, row.p99_ms, row.p99_ci_ms) == (None,) * 4
+    assert (row.min_ms, row.max_ms, row.mean_ms) == (1.0, 14.0, 4.5)
+    assert row.repetition_p50_ms == (1.5, 2.5)
+    low, high = row.p50_ci_ms
+    assert low <= 1.5 and high >= 2.5
+
+
+def test_blocks_of_means_alone_are_summarized_by_their_means():
+    (row,) = made.assembled([in_blocks([2.0, 3.0, 7.0])]).summary
+    assert (row.p50_ms, row.std_ms) == (3.0, None)
+
+
+def test_the_deviation_of_blocks_is_that_of_all_their_inferences():
+    samples = np.random.default_rng(0).lognormal(size=(6, 10))
+    blocks = [
+        schema.Block(
+            n=10,
+            mean_ms=values.mean(),
+            min_ms=values.min(),
+            max_ms=values.max(),
+            std_ms=values.std(ddof=1),
+        )
+        for values in samples
+    ]
+    (row,) = made.assembled([made.measurement((), blocks=blocks)]).summary
+    assert row.std_ms == pytest.approx(samples.std(ddof=1))
+    assert row.mean_ms == pytest.approx(samples.mean())
+
+
+@pytest.mark.parametrize("status, throttled", [(None, False), (0, False), (1, True), (3, True)])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_thermal_status_above_0_is_throttling(status, throttled, when):
+    at = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=status)
+    rows = made.repetitions(2.0, number=2)
+    rows.append(made.repetitions(2.0, seed=1, number=1)[0].model_copy(update={when: at}))
+    value = made.assembled(rows)
+    assert value.summary[0].throttled is throttled
+    assert any("throttled" in note for note in value.notes) is throttled
+
+
+def test_a_level_that_rises_and_stays_is_throttling_also_in_blocks():
+    rows = made.repetitions(2.0, number=3)
+    slowed = [*rows[1].samples_ms[:60], *(1.3 * s for s in rows[1].samples_ms[60:])]
+    rows[1] = rows[1].model_copy(update={"samples_ms": tuple(slowed)})
+    assert made.assembled(rows).summary[0].throttled
+    assert made.assembled(rows[:1]).summary[0].throttled is False
+    steady = [2.0, 2.01, 1.99, 2.0, 2.02, 1.98, 2.0, 2.01, 2.0, 1.99]
+    risen = [*steady[:6], *(1.3 * level for level in steady[6:])]
+    assert not made.assembled([in_blocks(steady)]).summary[0].throttled
+    assert made.assembled([in_blocks(risen), in_blocks(risen, repetition=1)]).summary[0].throttled
+    assert made.assembled([in_blocks(risen)]).summary[0].throttled
+
+
+def test_one_repetition_is_never_called_faster():
+    rows = [
+        made.repetitions(level, model=name, number=1)[0] for name, level in (("a", 9), ("b", 1))
+    ]
+    value = made.assembled(rows)
+    (comparison,) = value.comparisons
+    assert comparison.speedup_ci[0] > 1
+    assert comparison.faster is None
+    assert any("One repetition" in note for note in value.notes)
+
+
+def test_files_that_did_not_take_turns_to_the_end_are_not_compared():
+    rows = [*made.repetitions(2.0, model="a"), *made.repetitions(2.0, model="b", runs=70)]
+    assert made.assembled(rows).comparisons == ()
+
+
+def test_only_repetitions_of_both_files_are_compared():
+    slow, fast = (made.repetitions(x, model=name) for name, x in (("a", 4.0), ("b", 2.0)))
+    (row,) = made.assembled([*slow, *fast[:2]]).comparisons
+    (same,) = made.assembled([*slow[:2], *fast[:2]]).comparisons
+    assert row == same
+
+
+def test_an_empty_result_has_no_summary(tmp_path):
+    value = made.assembled([made.measurement(())], models=[made.model_file()])
+    assert (value.summary, value.comparisons, value.tokenizer) == ((), (), None)
+    path = result.write_result(value, tmp_path / "benchmark.json")
+    assert result.read_result(path) == value
+
+
+def test_what_readers_overlook_is_noted():
+    fed = schema.Inputs(source="random", num_examples=3)
+    models = [made.model_file().model_copy(update={"inputs": fed})]
+    busy = schema.Conditions(time="2026-11-21T10:00:00+00:00", load_average=1.5)
+    notes = made.assembled(made.repetitions(2.0), models=models, before=busy).notes
+    assert [note.split(":")[0] for note in notes] == [
+        "student",
+        "Load average 1.5 on 2 cores before the run",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        ([made.measurement([1.0, 0.0])], "more than 0 ms, received 0.0"),
+        ([made.measurement([1.0, -2.0])], "more than 0 ms, received -2.0"),
+        ([in_blocks([1.0], n=0)], "more than 0 ms, received 0"),
+        ([made.measurement([1.0], model="other")], r"listed \['student'\], received \['other'\]"),
+    ],
+)
+def test_durations_and_names_that_cannot_be_are_refused(rows, message):
+    with pytest.raises(errors.BenchmarkError, match=message):
+        made.assembled(rows, models=[made.model_file()])
+
+
+def test_a_name_that_is_listed_twice_is_refused():
+    with pytest.raises(errors.BenchmarkError, match="each once, received"):
+        made.assembled([], models=[made.model_file(), made.model_file()])
+
+
+def test_a_wild_seed_and_baseline_in_a_file_are_no_traceback(whole):
+    odd = whole.model_copy(update={"settings": {"seed": -3, "baseline": ["no"]}})
+    assert result.complete(odd).summary == whole.summary
+
+
+def test_settings_are_kept_as_json_has_them():
+    value = made.assembled(made.repetitions(1.0), settings=Settings(threads=(1, 2), runs=7))
+    assert value.settings["threads"] == [1, 2]
+    assert (value.settings["runs"], value.settings["baseline"]) == (7, "student")
+
+
+NAN = '{"format_version": 2, "kind": "host", "device": {"name": "x", "max_frequencies_mhz": [NaN]}}'
+
+
+@pytest.mark.parametrize(
+    "content, complaint",
+    [
+        (None, "a benchmark result, received"),
+        ("{", "a benchmark result, received"),
+        ("[" * 100_000, "a benchmark result, received"),
+        ("[]", "format_version 2, received a JSON list"),
+        ("{}", "received JSON without a format_version"),
+        ('{"format_version": 1}', "received format_version 1. Measure again"),
+        ('{"format_version": 3}', "received format_version 3"),
+        ('{"format_version": 2}', "kind: Field required"),
+        (NAN, "max_frequencies_mhz.0: Input should be a finite number"),
+    ],
+)
+def test_a_foreign_result_is_refused(tmp_path, content, complaint):
+    path = tmp_path / "benchmark.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(errors.BenchmarkError, match=complaint):
+        result.read_result(path)
+
+
+def test_a_result_cut_off_or_with_a_strange_key_is_refused(whole, tmp_path):
+    text = result.to_json(whole.model_dump(mode="json"))
+    path = tmp_path / "benchmark.json"
+    path.write_text(text[: len(text) // 2])
+    with pytest.raises(errors.BenchmarkError, match="a benchmark result, received"):
+        result.read_result(path)
+    path.write_text(text.replace('"baseline_rss_bytes"', '"baseline_rs_bytes"'))
+    with pytest.raises(errors.BenchmarkError, match="baseline_rs_bytes: Extra inputs"):
+        result.read_result(path)
+
+
+def test_a_file_too_large_to_be_a_result_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "benchmark.json"
+    path.write_text(" " * 1000)
+    monkeypatch.setattr(result, "MAX_BYTES", 999)
+    with pytest.raises(errors.BenchmarkError, match="at most 0 MB, received 0 MB"):
+        result.read_result(path)

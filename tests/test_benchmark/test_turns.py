@@ -1,0 +1,262 @@
+"""Workers in turns: when one fails, the others go on, and nothing of it is counted."""
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import host, interruption
+from tfdistill.benchmark.host import jobs, session, turns
+from tfdistill.benchmark.settings import Settings
+
+QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 3, "rounds": 2, "warmup": 1}
+
+
+def fake_sessions(monkeypatch, fault):
+    """Replaces worker processes by objects that ask `fault(what, action)` first; lists the open."""
+    alive = set()
+
+    class Fake:
+        def __init__(self, job, *, what, timeout_seconds):
+            fault(what, "start")
+            self.what = what
+            timed = {"warmup_ms": [1.0], "first_inference_ms": 3.0}
+            self.kind = job.get("kind")
+            self.report = {"coverage": {}} if self.kind == "coverage" else timed
+            if self.kind == "text":
+                texts = job["texts"]
+                self.report = {"warmup_ms": [1.0], "texts": texts, "ids": [[1] for _ in texts]}
+            alive.add(self)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            alive.discard(self)
+
+        def run(self, number):
+            fault(self.what, "run")
+            taken = {"samples_ms": [1.0] * number}
+            return {**taken, "tokenizer_ms": [0.5] * number} if self.kind == "text" else taken
+
+        def finish(self):
+            fault(self.what, "finish")
+            return {"peak_rss_bytes": 1}
+
+    monkeypatch.setattr(session, "Session", Fake)
+    return alive
+
+
+@pytest.mark.parametrize("action", ["start", "run", "finish"])
+def test_a_worker_that_fails_leaves_the_others_to_go_on(monkeypatch, action):
+    def fault(what, doing):
+        if (what, doing) == ("b", action):
+            raise errors.BenchmarkError("b broke")
+
+    alive = fake_sessions(monkeypatch, fault)
+    rounds = []
+    rows, failures = turns.take_turns(
+        {name: jobs.Job(name, {}) for name in "abc"},
+        Settings(runs=4, rounds=2, min_seconds=0),
+        np.random.default_rng(0),
+        lambda: rounds.append(1),
+    )
+    assert set(rows) == {"a", "c"}
+    assert all(row["samples_ms"] == [1.0] * 4 for row in rows.values())
+    assert {name: (f.what, f.error) for name, f in failures.items()} == {"b": ("b", "b broke")}
+    assert len(rounds) == 2
+    assert not alive
+
+
+def test_a_place_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
+    monkeypatch, tflite_files
+):
+    seen = []
+
+    def fault(what, action):
+        if what.startswith("slow, 8 tokens") and action == "start":
+            seen.append(what)
+            if len(seen) == 2:
+                raise errors.BenchmarkError("out of memory")
+
+    fake_sessions(monkeypatch, fault)
+    files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
+    found = host.compare(files, **QUICK)
+    (failure,) = found.failures
+    assert failure.what == "slow, 8 tokens, 1 thread(s), xnnpack"
+    assert failure.error == "out of memory"
+    assert len(seen) == 2  # it would fail again
+    counted = [(m.model, m.sequence_length, m.repetition) for m in found.measurements]
+    assert sorted(counted) == [
+        *[("fast", length, r) for length in (8, 16) for r in range(3)],
+        *[("slow", 8, 0)],
+        *[("slow", 16, r) for r in range(3)],
+    ]
+    assert {c.sequence_length for c in found.comparisons} >= {16}
+
+
+def test_nothing_measured_at_all_is_an_error(monkeypatch, tflite_files):
+    def fault(what, action):
+        raise errors.BenchmarkError("no LiteRT here")
+
+    fake_sessions(monkeypatch, fault)
+    with pytest.raises(errors.BenchmarkError, match=r"^no LiteRT here$"):
+        host.measure(tflite_files / "fast.tflite", **QUICK)
+
+
+def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypatch, tflite_files):
+    begun = []
+
+    def fault(what, action):
+        if action == "start" and "tokens" in what:
+            begun.append(what)
+        if len(begun) == 4 and action == "run":  # in the fourth of six repetitions
+            raise KeyboardInterrupt
+
+    alive = fake_sessions(monkeypatch, fault)
+    with pytest.raises(interruption.BenchmarkInterrupted) as caught:
+        host.measure(tflite_files / "fast.tflite", **QUICK)
+    (found,) = caught.value.results
+    assert len(found.measurements) == 3
+    assert all(len(m.samples_ms) == 4 for m in found.measurements)
+    assert found.failures == (interruption.FAILURE,)
+    assert found.summary
+    assert not alive
+    assert isinstance(caught.value, KeyboardInterrupt)
+
+
+def test_an_interruption_before_anything_is_finished_carries_nothing(monkeypatch, tflite_files):
+    def fault(what, action):
+        raise KeyboardInterrupt
+
+    fake_sessions(monkeypatch, fault)
+    with pytest.raises(interruption.BenchmarkInterrupted) as caught:
+        host.measure(tflite_files / "fast.tflite", **QUICK)
+    assert caught.value.results == ()
+
+
+def test_each_repetition_begins_after_its_rest(monkeypatch, tflite_files):
+    log = []
+    fake_sessions(monkeypatch, lambda what, action: log.append(action))
+    monkeypatch.setattr("tfdistill.benchmark.host.places.time.sleep", log.append)
+    host.measure(tflite_files / "fast.tflite", lengths=[8], cool_down_seconds=7.5, **QUICK)
+    asked = [what for what in log[1:] if what in ("start", 7.5)]  # the first looks at coverage
+    assert asked == [7.5, "start"] * 3
+
+
+@pytest.mark.parametrize(("when", "left", "noted"), [("flag", 0, True), ("repeat", 2, False)])
+def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
+    monkeypatch, tflite_files, when, left, noted
+):
+    fake_sessions(monkeypatch, lambda what, action: None)
+    # Before and after each repetition: the first two throttle.
+    counts = iter([0, 1, 1, 2, *[2] * 20])
+    monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
+    found = host.measure(
+        tflite_files / "fast.tflite", lengths=[8], when_throttled=when, max_repeats=2, **QUICK
+    )
+    reasons = [m.left_out for m in found.measurements]
+    assert reasons.count("the processor throttled") == left
+    assert reasons.count("") == 3
+    assert any("throttled during some" in note for note in found.notes) is noted
+
+
+def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
+    fake_sessions(monkeypatch, lambda what, action: None)
+    counts = iter([0, 1, *[1] * 40])
+    monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
+    monkeypatch.setattr(
+        "tfdistill.benchmark.host.places.Tour._shuffled", lambda tour: [*tour._cells()][::-1]
+    )
+    found = host.measure(export_folder, lengths=[8], when_throttled="repeat", **QUICK)
+    assert sorted(row.repetition for row in found.texts) == [0, 1, 2]
+    assert [bool(m.left_out) for m in found.measurements] == [False] * 3
+
+
+def test_a_throttling_processor_is_not_repeated_for_ever(monkeypatch, tflite_files):
+    fake_sessions(monkeypatch, lambda what, action: None)
+    counts = iter(range(1000))
+    monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
+    options = {**QUICK, "repetitions": 1, "lengths": [8], "max_repeats": 2}
+    found = host.measure(tflite_files / "fast.tflite", when_throttled="repeat", **options)
+    assert [bool(m.left_out) for m in found.measurements] == [True, True, False]
+    assert any("throttled during some" in note for note in found.notes)
+
+
+def test_each_delegate_and_the_mask_are_places_of_their_own(monkeypatch, tflite_files):
+    questions = []
+    fake_sessions(monkeypatch, lambda what, action: None)
+    fake = session.Session
+
+    def record(job, **options):
+        questions.append(job)
+        return fake(job, **options)
+
+    monkeypatch.setattr(session, "Session", record)
+    monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
+    found = host.measure(
+        tflite_files / "fast.tflite",
+        lengths=[8],
+        delegates=["xnnpack", "none"],
+        affinity="0x6",
+        **QUICK,
+    )
+    assert {(s.delegate, s.affinity) for s in found.summary} == {("xnnpack", "6"), ("none", "6")}
+    timed = [(q["delegate"], q["cores"]) for q in questions if q["kind"] == "ids"]
+    assert sorted(set(map(str, timed))) == ["('none', [1, 2])", "('xnnpack', [1, 2])"]
+
+
+def test_more_threads_than_cores_are_noted(monkeypatch, tflite_files):
+    fake_sessions(monkeypatch, lambda what, action: None)
+    monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
+    options = {**QUICK, "lengths": [8], "threads": [1, 2]}
+    for mask, noted in (("4", True), ("6", False)):
+        notes = host.measure(tflite_files / "fast.tflite", affinity=mask, **options).notes
+        assert ("2 threads shared 1 core(s)." in notes) is noted
+
+
+def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, vocab):
+    import dataclasses
+
+    from tfdistill import manifest
+    from tfdistill.benchmark import inputs
+
+    subject = inputs.open_subject(export_folder)
+    windows = manifest.SpanRecord(
+        doc_stride=4,
+        max_question_length=4,
+        max_answer_length=4,
+        n_best=2,
+        unanswerable=False,
+        null_threshold=0.0,
+    )
+    task = subject.card.task.model_copy(update={"kind": "span", "span": windows})
+    card = subject.card.model_copy(update={"task": task})
+    known = inputs.Example((2, 5, 3, 6, 3), (0, 0, 0, 1, 1), "turn", "the")
+    window = inputs.Example((2, 5, 3, 7, 3), (0, 0, 0, 1, 1))  # of a longer text
+    asked = dataclasses.replace(subject, card=card, examples=(known, window))
+    assert [texts for _, texts in jobs.readers([asked])] == [[("turn", "the")]]
+    # A file for other texts goes first: its texts are not what the questions are about.
+    assert [s.name for s, _ in jobs.readers([subject, asked])] == [subject.name]
+
+
+@pytest.mark.parametrize("delegate", ["gpu", "nnapi"])
+def test_a_host_has_no_phone_s_delegates(tflite_files, delegate):
+    with pytest.raises(errors.BenchmarkError, match="--device adb"):
+        host.measure(tflite_files / "fast.tflite", delegates=[delegate])
+
+
+def test_a_real_worker_that_is_killed_is_a_failure_with_its_signal(tflite_files, monkeypatch):
+    real = session.Session
+
+    class Killed(real):
+        def run(self, number):
+            if self._what.startswith("slow"):
+                self._process.kill()
+            return super().run(number)
+
+    monkeypatch.setattr(session, "Session", Killed)
+    files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
+    found = host.compare(files, lengths=[8], **{**QUICK, "repetitions": 1})
+    (failure,) = found.failures
+    assert "SIGKILL" in failure.error
+    assert {m.model for m in found.measurements} == {"fast"}

@@ -1,0 +1,152 @@
+"""The answers of a device against those of the host: the same file, the same examples."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from ai_edge_litert import interpreter as litert
+
+from tfdistill import errors
+from tfdistill.benchmark import inputs, schema
+from tfdistill.benchmark.adb import deployment
+from tfdistill.benchmark.adb.layout import Layout
+
+Outputs = Sequence[np.ndarray]
+Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
+
+
+def of_host(
+    subject: inputs.Subject, layout: Layout, feeds: Sequence[deployment.Feed]
+) -> list[list[np.ndarray]]:
+    """Runs a file on this machine.
+
+    Args:
+      subject: The file.
+      layout: Of the entry point.
+      feeds: Examples without padding.
+
+    Returns:
+      For each example its outputs, in the layout's order.
+
+    Raises:
+      BenchmarkError: If LiteRT cannot run the file.
+    """
+    try:
+        return _of_host(subject, layout, feeds)
+    except (RuntimeError, ValueError) as error:
+        raise errors.BenchmarkError(
+            errors.explain(f"{subject.name} on this machine", "a file that runs in LiteRT", error)
+        ) from error
+
+
+def _of_host(
+    subject: inputs.Subject, layout: Layout, feeds: Sequence[deployment.Feed]
+) -> list[list[np.ndarray]]:
+    runtime = litert.Interpreter(str(subject.file), num_threads=1)
+    found = []
+    if layout.signature is not None:
+        run = runtime.get_signature_runner(layout.signature)
+        for feed in feeds:
+            values = deployment.feed_of(layout, feed)
+            named = {t.label: v for t, v in zip(layout.inputs, values, strict=True)}
+            answered = run(**named)
+            found.append([np.array(answered[tensor.label]) for tensor in layout.outputs])
+        return found
+    runtime.allocate_tensors()
+    ins = {detail["name"]: detail["index"] for detail in runtime.get_input_details()}
+    outs = {detail["name"]: detail["index"] for detail in runtime.get_output_details()}
+    for feed in feeds:
+        for tensor, value in zip(layout.inputs, deployment.feed_of(layout, feed), strict=True):
+            runtime.set_tensor(ins[tensor.name], value)
+        runtime.invoke()
+        found.append([runtime.get_tensor(outs[tensor.name]) for tensor in layout.outputs])
+    return found
+
+
+def compare(
+    place: schema.Place,
+    host: Sequence[np.ndarray],
+    device: Sequence[np.ndarray],
+    *,
+    metric: Metric | None = None,
+    span: bool = False,
+) -> schema.Answers:
+    """Compares the answers to some examples. Pure.
+
+    Args:
+      place: Where the device's answers come from.
+      host: For each example what `answer_of` makes of its outputs.
+      device: The same, from the device.
+      metric: From the answers to the task's metrics.
+      span: Whether the answers are starts and ends: the largest is then sought among the tokens.
+
+    Returns:
+      The comparison. Two examples agree where the largest elements are at the same places; where
+      there is only one number, they neither agree nor differ.
+
+    Raises:
+      BenchmarkError: If an answer is not finite.
+    """
+    for where, answers in (("host", host), ("device", device)):
+        broken = sum(not np.all(np.isfinite(answer)) for answer in answers)
+        if broken:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    f"answers of {place.model} on the {where}",
+                    "finite numbers",
+                    f"others for {broken} of {len(answers)} examples",
+                    "Float16 overflows where float32 does not: export with a small finite mask, "
+                    f"or leave {place.delegate} out."
+                    if where == "device"
+                    else "Export it again.",
+                )
+            )
+    axis = 0 if span else -1
+    pairs = [(np.float64(a), np.float64(b)) for a, b in zip(host, device, strict=True)]
+    counted = [(a.argmax(axis), b.argmax(axis)) for a, b in pairs if a.shape[axis] > 1]
+    noise = sum(float(np.square(a - b).sum()) for a, b in pairs)
+    signal = sum(float(np.square(a).sum()) for a, _ in pairs)
+    found = [{} if metric is None else dict(metric(answers)) for answers in (device, host)]
+    return schema.Answers(
+        **place.model_dump(),
+        num_examples=len(pairs),
+        max_abs_error=max(float(np.abs(a - b).max()) for a, b in pairs),
+        sqnr_db=10 * math.log10(max(signal, sys.float_info.min) / noise) if noise else None,
+        argmax_agreement=(
+            sum(bool(np.all(a == b)) for a, b in counted) / len(counted) if counted else None
+        ),
+        metrics={name: float(value) for name, value in found[0].items()},
+        host_metrics={name: float(value) for name, value in found[1].items()},
+    )
+
+
+def is_span(layout: Layout) -> bool:
+    """Tells whether a file answers with starts and ends."""
+    return sorted(_kind(tensor.label) for tensor in layout.outputs) == ["end", "start"]
+
+
+def answer_of(layout: Layout, outputs: Outputs, tokens: int) -> np.ndarray:
+    """Brings one example's outputs into the form that metrics take.
+
+    Args:
+      layout: Names the outputs.
+      outputs: In its order, each with a batch of 1 in front.
+      tokens: Of the example, without padding.
+
+    Returns:
+      float32 (num_labels,); of outputs for each token (tokens, num_labels); of starts and ends
+      (tokens, 2). Of several other outputs the first.
+    """
+    if is_span(layout):
+        kinds = [_kind(tensor.label) for tensor in layout.outputs]
+        pair = [outputs[kinds.index(kind)][0] for kind in ("start", "end")]
+        return np.stack(pair, axis=-1)[:tokens].astype(np.float32)
+    first = np.asarray(outputs[0][0], np.float32)
+    return first[:tokens] if first.ndim > 1 else np.atleast_1d(first)
+
+
+def _kind(label: str) -> str:
+    return next((kind for kind in ("start", "end") if kind in label.lower()), "")

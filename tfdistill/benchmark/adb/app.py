@@ -1,0 +1,109 @@
+"""Measures in the demo app on Android devices: what an app's user gets, its process included.
+
+Every repetition of every file is a fresh process of the app, in random order, so that what warms
+a device up or slows it down disturbs all files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfdistill import errors, files
+from tfdistill.benchmark import environment, host, interruption, result, schema
+from tfdistill.benchmark.adb import app_protocol, client, parallel
+from tfdistill.benchmark.adb.app_runs import Findings, Job, measure_on
+from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.settings import Settings
+
+PACKAGE = app_protocol.PACKAGE
+_NOTE = (
+    "Files took turns repetition by repetition, each in a fresh process of the app; an inference "
+    "is what the app's own code sees."
+)
+
+
+def measure(
+    models: Sequence[files.Path] | Mapping[str, files.Path],
+    *,
+    settings: Settings | None = None,
+    serials: Sequence[str] = (),
+    package: str = PACKAGE,
+    baseline: str | None = None,
+) -> list[schema.Result]:
+    """Measures files in the app, on one device or several, each with its own result.
+
+    The app must be installed with these files among its bundles: each one's checksum is compared.
+
+    Args:
+      models: Export folders or files; or a mapping from the names to use to them.
+      settings: How to measure; `Settings()` by default.
+      serials: The devices, or "all"; the only one by default.
+      package: Of the app.
+      baseline: Name of the model that the others are compared with; the first by default.
+
+    Returns:
+      One result a device, in the order of the serials. What could not be measured is among its
+      `failures`.
+
+    Raises:
+      BenchmarkError: If a file is missing or damaged, a setting is wrong, there is no device, or
+        nothing at all could be measured on any of them.
+      EnvironmentFault: If adb is missing or does not work.
+      ManifestError: If a checksum differs from a manifest's.
+      BenchmarkInterrupted: At Ctrl-C, with what was finished.
+    """
+    settings = settings or Settings()
+    app_protocol.check(settings, package)
+    subjects = host.open_all(models, settings, ())
+    names = [subject.name for subject in subjects]
+    if baseline is not None and baseline not in names:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
+            )
+        )
+    job = Job(
+        package=package,
+        bundles={subject.name: app_protocol.bundle_of(subject) for subject in subjects},
+        subjects=subjects,
+        settings=settings,
+    )
+    phones = client.choose(serials)
+    found = {phone.serial: Findings() for phone in phones}
+
+    def results() -> list[schema.Result]:
+        return [_assemble(job, phone, found[phone.serial], baseline) for phone in phones]
+
+    finished = parallel.on_each(phones, lambda phone: measure_on(phone, job, found[phone.serial]))
+    if not finished:
+        raise interruption.BenchmarkInterrupted(results() if any(found.values()) else [])
+    if not any(found.values()):
+        faults = [failure.error for one in found.values() for failure in one.failures]
+        raise errors.BenchmarkError("\n".join(dict.fromkeys(faults)) or "Nothing was measured.")
+    return results()
+
+
+def _assemble(job: Job, phone: Phone, found: Findings, baseline: str | None) -> schema.Result:
+    inputs = {model.sha256: model.inputs for model in found.models}
+    models = [result.model_file(subject) for subject in job.subjects]
+    return result.assemble(
+        kind=found.kind,
+        backend="app",
+        device=found.device or schema.Device(name=phone.model or phone.serial),
+        runtime=found.runtime or schema.Runtime(name=job.package),
+        models=[
+            model.model_copy(update={"inputs": inputs.get(model.sha256, model.inputs)})
+            for model in models
+        ],
+        measurements=found.measurements,
+        texts=found.texts,
+        sustained=found.sustained,
+        failures=found.failures,
+        settings=job.settings,
+        before=found.before,
+        after=found.after,
+        command=environment.command(),
+        created=environment.now(),
+        baseline=baseline or job.subjects[0].name,
+        notes=[_NOTE, *found.notes],
+    )

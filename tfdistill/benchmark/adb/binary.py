@@ -1,0 +1,221 @@
+"""Where the `benchmark_model` that is pushed comes from, and whether it is the right one."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import http.client
+import os
+import pathlib
+import struct
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+
+from tfdistill import errors, files
+
+MAX_BYTES = 256 << 20
+HOW_TO_GET_IT = (
+    'tfdistill brings no such binary. LiteRT\'s documentation, page "Benchmark Interpreter API" '
+    "(ai.google.dev/edge/litert/models/measurement), links builds of it, such as "
+    "android_aarch64_benchmark_model; or build it: `bazel build -c opt --config=android_arm64 "
+    "//tflite/tools/benchmark:benchmark_model` in LiteRT's sources. Then pass --binary PATH, or "
+    "--binary URL --binary-sha256 HEX. The benchmark_model of the CompiledModel API "
+    "(litert/binaries/...) is another program: it cannot be fed with token ids."
+)
+# (ELF class, machine) by Android's name of the processor: 1 is 32 and 2 is 64 bits.
+_ELF = {
+    "arm64-v8a": (2, 183),
+    "armeabi-v7a": (1, 40),
+    "x86_64": (2, 62),
+    "x86": (1, 3),
+    "riscv64": (2, 243),
+}
+_CHUNK = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary:
+    """What --binary names.
+
+    Attributes:
+      source: A path, or an https URL.
+      sha256: What its SHA-256 has to be, 64 hexadecimal digits; needed for a URL.
+    """
+
+    source: str
+    sha256: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A benchmark_model on this machine.
+
+    Attributes:
+      path: The file.
+      sha256: Of it.
+      abi: Android's name of the processor that it is built for.
+    """
+
+    path: pathlib.Path
+    sha256: str
+    abi: str
+
+    def check_runs_on(self, abis: Sequence[str]) -> None:
+        """Checks that a device can run it.
+
+        Args:
+          abis: What the device runs, the best first; empty where it does not tell.
+
+        Raises:
+          BenchmarkError: If it is built for another processor.
+        """
+        if abis and self.abi not in abis:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    f"--binary {self.path.name}",
+                    f"a program for the device's {abis[0]}",
+                    f"one for {self.abi}",
+                    HOW_TO_GET_IT,
+                )
+            )
+
+
+def find(binary: Binary | None, *, cache: files.Path | None = None) -> Program:
+    """Finds what --binary names, downloads it where that is needed, and checks it.
+
+    Args:
+      binary: What is named; None gives the error that tells how to get one.
+      cache: Folder for what is downloaded; a file that is there under its SHA-256 is used again.
+
+    Returns:
+      The program.
+
+    Raises:
+      BenchmarkError: If there is none, it cannot be downloaded, is another file than its SHA-256
+        says, or no program for an Android device.
+    """
+    if binary is None or not binary.source:
+        raise errors.BenchmarkError(
+            errors.explain("--binary", "benchmark_model for the device", "nothing", HOW_TO_GET_IT)
+        )
+    source, sha256 = binary.source, binary.sha256
+    if sha256 is not None:
+        sha256 = sha256.lower()
+        if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+            raise errors.BenchmarkError(
+                errors.explain("--binary-sha256", "64 hexadecimal digits", repr(sha256))
+            )
+    if "://" in source:
+        path = _download(source, sha256, _cache() if cache is None else pathlib.Path(cache))
+    else:
+        path = pathlib.Path(source).expanduser()
+        if not path.is_file():
+            raise errors.BenchmarkError(
+                errors.explain(f"--binary {source}", "a file", "no such file", HOW_TO_GET_IT)
+            )
+    abi = _abi_of(path)
+    digest = files.sha256_of(path)
+    if sha256 is not None and digest != sha256:
+        raise errors.BenchmarkError(_another_file(source, sha256, digest))
+    return Program(path, digest, abi)
+
+
+def _cache() -> pathlib.Path:
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home) / "tfdistill"
+
+
+def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path:
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname:
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"--binary {url}",
+                "an https URL",
+                f"{parts.scheme}://",
+                "What runs on a device should not come over an open line: download it yourself.",
+            )
+        )
+    if sha256 is None:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "--binary-sha256",
+                "the SHA-256 of what the URL gives",
+                "nothing",
+                "Download the file once, look at it, and pass what `sha256sum` says.",
+            )
+        )
+    kept = cache / sha256 / "benchmark_model"
+    if kept.is_file() and files.sha256_of(kept) == sha256:
+        return kept
+    digest = hashlib.sha256()
+    try:
+        with files.atomic_write(kept) as temporary:
+            with _open(url) as answer, open(temporary, "wb") as file:
+                while chunk := answer.read(_CHUNK):
+                    digest.update(chunk)
+                    file.write(chunk)
+                    if file.tell() > MAX_BYTES:
+                        raise errors.BenchmarkError(
+                            errors.explain(f"--binary {url}", f"<= {MAX_BYTES} bytes", "more")
+                        )
+            if digest.hexdigest() != sha256:
+                raise errors.BenchmarkError(_another_file(url, sha256, digest.hexdigest()))
+    except (OSError, http.client.HTTPException) as error:
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"--binary {url}",
+                "a file",
+                f"{type(error).__name__}: {error}",
+                "Download it by other means and pass its path.",
+            )
+        ) from error
+    return kept
+
+
+class _StaysEncrypted(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to https only."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        if urllib.parse.urlsplit(newurl).scheme != "https":
+            raise urllib.error.URLError(f"redirected to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _open(url: str) -> http.client.HTTPResponse:
+    return urllib.request.build_opener(_StaysEncrypted).open(url, timeout=60)
+
+
+def _abi_of(path: pathlib.Path) -> str:
+    """Reads from an ELF header which processor a program is for."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    what = f"--binary {path.name}"
+    if os.path.getsize(path) > MAX_BYTES:
+        raise errors.BenchmarkError(errors.explain(what, f"<= {MAX_BYTES} bytes", "more"))
+    if len(head) < 20 or head[:4] != b"\x7fELF" or head[5] != 1:
+        raise errors.BenchmarkError(
+            errors.explain(
+                what, "a program for Android (ELF)", f"a file of {head[:4]!r}", HOW_TO_GET_IT
+            )
+        )
+    (machine,) = struct.unpack_from("<H", head, 18)
+    for abi, (width, number) in _ELF.items():
+        if (width, number) == (head[4], machine):
+            return abi
+    raise errors.BenchmarkError(
+        errors.explain(
+            what,
+            f"a program for one of {', '.join(_ELF)}",
+            f"one for ELF machine {machine}, {32 * head[4]} bits",
+            HOW_TO_GET_IT,
+        )
+    )
+
+
+def _another_file(source: str, expected: str, received: str) -> str:
+    return errors.explain(
+        f"SHA-256 of --binary {source}", expected, received, "It is another file. It was not used."
+    )

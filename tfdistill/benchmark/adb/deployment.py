@@ -1,0 +1,241 @@
+"""A folder on a device with everything that `benchmark_model` needs, and runs of it there."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.benchmark import inputs, schema
+from tfdistill.benchmark.adb import output, tool
+from tfdistill.benchmark.adb.binary import Program
+from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.adb.program import Completed
+
+Feed = Mapping[str, Sequence[int]]
+_TIDY_SECONDS = 30.0  # beyond the tool's own limit, for what it does before and after
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployed:
+    """A file at one length, with examples, on the device.
+
+    Attributes:
+      graph: The model file's name there.
+      layout: Of the entry point.
+      values: Prefix of the files that hold the examples.
+      num_examples: How many.
+    """
+
+    graph: str
+    layout: Layout
+    values: str
+    num_examples: int
+
+
+class Deployment:
+    """What has been pushed to a folder of a device.
+
+    Args:
+      phone: The device.
+      folder: An empty folder of its own there; who made it removes it.
+      timeout_seconds: The longest wait for one run.
+    """
+
+    def __init__(self, phone: Phone, folder: str, *, timeout_seconds: float) -> None:
+        self._phone, self._folder, self._timeout = phone, folder, timeout_seconds
+        self._graphs: dict[str, str] = {}
+        self._sets = 0
+
+    def install(self, program: Program) -> None:
+        """Pushes the tool and the scripts that run it.
+
+        Raises:
+          BenchmarkError: If that does not work.
+        """
+        self._phone.push(program.path, f"{self._folder}/{tool.BINARY}")
+        self._phone.shell(["chmod", "755", f"{self._folder}/{tool.BINARY}"])
+        self._write(tool.RUN_FILE, tool.RUN_SCRIPT.encode())
+        self._write(tool.ANSWER_FILE, tool.ANSWER_SCRIPT.encode())
+
+    def put(self, subject: inputs.Subject, layout: Layout, feeds: Sequence[Feed]) -> Deployed:
+        """Pushes a model, if it is not there yet, and examples for one of its lengths.
+
+        Args:
+          subject: The model.
+          layout: Of the entry point.
+          feeds: input_ids and token_type_ids without padding, at least one.
+
+        Returns:
+          What to run.
+
+        Raises:
+          BenchmarkError: If that does not work.
+        """
+        if subject.name not in self._graphs:
+            graph = f"model{len(self._graphs)}.tflite"
+            self._phone.push(subject.file, f"{self._folder}/{graph}")
+            self._graphs[subject.name] = graph
+        values, self._sets = f"values{self._sets}", self._sets + 1
+        rows = [feed_of(layout, feed) for feed in feeds]
+        for i in range(len(layout.inputs)):
+            content = b"".join(row[i].tobytes() for row in rows)
+            self._write(f"{values}-{i}.bin.all", content)
+        return Deployed(self._graphs[subject.name], layout, values, len(rows))
+
+    def job(self, deployed: Deployed, place: schema.Place, **options: Any) -> tool.Job:
+        """Returns a job for something deployed; `options` are fields of `tool.Job`."""
+        return tool.Job(
+            graph=deployed.graph,
+            layout=deployed.layout,
+            values=deployed.values,
+            threads=place.threads,
+            delegate=place.delegate,
+            affinity=place.affinity,
+            max_seconds=self._timeout,
+            **options,
+        )
+
+    def run(self, job: tool.Job, example: int, *, what: str) -> output.Output:
+        """Runs the tool once.
+
+        Args:
+          job: What to run.
+          example: Which of the examples, from 0.
+          what: How messages call it.
+
+        Returns:
+          What it said.
+
+        Raises:
+          DeviceLostError: If the device went away.
+          BenchmarkError: If the tool fails, takes too long, or says nothing that can be read.
+        """
+        done = self._shell(tool.run_arguments(job, self._folder, example))
+        return output.parse(_said(done), what=what, exit_code=done.exit_code)
+
+    def answers(self, job: tool.Job, first: int, last: int, *, what: str) -> list[list[np.ndarray]]:
+        """Runs the tool once for each of some examples.
+
+        Args:
+          job: What to run; it dumps its outputs.
+          first: The first example.
+          last: The one behind the last.
+          what: How messages call it.
+
+        Returns:
+          For each example its outputs, in the layout's order, of their full shapes.
+
+        Raises:
+          DeviceLostError: If the device went away.
+          BenchmarkError: As `run`; also if answers are missing.
+        """
+        remote = f"{self._folder}/{tool.ANSWERS_FILE}"
+        self._phone.shell(["rm", "-f", remote])
+        try:
+            done = self._shell(tool.answer_arguments(job, self._folder, first, last))
+        except errors.DeviceLostError:
+            raise
+        except errors.BenchmarkError:
+            # The script died with its connection; the tool beside it may still hang.
+            kill = f'kill -9 "$(cat "$0"/{tool.PID_FILE})"'
+            self._phone.shell(["sh", "-c", kill, self._folder], check=False)
+            raise
+        said = output.parse(_said(done), what=what, exit_code=done.exit_code)
+        layout = job.layout
+        output.coverage(
+            said, job.delegate, subgraph=layout.subgraph, num_nodes=layout.num_nodes, what=what
+        )
+        content = self.fetch(tool.ANSWERS_FILE)
+        size = sum(tensor.num_bytes for tensor in layout.outputs)
+        if len(content) != size * (last - first):
+            raise errors.BenchmarkError(
+                errors.explain(
+                    f"outputs of {what}",
+                    f"{last - first} times {size} bytes",
+                    f"{len(content)} bytes",
+                    "Is the storage of the device full?",
+                )
+            )
+        return [
+            split_outputs(layout, content[at : at + size]) for at in range(0, len(content), size)
+        ]
+
+    def fetch(self, name: str) -> bytes:
+        """Returns the content of a file of the folder.
+
+        Raises:
+          BenchmarkError: If there is no such file.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            local = pathlib.Path(folder) / "file"
+            self._phone.pull(f"{self._folder}/{name}", local)
+            return local.read_bytes()
+
+    def _shell(self, arguments: Sequence[str]) -> Completed:
+        timeout = self._timeout + _TIDY_SECONDS if self._timeout >= _TIDY_SECONDS else self._timeout
+        return self._phone.shell(arguments, timeout_s=timeout, check=False)
+
+    def _write(self, name: str, content: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            local = pathlib.Path(folder) / name
+            local.write_bytes(content)
+            self._phone.push(local, f"{self._folder}/{name}")
+
+
+def feed_of(layout: Layout, feed: Feed) -> list[np.ndarray]:
+    """Pads one example to the length of an entry point.
+
+    Args:
+      layout: Of the entry point.
+      feed: input_ids and token_type_ids without padding, no longer than the entry point.
+
+    Returns:
+      One array an input, in the layout's order, of its dtype and shape.
+
+    Raises:
+      BenchmarkError: If the example is longer.
+    """
+    ids = feed["input_ids"]
+    longest = min(tensor.shape[-1] for tensor in layout.inputs)
+    if len(ids) > longest:
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"example for signature {layout.signature}",
+                f"at most {longest} tokens",
+                len(ids),
+                "Encode the examples for the file's own length.",
+            )
+        )
+    known = {
+        "input_ids": ids,
+        "attention_mask": [1] * len(ids),
+        "token_type_ids": feed["token_type_ids"],
+    }
+    arrays = []
+    for tensor in layout.inputs:
+        array = np.zeros(tensor.shape, tensor.dtype)
+        assert tensor.role is not None  # `read_layout` saw to it
+        array[0, : len(ids)] = known[tensor.role]
+        arrays.append(array)
+    return arrays
+
+
+def split_outputs(layout: Layout, content: bytes) -> list[np.ndarray]:
+    """Splits what the tool dumped into outputs, in the layout's order, of their full shapes."""
+    arrays, at = [], 0
+    for tensor in layout.outputs:
+        part = content[at : at + tensor.num_bytes]
+        arrays.append(np.frombuffer(part, tensor.dtype).reshape(tensor.shape))
+        at += tensor.num_bytes
+    return arrays
+
+
+def _said(done: Completed) -> str:
+    return f"{done.stdout}\n{done.stderr}"

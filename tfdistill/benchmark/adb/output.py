@@ -1,0 +1,319 @@
+"""Reads what `benchmark_model` prints, of any release since 2019.
+
+The lines that are looked for, here as the tool writes them (times in microseconds, "INFO: " before
+each in newer builds)::
+
+    Replacing 71 out of 73 node(s) with delegate (TfLiteXNNPackDelegate) node, yielding 3 partitions
+    Explicitly applied XNNPACK delegate, and the model graph will be partially executed by the
+      delegate w/ 2 delegate kernels.
+    count=10 first=979 curr=901 min=890 max=979 avg=911.2 std=12 p5=890 median=905 p95=979
+    Inference timings in us: Init: 8123, First inference: 1022, Warmup (avg): 950.5, ...
+    Overall peak memory footprint (MB) via periodic monitoring: 34.2
+
+The first statistics line is about the warm-up, the second about what counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import signal
+
+from tfdistill import errors
+from tfdistill.benchmark import schema
+
+# How the tool names a delegate, and how the runtime names its nodes.
+PROVIDERS = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
+_NODES = {"xnnpack": "xnnpack", "gpu": "gpu", "nnapi": "nnapi"}
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_STATS = re.compile(rf"\bcount=(\d+)((?:[ \t]+\w+={_NUMBER}(?:\(all same\))?)*)")
+_PAIR = re.compile(rf"(\w+)=({_NUMBER})")
+_TIMINGS = re.compile(
+    rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER})", re.IGNORECASE
+)
+_REPLACED = re.compile(
+    r"Replacing (\d+) out of (\d+) node\(s\) with delegate \(([^)]*)\) node, yielding (\d+) "
+    r"partitions(?: for subgraph (\d+))?"
+)
+_PARTLY = r"partially executed by the delegate w/ (?P<kernels>\d+)"
+_APPLIED = re.compile(
+    rf"Explicitly applied (?P<name>\S+) delegate, and the model graph will be "
+    rf"(?:{_PARTLY}|(?P<completely>completely executed))"
+)
+_PEAK = re.compile(
+    rf"Overall peak memory footprint \(MB\) via periodic monitoring: ({_NUMBER})", re.IGNORECASE
+)
+_UNKNOWN = re.compile(r"Unconsumed cmdline flags: (.*)")
+_MISNAMED = re.compile(r"Tensor # ?\d+ is named (\S+) but flags call it (\S+)")
+_TELLING = re.compile(
+    r"^.*(?:error|fail|cannot|can not|unsupported|not supported|unable|abort|not executable|"
+    r"no such|disallowed|explicitly applied|should be|must match|denied|killed).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOISE = re.compile(r"precision loss|Benchmarking failed|experimental", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """One statistics line, in milliseconds; a value that the line does not have is None."""
+
+    n: int
+    first_ms: float | None = None
+    mean_ms: float | None = None
+    min_ms: float | None = None
+    max_ms: float | None = None
+    std_ms: float | None = None
+    median_ms: float | None = None
+    p95_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """A part of a graph that went to a delegate; `subgraph` is None in older builds."""
+
+    delegate: str
+    nodes: int
+    of: int
+    partitions: int
+    subgraph: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What one run of the tool said.
+
+    Attributes:
+      init_ms: Opening the file, delegates and allocation included.
+      first_inference_ms: The first inference of the warm-up, or of all where there was none.
+      warmup: Of the warm-up; None where there was none.
+      inference: Of what counts.
+      replacements: Every graph's, in order.
+      kernels: By name of a delegate that was applied explicitly, how many of its kernels the
+        graph that runs has; -1 for a graph that is its alone.
+      peak_bytes: The largest memory footprint that the tool saw, where it was asked to look.
+      text: All of it.
+    """
+
+    init_ms: float
+    first_inference_ms: float
+    warmup: Stats | None
+    inference: Stats
+    replacements: tuple[Replacement, ...]
+    kernels: dict[str, int]
+    peak_bytes: int | None
+    text: str
+
+    def block(self) -> schema.Block:
+        """Returns what counts as a block of a measurement."""
+        stats = self.inference
+        mean, low, high = stats.mean_ms, stats.min_ms, stats.max_ms
+        assert mean is not None and low is not None and high is not None  # `parse` saw to it
+        return schema.Block(
+            n=stats.n,
+            mean_ms=mean,
+            min_ms=low,
+            max_ms=high,
+            std_ms=stats.std_ms,
+            first_ms=self.first_inference_ms,
+            median_ms=stats.median_ms,
+            p95_ms=stats.p95_ms,
+        )
+
+
+def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
+    """Reads the output of one run, standard error included.
+
+    Args:
+      text: The output.
+      what: How messages call the run.
+      exit_code: The tool's; above 128 it was ended by a signal.
+
+    Returns:
+      The output's content.
+
+    Raises:
+      BenchmarkError: If the tool failed, was ended, knew an option not at all, was about to feed
+        inputs to the wrong tensors, or printed no figures; the message quotes what it said.
+    """
+    _refuse_misunderstandings(text, what)
+    if exit_code:
+        raise errors.BenchmarkError(_explain_exit(text, what, exit_code))
+    found = [_stats(match) for match in _STATS.finditer(text)]
+    timings = _TIMINGS.search(text)
+    if timings is None or len(found) < 2:
+        raise errors.BenchmarkError(
+            errors.explain(
+                what,
+                "benchmark_model's statistics and its line `Inference timings in us`",
+                "no output" if not text.strip() else "output without them",
+                f"{last_lines(text)} Is --binary the benchmark_model of TensorFlow Lite or LiteRT, "
+                "and did the connection hold?",
+            )
+        )
+    init, first = (_milliseconds(value) for value in timings.groups())
+    warmup, inference = found[-2:]
+    values = (inference.mean_ms, inference.min_ms, inference.max_ms)
+    if inference.n < 1 or init is None or not all(v is not None and v > 0 for v in values):
+        raise errors.BenchmarkError(
+            errors.explain(what, "inferences of more than 0 us", "figures without any")
+            + f" {last_lines(text)}"
+        )
+    if not warmup.n:
+        first = inference.first_ms
+    peak = _PEAK.search(text)
+    return Output(
+        init_ms=init,
+        first_inference_ms=first or 0.0,
+        warmup=warmup if warmup.n else None,
+        inference=inference,
+        replacements=tuple(_replacement(match) for match in _REPLACED.finditer(text)),
+        kernels={
+            m["name"]: -1 if m["completely"] else int(m["kernels"]) for m in _APPLIED.finditer(text)
+        },
+        peak_bytes=round(float(peak.group(1)) * 2**20) if peak else None,
+        text=text,
+    )
+
+
+def coverage(
+    output: Output, delegate: str, *, subgraph: int, num_nodes: int, what: str
+) -> schema.Coverage | None:
+    """Says how much of the graph that ran a delegate took, and refuses a silent fallback.
+
+    Args:
+      output: Of the run.
+      delegate: The one that was asked for: "none", "xnnpack", "gpu" or "nnapi".
+      subgraph: Index of the graph that ran.
+      num_nodes: Its operators.
+      what: How messages call the run.
+
+    Returns:
+      The coverage; None where no delegate was asked for. Builds that do not tell numbers of nodes
+      give what is known: all nodes where the graph is the delegate's alone, else the kernels.
+
+    Raises:
+      BenchmarkError: If a delegate was asked for and the CPU's own kernels ran everything.
+    """
+    if delegate == "none":
+        return None
+    kernels = output.kernels.get(PROVIDERS[delegate], 0)
+    if not kernels:
+        raise errors.BenchmarkError(
+            errors.explain(
+                what,
+                f"a graph that {PROVIDERS[delegate]} takes part in",
+                "one that it takes no node of: what would be measured is another processor",
+                f"{telling_lines(output.text)} Leave {delegate} out of --delegates for this file "
+                "and device.",
+            )
+        )
+    ours = [r for r in output.replacements if _NODES[delegate] in r.delegate.lower()]
+    exact = [r for r in ours if r.subgraph == subgraph]
+    if not exact:  # older builds name no subgraph: only a graph of as many nodes can be meant
+        alike = {r for r in ours if r.subgraph is None and r.of == num_nodes}
+        exact = list(alike) if len(alike) == 1 else []
+    if exact:
+        last = exact[-1]
+        return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=abs(kernels))
+    if kernels < 0:
+        return schema.Coverage(delegated_nodes=num_nodes, nodes=num_nodes, partitions=1)
+    return None
+
+
+def last_lines(text: str, count: int = 5) -> str:
+    """Quotes the last lines of an output, for a message."""
+    lines = [line.strip()[:300] for line in text.strip().splitlines() if line.strip()]
+    if not lines:
+        return "It printed nothing."
+    return "Its last lines: " + " | ".join(lines[-count:]) + "."
+
+
+def telling_lines(text: str, count: int = 6) -> str:
+    """Quotes the lines that say what went wrong, or the last ones where none does."""
+    lines = [match.group().strip()[:300] for match in _TELLING.finditer(text)]
+    lines = [line for line in dict.fromkeys(lines) if not _NOISE.search(line)]
+    return "It said: " + " | ".join(lines[:count]) + "." if lines else last_lines(text)
+
+
+def _explain_exit(text: str, what: str, exit_code: int) -> str:
+    remedies = {
+        126: "The device cannot run the binary: is it built for its processor?",
+        127: "The device does not find the binary, or the linker that it names: is it built for "
+        "Android?",
+    }
+    received = f"exit code {exit_code}"
+    remedy = remedies.get(exit_code, "")
+    if exit_code > 128:
+        try:
+            name = signal.Signals(exit_code - 128).name
+        except ValueError:
+            name = str(exit_code - 128)
+        received = f"its end by signal {name}"
+        remedy = {
+            "SIGKILL": "Android ends what takes too much memory: is the file too large for it?",
+            "SIGILL": "The binary uses instructions that this processor does not have.",
+        }.get(name, "")
+    return errors.explain(
+        what, "a run of benchmark_model to its end", received, f"{telling_lines(text)} {remedy}"
+    ).rstrip()
+
+
+def _refuse_misunderstandings(text: str, what: str) -> None:
+    unknown = _UNKNOWN.search(text)
+    if unknown:
+        options = re.findall(r"--(\w+)", unknown.group(1))
+        remedy = "It would have measured something else. Use the binary of a newer release."
+        if "input_layer" in options:
+            remedy = (
+                "It is the benchmark_model of the CompiledModel API (litert/binaries/...), which "
+                "makes up token ids that no vocabulary has. Use that of the Interpreter API: "
+                "android_aarch64_benchmark_model."
+            )
+        raise errors.BenchmarkError(
+            errors.explain(
+                what,
+                "a benchmark_model that knows all options that the measurement takes",
+                f"one that does not know {', '.join(options) or unknown.group(1).strip()}",
+                remedy,
+            )
+        )
+    misnamed = _MISNAMED.search(text)
+    if misnamed:
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"inputs of {what}",
+                f"{misnamed.group(2)} in the place of {misnamed.group(1)}",
+                "another order in the runtime than in the file",
+                "The ids would have gone to another input. Export the file again.",
+            )
+        )
+
+
+def _stats(match: re.Match[str]) -> Stats:
+    values = {name: _milliseconds(value) for name, value in _PAIR.findall(match.group(2))}
+    number, last = int(match.group(1)), values.get("curr")
+    if number and "avg" not in values and last is not None:  # all the same: only one value stands
+        return Stats(number, last, last, last, last, 0.0, last, last)
+    return Stats(
+        n=number,
+        first_ms=values.get("first"),
+        mean_ms=values.get("avg"),
+        min_ms=values.get("min"),
+        max_ms=values.get("max"),
+        std_ms=values.get("std"),
+        median_ms=values.get("median"),
+        p95_ms=values.get("p95"),
+    )
+
+
+def _milliseconds(microseconds: str) -> float | None:
+    value = float(microseconds) / 1000
+    return value if math.isfinite(value) else None
+
+
+def _replacement(match: re.Match[str]) -> Replacement:
+    nodes, of, delegate, partitions, subgraph = match.groups()
+    return Replacement(
+        delegate, int(nodes), int(of), int(partitions), None if subgraph is None else int(subgraph)
+    )

@@ -1,0 +1,206 @@
+"""What a device is and what it can do, from its properties and its kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+
+from tfdistill import errors
+from tfdistill.benchmark import cores, environment, schema
+from tfdistill.benchmark.adb.conditions import clocks_mhz
+from tfdistill.benchmark.adb.phone import TEMPORARY, Phone
+
+_CPU = "/sys/devices/system/cpu"
+_EACH = f"for f in {_CPU}/cpu[0-9]*; do echo $f $(cat $f/"
+_QUESTIONS = {
+    "properties": "getprop",
+    "cpuinfo": "cat /proc/cpuinfo",
+    "meminfo": "cat /proc/meminfo",
+    "kernel": "uname -sr",
+    "max_clocks": f"{_EACH}cpufreq/cpuinfo_max_freq); done",
+    "capacities": f"{_EACH}cpu_capacity); done",
+    "governor": f"cat {_CPU}/cpu0/cpufreq/scaling_governor",
+    "free": f"df -k {TEMPORARY}",
+    "programs": "command -v taskset; command -v sha256sum",
+}
+_EMULATED_HARDWARE = re.compile(r"goldfish|ranchu|cutf|vsoc|vbox86")
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """What a device is and what it can do.
+
+    Attributes:
+      device: What a result says of it.
+      kind: "phone" (any device of metal) or "emulator".
+      abis: What programs it runs, the best first, such as "arm64-v8a".
+      speeds: How fast each core is, by its number; only their order has a meaning. Empty where the
+        kernel does not tell.
+      free_bytes: Room in /data/local/tmp; None where it is not told.
+      has_taskset: Whether programs can be bound to cores.
+      has_sha256sum: Whether checksums are computed on the device.
+    """
+
+    device: schema.Device
+    kind: schema.Kind
+    abis: tuple[str, ...]
+    speeds: dict[int, float]
+    free_bytes: int | None
+    has_taskset: bool
+    has_sha256sum: bool
+
+    def mask(self, affinity: str | None) -> str | None:
+        """Turns what was asked for into a mask for `taskset`.
+
+        Args:
+          affinity: A hexadecimal mask such as "f0"; "little" for the slowest kind of cores, "big"
+            for all the others, "all", or None to leave it to the system.
+
+        Returns:
+          The mask in lower case without 0x; None where all cores may be used.
+
+        Raises:
+          BenchmarkError: If it is no mask, names a core that is not there, asks for big or little
+            cores of a device whose cores are all alike, or the device has no taskset.
+        """
+        if affinity is None or affinity == "all":
+            return None
+        if not self.has_taskset:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    f"affinity {affinity}",
+                    "a device with `taskset`",
+                    f"{self.device.name} without it",
+                    "Leave it out: the system chooses the cores.",
+                )
+            )
+        if affinity in ("big", "little"):
+            return cores.mask_of(cores.cluster(affinity, self.speeds))
+        chosen = cores.cores_of(affinity)
+        there = range(self.device.cores_logical or max(chosen) + 1)
+        if foreign := sorted(set(chosen) - set(there)):
+            raise errors.BenchmarkError(
+                errors.explain(f"affinity {affinity}", f"some of the cores {list(there)}", foreign)
+            )
+        return cores.mask_of(chosen)
+
+
+def look(phone: Phone) -> Probe:
+    """Finds out what a device is and what it can do.
+
+    Raises:
+      DeviceLostError: If the device went away.
+      BenchmarkError: If it does not tell its properties.
+    """
+    answers = phone.ask(_QUESTIONS)
+    if not parse_properties(answers["properties"]):
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"`getprop` on {phone.serial}", "its properties", repr(answers["properties"][:200])
+            )
+        )
+    return parse(answers, phone.serial)
+
+
+def describe(phone: Phone) -> schema.Device:
+    """Describes a device; what it does not tell is None or empty.
+
+    Raises:
+      DeviceLostError: If the device went away.
+      BenchmarkError: If it does not tell its properties.
+    """
+    return look(phone).device
+
+
+def parse(answers: Mapping[str, str], serial: str) -> Probe:
+    """Reads what the device answered.
+
+    Args:
+      answers: By the names of the questions.
+      serial: As adb lists it; a device that does not tell its serial number is known by this.
+
+    Returns:
+      The probe.
+    """
+    properties = parse_properties(answers["properties"])
+    cpu = environment.parse_cpuinfo(answers["cpuinfo"])
+    clocks = clocks_mhz(answers["max_clocks"])
+    numbers = sorted({int(n) for n in re.findall(r"/cpu(\d+)\b", answers["max_clocks"])})
+    capacities = clocks_mhz(answers["capacities"])
+    speeds = clocks if not capacities or 0 in capacities else capacities
+    abis = properties.get("ro.product.cpu.abilist") or properties.get("ro.product.cpu.abi", "")
+    arm = abis.startswith("arm")
+    device = schema.Device(
+        name=_name(properties),
+        id=hashlib.sha256((properties.get("ro.serialno") or serial).encode()).hexdigest()[:12],
+        fingerprint=properties.get("ro.build.fingerprint"),
+        soc=_soc(properties),
+        abi=properties.get("ro.product.cpu.abi"),
+        os=_os(properties),
+        kernel=answers["kernel"].strip() or None,
+        cores_logical=len(numbers) or None,
+        cores_physical=(len(numbers) or None) if arm else cpu["cores_physical"],
+        max_frequencies_mhz=clocks,
+        cpu_flags=tuple(cpu["flags"]),
+        governor=answers["governor"].strip() or None,
+        memory_bytes=_memory_bytes(answers["meminfo"]),
+    )
+    return Probe(
+        device=device,
+        kind="emulator" if is_emulator(properties) else "phone",
+        abis=tuple(abi for abi in abis.split(",") if abi),
+        speeds={} if 0 in speeds else dict(zip(numbers, speeds, strict=False)),
+        free_bytes=parse_df(answers["free"]),
+        has_taskset="taskset" in answers["programs"],
+        has_sha256sum="sha256sum" in answers["programs"],
+    )
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Reads the output of `getprop`: "[name]: [value]" a line; empty values are left out."""
+    lines = re.findall(r"^\[([^\]\n]+)\]: \[([^\n]*)\]\s*$", text, flags=re.MULTILINE)
+    return {name: value.strip() for name, value in lines if value.strip()}
+
+
+def is_emulator(properties: Mapping[str, str]) -> bool:
+    """Tells whether a device is emulated: Android's emulator, Cuttlefish, Genymotion."""
+    if "1" in (properties.get("ro.kernel.qemu"), properties.get("ro.boot.qemu")):
+        return True
+    names = ("ro.hardware", "ro.boot.hardware", "ro.product.device")
+    return any(_EMULATED_HARDWARE.match(properties.get(name, "")) for name in names)
+
+
+def parse_df(text: str) -> int | None:
+    """Reads the free bytes from `df -k` of one folder; None where it is not told."""
+    lines = text.splitlines()[1:]
+    found = re.search(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d+%", " ".join(lines))
+    return int(found[3]) * 1024 if found else None
+
+
+def _name(properties: Mapping[str, str]) -> str:
+    model = properties.get("ro.product.model", "")
+    maker = properties.get("ro.product.manufacturer", "")
+    if model.lower().startswith(maker.lower()):
+        return model or "unknown device"
+    return f"{maker[:1].upper()}{maker[1:]} {model}".strip()
+
+
+def _soc(properties: Mapping[str, str]) -> str | None:
+    parts = (properties.get("ro.soc.manufacturer"), properties.get("ro.soc.model"))
+    if parts[1]:
+        return " ".join(part for part in parts if part)
+    return properties.get("ro.board.platform") or properties.get("ro.hardware")
+
+
+def _os(properties: Mapping[str, str]) -> str | None:
+    release, sdk = (properties.get(f"ro.build.version.{k}") for k in ("release", "sdk"))
+    if release is None:
+        return None
+    return f"Android {release} (API {sdk})" if sdk else f"Android {release}"
+
+
+def _memory_bytes(meminfo: str) -> int | None:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", meminfo, flags=re.MULTILINE)
+    return int(found[1]) * 1024 if found else None

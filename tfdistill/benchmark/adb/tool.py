@@ -1,0 +1,184 @@
+"""The command line of `benchmark_model`, and the script that runs it on the device.
+
+Three of the tool's ways decide what is written here. It applies XNNPACK on its own where it is not
+told about it, before any other delegate, and a GPU then gets nothing and is still counted: so
+`--use_xnnpack` is always said, after the delegate that comes first. It binds inputs by position:
+so all are named in the graph's order, and a different name in its answer is an error. And ids that
+it makes up itself are no words: so values always come from files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb.layout import Layout
+
+BINARY, RUN_FILE, ANSWER_FILE = "benchmark_model", "run.sh", "answer.sh"
+OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.csv"
+LOG_FILE, PID_FILE = "log.txt", "pid"
+
+_CUT = """\
+cut_values() {  # example, then names of files and their sizes
+  example=$1
+  shift
+  while [ $# -gt 0 ]; do
+    dd "if=$1.all" "of=$1" "bs=$2" "skip=$example" count=1 2>dd.txt || { cat dd.txt; exit 125; }
+    shift 2
+  done
+}
+"""
+# run.sh FOLDER EXAMPLE [FILE BYTES]... -- COMMAND...
+# Cuts the example's values out of each FILE.all into FILE, and becomes the command, so that who
+# kills the script kills the tool.
+RUN_SCRIPT = f"""\
+{_CUT}
+cd "$1" || exit 125
+example=$2
+shift 2
+files=
+while [ "$1" != -- ]; do
+  files="$files $1 $2"
+  shift 2
+done
+shift
+cut_values "$example" $files
+exec "$@" </dev/null
+"""
+# answer.sh FOLDER FIRST LAST [FILE BYTES]... -- COMMAND...
+# The same for each example from FIRST up to LAST, joining what the command wrote; says at the end
+# what the last one said, and at the first that fails what that said.
+ANSWER_SCRIPT = f"""\
+{_CUT}
+cd "$1" || exit 125
+next=$2
+last=$3
+shift 3
+files=
+while [ "$1" != -- ]; do
+  files="$files $1 $2"
+  shift 2
+done
+shift
+while [ "$next" -lt "$last" ]; do
+  cut_values "$next" $files
+  rm -f {OUTPUT_FILE}
+  "$@" </dev/null >{LOG_FILE} 2>&1 &
+  echo $! >{PID_FILE}
+  wait $!
+  code=$?
+  if [ $code -ne 0 ]; then
+    cat {LOG_FILE}
+    exit $code
+  fi
+  cat {OUTPUT_FILE} >>{ANSWERS_FILE} || exit 125
+  next=$((next + 1))
+done
+cat {LOG_FILE}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One run of the tool, or one for each of some examples.
+
+    Attributes:
+      graph: The model file, a name in the device's folder.
+      layout: Of the entry point.
+      values: Prefix of the files that hold the inputs, one for each in the layout's order.
+      threads: Of the runtime.
+      delegate: Who computes.
+      affinity: Hexadecimal mask of the cores to run on, without "0x"; None for all.
+      runs: Inferences that count.
+      warmup: Inferences before them.
+      warmup_seconds: The least time that the warm-up takes.
+      max_seconds: The tool starts no further inference after so long.
+      dump: Whether to write the outputs of the last inference.
+      profile: Whether to profile the operators, which costs time.
+      memory: Whether to watch the memory, which costs time.
+    """
+
+    graph: str
+    layout: Layout
+    values: str
+    threads: int
+    delegate: schema.Delegate
+    affinity: str | None = None
+    runs: int = 50
+    warmup: int = 0
+    warmup_seconds: float = 0.0
+    max_seconds: float = 150.0
+    dump: bool = False
+    profile: bool = False
+    memory: bool = False
+
+
+def value_files(job: Job) -> list[str]:
+    """Returns the names of the files that hold the inputs, in the layout's order."""
+    return [f"{job.values}-{i}.bin" for i in range(len(job.layout.inputs))]
+
+
+def command(job: Job) -> list[str]:
+    """Returns the command that runs the tool in the device's folder."""
+    tensors = job.layout.inputs
+    values = [
+        f"{tensor.name.replace(':', '::')}:{file}"
+        for tensor, file in zip(tensors, value_files(job), strict=True)
+    ]
+    arguments = [
+        f"--graph={job.graph}",
+        f"--input_layer={','.join(tensor.name for tensor in tensors)}",
+        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
+        f"--input_layer_value_files={','.join(values)}",
+        f"--num_threads={job.threads}",
+        f"--num_runs={job.runs}",
+        "--min_secs=0",
+        f"--max_secs={job.max_seconds:g}",
+        f"--warmup_runs={job.warmup}",
+        f"--warmup_min_secs={job.warmup_seconds:g}",
+        *_delegates(job.delegate),
+    ]
+    if job.layout.num_signatures > 1:  # releases before 2023 do not know it, nor need it for one
+        arguments.append(f"--signature_to_run_for={job.layout.signature}")
+    if job.dump:
+        arguments.append(f"--output_filepath={OUTPUT_FILE}")
+    if job.memory:
+        arguments.append("--report_peak_memory_footprint=true")
+    if job.profile:
+        arguments += [
+            "--enable_op_profiling=true",
+            "--op_profiling_output_mode=csv",
+            f"--op_profiling_output_file={PROFILE_FILE}",
+        ]
+    pinned = [] if job.affinity is None else ["taskset", job.affinity]
+    return [*pinned, f"./{BINARY}", *arguments]
+
+
+def run_arguments(job: Job, folder: str, example: int) -> list[str]:
+    """Returns what the device's shell runs for one example of the job's."""
+    return ["sh", f"{folder}/{RUN_FILE}", folder, str(example), *_cuts(job), "--", *command(job)]
+
+
+def answer_arguments(job: Job, folder: str, first: int, last: int) -> list[str]:
+    """Returns what the device's shell runs for the examples from first up to last."""
+    numbers = [str(first), str(last)]
+    return ["sh", f"{folder}/{ANSWER_FILE}", folder, *numbers, *_cuts(job), "--", *command(job)]
+
+
+def _cuts(job: Job) -> list[str]:
+    return [
+        part
+        for tensor, file in zip(job.layout.inputs, value_files(job), strict=True)
+        for part in (file, str(tensor.num_bytes))
+    ]
+
+
+def _delegates(delegate: schema.Delegate) -> list[str]:
+    """The delegate asked for comes first; XNNPACK takes what a GPU or NNAPI leaves, as in apps."""
+    if delegate == "none":
+        return ["--use_xnnpack=false"]
+    if delegate == "gpu":
+        return ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"]
+    if delegate == "nnapi":
+        return ["--use_nnapi=true", "--use_xnnpack=true"]
+    return ["--use_xnnpack=true"]

@@ -1,0 +1,1 @@
+"""Results against one another: what changed, whether it may pass, and how it went over time."""

@@ -1,0 +1,306 @@
+"""What changed between two results, or between the files of one: a row a place, with its interval.
+
+Files of one result took turns, and their blocks are paired. Two results are runs of different
+moments: nothing is paired, and the interval includes the spread over the repetitions of both
+(`stats.separate_speedup_ci`). How far a device is another one on another day, in no repetition of
+either run, no interval knows: measure both files in one run where it matters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from tfdistill import errors
+from tfdistill.benchmark import schema, terminal
+from tfdistill.benchmark.comparing import matching
+from tfdistill.benchmark.statistics import stats, summaries
+
+_VERDICTS = {True: "faster", False: "slower", None: "no difference that these runs can tell"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A place before and after.
+
+    Attributes:
+      place: Where; its model is the new file's name.
+      baseline: Name of the old file.
+      old_p50_ms: Median of the old file.
+      new_p50_ms: Median of the new one.
+      speedup: old / new: above 1 is faster.
+      speedup_ci: 95% interval; None where the repetitions do not suffice for one.
+      joint_ci: As `speedup_ci`, so much wider that the intervals of all rows together hold with
+        95%: each has 1 - 0.05 / rows.
+      faster: Whether the new file is; None where that cannot be said.
+      throttled: Whether either was measured on a device that throttled.
+      reason: Why `faster` is None although the interval may exclude 1; empty otherwise.
+    """
+
+    place: schema.Place
+    baseline: str
+    old_p50_ms: float
+    new_p50_ms: float
+    speedup: float
+    speedup_ci: schema.Interval | None
+    joint_ci: schema.Interval | None
+    faster: bool | None
+    throttled: bool
+    reason: str = ""
+
+    @property
+    def slowdown(self) -> float:
+        """How much longer the new file takes: 0.05 is 5%."""
+        return 1 / self.speedup - 1
+
+    @property
+    def slowdown_ci(self) -> schema.Interval | None:
+        """95% interval of `slowdown`."""
+        if self.speedup_ci is None:
+            return None
+        return (1 / self.speedup_ci[1] - 1, 1 / self.speedup_ci[0] - 1)
+
+    @property
+    def verdict(self) -> str:
+        """What may be said, in words."""
+        return self.reason or _VERDICTS[self.faster]
+
+
+@dataclasses.dataclass(frozen=True)
+class FilePair:
+    """An old file and the new one that takes its place."""
+
+    old: schema.ModelFile
+    new: schema.ModelFile
+    old_metrics: dict[str, float]
+    new_metrics: dict[str, float]
+    primary_metric: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """All that changed.
+
+    Attributes:
+      old: The old result.
+      new: The new one; the same one where files of one result are compared.
+      rows: A row a place that both have.
+      pairs: The files.
+      only_old: Places that only the old files were measured at.
+      only_new: Places that only the new files were measured at.
+      notes: Sentences that a reader has to know.
+    """
+
+    old: schema.Result
+    new: schema.Result
+    rows: tuple[Change, ...]
+    pairs: tuple[FilePair, ...]
+    only_old: tuple[schema.Place, ...]
+    only_new: tuple[schema.Place, ...]
+    notes: tuple[str, ...]
+
+
+def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> Changes:
+    """Compares two results of the same device, place by place.
+
+    Args:
+      old: The baseline.
+      new: What is compared with it.
+      devices_may_differ: Whether to show results of two devices of one kind side by side; nothing
+        is then said about which file is faster.
+
+    Returns:
+      The changes.
+
+    Raises:
+      BenchmarkError: If the results say nothing about one another, or have no place in common.
+    """
+    same_device = matching.check(old, new, devices_may_differ=devices_may_differ)
+    pairs = matching.pair_models(old, new)
+    before, after = summaries.cells(old.measurements), summaries.cells(new.measurements)
+    rivals = {
+        place: place.model_copy(update={"model": pairs.get(place.model, "")}) for place in before
+    }
+    shared = {place: rival for place, rival in rivals.items() if rival in after}
+    hot = [{summaries.place_of(r) for r in side.summary if r.throttled} for side in (old, new)]
+    joint = 1 - 0.05 / max(len(shared), 1)
+    rows = [
+        _change(
+            *(place, rival, before[place], after[rival], joint),
+            throttled=place in hot[0] or rival in hot[1],
+        )
+        for place, rival in shared.items()
+    ]
+    if not rows:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "places of the results",
+                "a length, number of threads, delegate and affinity that both have",
+                f"{_listed(before)} and {_listed(after)}",
+                "Measure both with the same options.",
+            )
+        )
+    found = {row.place for row in rows}
+    if not same_device:
+        reason = "another device: this says nothing about the files"
+        rows = [dataclasses.replace(row, faster=None, reason=reason) for row in rows]
+    return Changes(
+        old=old,
+        new=new,
+        rows=tuple(rows),
+        pairs=_file_pairs(old, new, pairs),
+        only_old=tuple(place for place in before if place not in shared),
+        only_new=tuple(place for place in after if place not in found),
+        notes=tuple(_notes(old, new, pairs, rows)),
+    )
+
+
+def within(result: schema.Result) -> Changes:
+    """Compares the files of one result, which took turns, with its baseline.
+
+    Args:
+      result: Of two or more files.
+
+    Returns:
+      The changes; the rows are the result's comparisons.
+
+    Raises:
+      BenchmarkError: If it compares no files.
+    """
+    summary = {summaries.place_of(row): row for row in result.summary}
+    wide = summaries.comparisons(
+        summaries.cells(result.measurements),
+        next((row.baseline for row in result.comparisons), ""),
+        confidence=1 - 0.05 / max(len(result.comparisons), 1),
+    )
+    joint = {_place_of(row): row.speedup_ci for row in wide}
+    rows = []
+    for row in result.comparisons:
+        place = _place_of(row)
+        old = summary[place.model_copy(update={"model": row.baseline})]
+        new = summary[place]
+        single = len(new.repetition_p50_ms) == 1
+        rows.append(
+            Change(
+                place=place,
+                baseline=row.baseline,
+                old_p50_ms=old.p50_ms,
+                new_p50_ms=new.p50_ms,
+                speedup=row.speedup,
+                speedup_ci=None if single else row.speedup_ci,
+                joint_ci=None if single else joint.get(place, row.speedup_ci),
+                faster=row.faster,
+                throttled=old.throttled or new.throttled,
+                reason="one repetition cannot tell a difference" if single else "",
+            )
+        )
+    if not rows:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "a single result",
+                "two or more files that were measured in turns at the same lengths",
+                f"{[model.name for model in result.models]}",
+                "Name a second result, or measure both files: `tfdistill benchmark OLD NEW`.",
+            )
+        )
+    baseline = rows[0].baseline
+    compared = {row.place for row in rows}
+    usual = {summaries.without_model(place) for place in compared}
+    alone = [place for place in summary if summaries.without_model(place) not in usual]
+    pairs = tuple(
+        pair
+        for name in dict.fromkeys(row.place.model for row in rows)
+        for pair in _file_pairs(result, result, {baseline: name})
+    )
+    return Changes(
+        old=result,
+        new=result,
+        rows=tuple(rows),
+        pairs=pairs,
+        only_old=tuple(place for place in alone if place.model == baseline),
+        only_new=tuple(place for place in alone if place.model != baseline),
+        notes=result.notes,
+    )
+
+
+def _place_of(row: schema.Comparison) -> schema.Place:
+    way = row.model_dump(include=set(schema.Place.model_fields))
+    return schema.Place(model=row.candidate, **way)
+
+
+def _change(
+    place: schema.Place,
+    rival: schema.Place,
+    old: Sequence[schema.Measurement],
+    new: Sequence[schema.Measurement],
+    joint: float,
+    throttled: bool,
+) -> Change:
+    before, after = (summaries.repetitions_of(rows) for rows in (old, new))
+    medians = [summaries.pooled_median(side) for side in (before, after)]
+    enough = len(before) > 1 and len(after) > 1
+    intervals = stats.separate_speedup_cis(before, after, (0.95, joint)) if enough else None
+    interval, wide = intervals or (None, None)
+    return Change(
+        place=rival,
+        baseline=place.model,
+        old_p50_ms=medians[0],
+        new_p50_ms=medians[1],
+        speedup=medians[0] / medians[1],
+        speedup_ci=interval,
+        joint_ci=wide,
+        faster=None if interval is None else stats.is_faster(interval),
+        throttled=throttled,
+        reason="" if enough else "one repetition cannot tell a difference",
+    )
+
+
+def _file_pairs(
+    old: schema.Result, new: schema.Result, pairs: dict[str, str]
+) -> tuple[FilePair, ...]:
+    files = [{model.name: model for model in result.models} for result in (old, new)]
+    return tuple(
+        FilePair(
+            files[0][before],
+            files[1][after],
+            _metrics(old, files[0][before]),
+            _metrics(new, files[1][after]),
+            _primary_metric(files[1][after]),
+        )
+        for before, after in pairs.items()
+    )
+
+
+def _metrics(result: schema.Result, model: schema.ModelFile) -> dict[str, float]:
+    """Of the task: from the device's answers where they were scored, else those of the export."""
+    for row in result.answers:
+        if row.model == model.name and row.metrics:
+            return dict(row.metrics)
+    if model.manifest is None or model.manifest.parity is None:
+        return {}
+    return dict(model.manifest.parity.file_metrics)
+
+
+def _primary_metric(model: schema.ModelFile) -> str | None:
+    if model.manifest is None or model.manifest.task is None:
+        return None
+    return model.manifest.task.primary_metric
+
+
+def _notes(
+    old: schema.Result, new: schema.Result, pairs: dict[str, str], rows: Sequence[Change]
+) -> Iterator[str]:
+    differing = matching.differences(old, new)
+    if differing:
+        yield "Not only the files differ: " + "; ".join(differing) + "."
+    before, after = ({m.name: m.sha256 for m in result.models} for result in (old, new))
+    same = [name for name, other in pairs.items() if before[name] == after[other]]
+    if same:
+        yield f"The same file in both results: {', '.join(same)}."
+    yield from (f"{which}: {note}" for which, r in (("old", old), ("new", new)) for note in r.notes)
+    if any(row.speedup_ci is None for row in rows):
+        yield "Without 2 or more repetitions in either result no interval is known: measure again."
+
+
+def _listed(found: summaries.Cells) -> list[str]:
+    return [terminal.describe(place) for place in list(found)[:6]]

@@ -1,0 +1,101 @@
+"""What changed between results, as text for a terminal and as a value for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfdistill.benchmark import schema, terminal
+from tfdistill.benchmark.comparing import changes
+
+
+def as_dict(found: changes.Changes) -> dict[str, Any]:
+    """Gives the changes as a value for JSON; durations in ms, 0.05 is 5%."""
+
+    def origin(result: schema.Result) -> dict[str, Any]:
+        return {
+            "created": result.created,
+            "kind": result.kind,
+            "backend": result.backend,
+            "device": result.device.name,
+            "device_id": result.device.id,
+            "tfdistill_version": result.tfdistill_version,
+        }
+
+    return {
+        "format_version": 1,
+        "interleaved": found.old is found.new,
+        "old": origin(found.old),
+        "new": origin(found.new),
+        "rows": [
+            {
+                **row.place.model_dump(),
+                "baseline": row.baseline,
+                "old_p50_ms": row.old_p50_ms,
+                "new_p50_ms": row.new_p50_ms,
+                "speedup": row.speedup,
+                "speedup_ci": row.speedup_ci,
+                "slowdown": row.slowdown,
+                "slowdown_ci": row.slowdown_ci,
+                "faster": row.faster,
+                "throttled": row.throttled,
+                "verdict": row.verdict,
+            }
+            for row in found.rows
+        ],
+        "files": [
+            {
+                "baseline": pair.old.name,
+                "model": pair.new.name,
+                "old_sha256": pair.old.sha256,
+                "new_sha256": pair.new.sha256,
+                "old_size_bytes": pair.old.size_bytes,
+                "new_size_bytes": pair.new.size_bytes,
+                "old_metrics": pair.old_metrics,
+                "new_metrics": pair.new_metrics,
+            }
+            for pair in found.pairs
+        ],
+        "only_old": [place.model_dump() for place in found.only_old],
+        "only_new": [place.model_dump() for place in found.only_new],
+        "notes": list(found.notes),
+    }
+
+
+def format_text(found: changes.Changes) -> str:
+    """Shows the changes as text for a terminal."""
+    lines = [f"old: {terminal.origin(found.old)}"]
+    if found.new is found.old:
+        lines = [f"{terminal.origin(found.old)}; the files took turns"]
+    else:
+        lines.append(f"new: {terminal.origin(found.new)}")
+    names = [["file"]]
+    for row in found.rows:
+        both = row.place.model == row.baseline
+        names.append([row.place.model if both else f"{row.place.model} for {row.baseline}"])
+    cells = [["old ms", "new ms", "speed-up", "95%", "verdict"]]
+    for row in found.rows:
+        low, high = row.speedup_ci or (None, None)
+        interval = "" if low is None else f"[{low:.2f}, {high:.2f}]"
+        times = [terminal.milliseconds(t) for t in (row.old_p50_ms, row.new_p50_ms)]
+        mark = "; throttled" if row.throttled else ""
+        cells.append([*times, f"{row.speedup:.2f}x", interval, row.verdict + mark])
+    ways = terminal.way_columns([row.place for row in found.rows])
+    joined = [[*a, *b, *c] for a, b, c in zip(names, ways, cells, strict=True)]
+    lines += ["", *terminal.table(terminal.without_empty(joined)), ""]
+    for pair in found.pairs:
+        lines.append(_size_line(pair))
+    for what, places in (("old", found.only_old), ("new", found.only_new)):
+        for place in places:
+            lines.append(f"only in the {what} result: {terminal.describe(place)}")
+    return "\n".join([*lines, *found.notes])
+
+
+def _size_line(pair: changes.FilePair) -> str:
+    change = pair.new.size_bytes / pair.old.size_bytes - 1 if pair.old.size_bytes else 0.0
+    line = (
+        f"{pair.new.name}: {pair.old.size_bytes / 1e6:.2f} MB -> "
+        f"{pair.new.size_bytes / 1e6:.2f} MB ({change:+.1%})"
+    )
+    for name in pair.old_metrics.keys() & pair.new_metrics.keys():
+        line += f"; {name} {pair.old_metrics[name]:.4f} -> {pair.new_metrics[name]:.4f}"
+    return line

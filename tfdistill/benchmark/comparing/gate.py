@@ -1,0 +1,166 @@
+"""Whether a change may pass: what a program that builds an app asks before it takes a new file.
+
+A place is too slow if the new file takes more than the limit longer by the estimate, and the
+interval of all places together says that it is slower at all. So a build without any change fails
+in at most 1 of 40 cases, however many places were measured and however noisy they were, and far
+less often on a quiet device; a build that is clearly beyond the limit fails as soon as its
+slow-down is no noise. (To ask that the whole interval be beyond the limit would let a file through
+that is 10% slower unless it was measured to within 5%.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tfdistill.benchmark import terminal
+from tfdistill.benchmark.comparing import changes
+
+_ROUNDING = 1e-9  # of a difference of decimal fractions
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a change may cost; None for no limit.
+
+    Attributes:
+      slower: Of the median latency of any place: 0.05 is 5%.
+      larger: Of the size of any file: 0.01 is 1%.
+      less_accurate: Of the task's primary metric, in points: 0.005 is half a point of 100.
+      allow_throttled: Whether measurements on a throttled device may pass.
+      refuse_undecided: Whether measurements too noisy to see the limit fail.
+    """
+
+    slower: float | None = None
+    larger: float | None = None
+    less_accurate: float | None = None
+    allow_throttled: bool = False
+    refuse_undecided: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is any limit."""
+        return any(limit is not None for limit in (self.slower, self.larger, self.less_accurate))
+
+
+@dataclasses.dataclass(frozen=True)
+class Ruling:
+    """Whether a change passed.
+
+    Attributes:
+      reasons: Why it failed; empty if it passed.
+      warnings: What it passed without being looked at closely enough.
+    """
+
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against the change."""
+        return not self.reasons
+
+
+def judge(found: changes.Changes, limits: Limits) -> Ruling:
+    """Holds a change against limits. Pure.
+
+    A limit of latency also fails a change of which a part was not measured (the new result lists
+    failures), that has places without an interval (one repetition), and one measured on a device
+    that throttled, unless that is allowed.
+
+    Args:
+      found: The change.
+      limits: What it may cost.
+
+    Returns:
+      The ruling.
+    """
+    reasons: list[str] = []
+    warnings: list[str] = []
+    if limits.slower is not None:
+        reasons += _not_measured(found, limits)
+        reasons += _too_slow(found, limits.slower)
+        blurred = list(_undecided(found, limits.slower))
+        (reasons if limits.refuse_undecided else warnings).extend(blurred)
+    if limits.larger is not None:
+        reasons += _too_large(found, limits.larger)
+    if limits.less_accurate is not None:
+        reasons += _less_accurate(found, limits.less_accurate)
+    return Ruling(tuple(reasons), tuple(warnings))
+
+
+def format_text(ruling: Ruling) -> str:
+    """Shows a ruling as text."""
+    lines = [f"warning: {warning}" for warning in ruling.warnings]
+    lines += [f"FAILED: {reason}" for reason in ruling.reasons]
+    return "\n".join([*lines, *(["passed"] if ruling.passed else [])])
+
+
+def _not_measured(found: changes.Changes, limits: Limits) -> Iterator[str]:
+    for failure in found.new.failures:
+        yield f"{failure.what} was not measured: {failure.error}"
+    for row in found.rows:
+        where = terminal.describe(row.place)
+        if row.speedup_ci is None:
+            yield f"{where}: {row.reason}; measure 2 or more in either result."
+        if row.throttled and not limits.allow_throttled:
+            yield (
+                f"{where}: measured on a device that throttled. Cool it down and measure again, "
+                "or use --allow-throttled."
+            )
+
+
+def _too_slow(found: changes.Changes, limit: float) -> Iterator[str]:
+    for row in found.rows:
+        if row.joint_ci is not None and row.slowdown > limit and row.joint_ci[1] < 1:
+            low, high = 1 / row.joint_ci[1] - 1, 1 / row.joint_ci[0] - 1
+            yield (
+                f"{terminal.describe(row.place)}: {row.slowdown:.1%} slower "
+                f"[{low:+.1%}, {high:+.1%}], more than {_percent(limit)}"
+            )
+
+
+def _undecided(found: changes.Changes, limit: float) -> Iterator[str]:
+    remedy = "Measure more repetitions on a quiet device."
+    if found.old is not found.new:
+        remedy = "Measure both files in one run, or more repetitions on a quiet device."
+    for row in found.rows:
+        if row.joint_ci is None:
+            continue
+        low, high = row.joint_ci
+        reach = (high / low) ** 0.5 - 1
+        failed = row.slowdown > limit and high < 1
+        if reach > limit and not failed:
+            yield (
+                f"{terminal.describe(row.place)}: too noisy for a limit of {_percent(limit)}: "
+                f"only slow-downs beyond some {reach:.0%} would be seen. {remedy}"
+            )
+
+
+def _too_large(found: changes.Changes, limit: float) -> Iterator[str]:
+    for pair in found.pairs:
+        growth = pair.new.size_bytes / max(pair.old.size_bytes, 1) - 1
+        if growth - limit > _ROUNDING:
+            yield (
+                f"{pair.new.name}: {pair.new.size_bytes} bytes against {pair.old.size_bytes}, "
+                f"{growth:.1%} larger, more than {_percent(limit)}"
+            )
+
+
+def _less_accurate(found: changes.Changes, limit: float) -> Iterator[str]:
+    for pair in found.pairs:
+        name = pair.primary_metric
+        before, after = pair.old_metrics.get(name or ""), pair.new_metrics.get(name or "")
+        if before is None or after is None:
+            yield (
+                f"{pair.new.name}: the results do not both say how well it does its task; export "
+                "with labelled examples, or benchmark with --task."
+            )
+        elif before - after - limit > _ROUNDING:
+            yield (
+                f"{pair.new.name}: {name} {after:.4f} against {before:.4f}, more than "
+                f"{_percent(limit)} less"
+            )
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.4g}%"

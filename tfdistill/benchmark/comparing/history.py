@@ -1,0 +1,313 @@
+"""Many results over time: what each file took on each device, and which changes are no chance."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import datetime
+import io
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors, files
+from tfdistill.benchmark import result, schema, terminal
+from tfdistill.benchmark.comparing import matching
+from tfdistill.benchmark.statistics import stats, summaries
+
+_NUM_NAMED = 5  # skipped files that a note names
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A place in one result.
+
+    Attributes:
+      created: When, ISO 8601.
+      file: The result's file.
+      kind: Where.
+      backend: What measured.
+      device: Name of the device.
+      device_id: What tells it apart, where known.
+      place: The file's name and the way of running it.
+      sha256: Of the model file.
+      runtime: Its name and version.
+      tfdistill_version: What wrote the result.
+      p50_ms: Median.
+      p50_ci_ms: 95% interval.
+      n: Inferences.
+      throttled: Whether the device throttled.
+      change: Median / that of the entry before of the same device and place, less 1; None for the
+        first.
+      change_ci: 95% interval of it; None where the repetitions do not suffice.
+      beyond_chance: Whether that interval excludes 0; None where there is none.
+      remarks: What else changed, or marks the figure.
+    """
+
+    created: str
+    file: str
+    kind: schema.Kind
+    backend: schema.Backend
+    device: str
+    device_id: str | None
+    place: schema.Place
+    sha256: str
+    runtime: str
+    tfdistill_version: str
+    p50_ms: float
+    p50_ci_ms: schema.Interval
+    n: int
+    throttled: bool
+    change: float | None = None
+    change_ci: schema.Interval | None = None
+    beyond_chance: bool | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """Entries by device, place and time, and what a reader has to know."""
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    moment: datetime.datetime
+    origin: schema.Result
+    rows: Sequence[schema.Measurement]
+    entry: Entry
+
+
+def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]], list[str]]:
+    """Reads results: files that are named, and those found in folders.
+
+    Args:
+      paths: Result files, and folders, of which every .json file that is a result is taken.
+
+    Returns:
+      (file, result) pairs, no file twice, and notes on what was skipped in folders.
+
+    Raises:
+      BenchmarkError: If a named file is no result, or there is none at all.
+    """
+    found: dict[pathlib.Path, tuple[str, schema.Result]] = {}
+    skipped: list[str] = []
+    for name in paths:
+        path = pathlib.Path(name)
+        if not path.is_dir():
+            found.setdefault(path.resolve(), (str(path), result.read_result(path)))
+            continue
+        for file in sorted(path.rglob("*.json")):
+            if file.resolve() in found or not file.is_file():
+                continue
+            try:
+                found[file.resolve()] = (str(file), result.read_result(file))
+            except errors.BenchmarkError:
+                skipped.append(str(file.relative_to(path)))
+    if not found:
+        raise errors.BenchmarkError(
+            errors.explain(
+                ", ".join(map(str, paths)),
+                f"results of format_version {result.FORMAT_VERSION}",
+                f"{terminal.plural(len(skipped), 'other JSON file')}" if skipped else "none",
+                "`tfdistill benchmark --out FILE` writes one.",
+            )
+        )
+    return list(found.values()), _skip_notes(skipped)
+
+
+def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = ()) -> History:
+    """Puts results in the order of time, place by place, and compares each with the one before.
+
+    Results are of one line if kind, backend, device, name of the file and way of running it are the
+    same. Two of them are runs of different moments: see `stats.separate_speedup_ci` for the
+    interval. Where one file (by its checksum) was measured in several runs, a note says how far
+    they lie apart: no change below that means anything.
+
+    Args:
+      results: (file, result) pairs.
+      notes: To put before those of the history.
+
+    Returns:
+      The history.
+
+    Raises:
+      BenchmarkError: If a time cannot be read.
+    """
+    lines: list[list[_Point]] = []
+    for file, value in results:
+        for point in _points(file, value):
+            line = next((other for other in lines if _same_line(other[0], point)), None)
+            if line is None:
+                lines.append([point])
+            else:
+                line.append(point)
+    entries: list[Entry] = []
+    spreads: list[str] = []
+    for line in sorted(lines, key=lambda points: _order(points[0].entry)):
+        line.sort(key=lambda point: (point.moment, point.entry.file))
+        for before, after in zip([None, *line], line, strict=False):
+            entries.append(after.entry if before is None else _compared(before, after))
+        spreads += _spread(line)
+    return History(tuple(entries), (*notes, *spreads))
+
+
+def as_dict(found: History) -> dict[str, Any]:
+    """Gives a history as a value for JSON."""
+    return {
+        "format_version": 1,
+        "entries": [_flat(entry) for entry in found.entries],
+        "notes": list(found.notes),
+    }
+
+
+def format_csv(found: History) -> str:
+    """Writes the entries as CSV with a head; intervals have two columns."""
+    target = io.StringIO()
+    rows = []
+    for entry in found.entries:
+        row = _flat(entry)
+        for name in ("p50_ci_ms", "change_ci"):
+            row[f"{name}_low"], row[f"{name}_high"] = row.pop(name) or (None, None)
+        rows.append({**row, "remarks": "; ".join(entry.remarks)})
+    writer = csv.DictWriter(target, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return target.getvalue()
+
+
+def format_text(found: History) -> str:
+    """Shows a history as text: a table for each file and way of running it on a device."""
+    lines: list[str] = []
+    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in found.entries:
+        key = (entry.kind, entry.backend, entry.device, entry.device_id, entry.place)
+        groups.setdefault(key, []).append(entry)
+    for (kind, backend, device, device_id, place), entries in groups.items():
+        name = f"{device} ({device_id})" if device_id else device
+        lines += [f"{terminal.describe(place)} on {kind} {name}, {backend}"]
+        rows = [["created", "file", "p50 ms", "95%", "change", "", "remarks"]]
+        for entry in entries:
+            change = "" if entry.change is None else f"{entry.change:+.1%}"
+            times = [terminal.milliseconds(entry.p50_ms), terminal.interval(entry.p50_ci_ms)]
+            said = "; ".join(entry.remarks)
+            shown = [entry.created, entry.sha256[:8], *times, change, _verdict(entry), said]
+            rows.append(shown)
+        lines += [*terminal.table(terminal.without_empty(rows), left=2), ""]
+    return "\n".join([*lines, *found.notes]).rstrip()
+
+
+def _points(file: str, value: schema.Result) -> Iterator[_Point]:
+    measured = summaries.cells(value.measurements)
+    models = {model.name: model for model in value.models}
+    runtime = " ".join(part for part in (value.runtime.name, value.runtime.version) if part)
+    for row in value.summary:
+        place = summaries.place_of(row)
+        if place not in measured or place.model not in models:
+            continue
+        entry = Entry(
+            created=value.created,
+            file=file,
+            kind=value.kind,
+            backend=value.backend,
+            device=value.device.name,
+            device_id=value.device.id,
+            place=place,
+            sha256=models[place.model].sha256,
+            runtime=runtime,
+            tfdistill_version=value.tfdistill_version,
+            p50_ms=row.p50_ms,
+            p50_ci_ms=row.p50_ci_ms,
+            n=row.n,
+            throttled=row.throttled,
+            remarks=("throttled",) if row.throttled else (),
+        )
+        yield _Point(_moment(value.created, file), value, measured[place], entry)
+
+
+def _moment(created: str, file: str) -> datetime.datetime:
+    try:
+        moment = datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise errors.BenchmarkError(
+            errors.explain(f"{file}: created", "a time as 2026-01-31T12:00:00+00:00", created)
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
+
+
+def _same_line(one: _Point, other: _Point) -> bool:
+    same = all(
+        getattr(one.entry, name) == getattr(other.entry, name)
+        for name in ("place", "kind", "backend")
+    )
+    return same and matching.other_device(one.origin.device, other.origin.device) is None
+
+
+def _order(entry: Entry) -> tuple[Any, ...]:
+    place = entry.place
+    way = (place.sequence_length, place.threads, place.delegate, place.affinity or "")
+    return (entry.kind, entry.device, entry.device_id or "", entry.backend, place.model, *way)
+
+
+def _compared(before: _Point, after: _Point) -> Entry:
+    old, new = (summaries.repetitions_of(point.rows) for point in (before, after))
+    enough = len(old) > 1 and len(new) > 1
+    interval = stats.separate_speedup_ci(old, new) if enough else None
+    remarks = [] if enough else ["one repetition cannot tell a change"]
+    if before.entry.sha256 == after.entry.sha256:
+        remarks.append("the same file")
+    if before.entry.runtime != after.entry.runtime:
+        remarks.append(f"{before.entry.runtime} -> {after.entry.runtime}")
+    if before.origin.device.os != after.origin.device.os:
+        remarks.append(f"{before.origin.device.os} -> {after.origin.device.os}")
+    return dataclasses.replace(
+        after.entry,
+        change=after.entry.p50_ms / before.entry.p50_ms - 1,
+        change_ci=None if interval is None else (1 / interval[1] - 1, 1 / interval[0] - 1),
+        beyond_chance=None if interval is None else stats.is_faster(interval) is not None,
+        remarks=(*after.entry.remarks, *remarks),
+    )
+
+
+def _spread(line: Sequence[_Point]) -> Iterator[str]:
+    """Says how far runs of one file lie apart, where there are several."""
+    by_file: dict[str, list[float]] = {}
+    for point in line:
+        by_file.setdefault(point.entry.sha256, []).append(point.entry.p50_ms)
+    logs = [np.log(values) for values in by_file.values() if len(values) > 1]
+    if logs:
+        squares = sum(float(((values - values.mean()) ** 2).sum()) for values in logs)
+        runs = sum(len(values) for values in logs)
+        spread = float(np.expm1((squares / (runs - len(logs))) ** 0.5))
+        yield (
+            f"{terminal.describe(line[0].entry.place)}: {runs} runs of unchanged files lie "
+            f"{spread:.1%} apart (standard deviation)."
+        )
+
+
+def _verdict(entry: Entry) -> str:
+    if entry.change is None or entry.beyond_chance is None:
+        return ""
+    if not entry.beyond_chance:
+        return "within chance"
+    return "SLOWER" if entry.change > 0 else "faster"
+
+
+def _flat(entry: Entry) -> dict[str, Any]:
+    value = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry)}
+    return json.loads(json.dumps({**value.pop("place").model_dump(), **value}))
+
+
+def _skip_notes(skipped: Sequence[str]) -> list[str]:
+    if not skipped:
+        return []
+    named = ", ".join(skipped[:_NUM_NAMED])
+    more = f" and {len(skipped) - _NUM_NAMED} more" if len(skipped) > _NUM_NAMED else ""
+    return [
+        f"Skipped, no results of format_version {result.FORMAT_VERSION}: {named}{more}.",
+    ]

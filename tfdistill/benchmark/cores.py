@@ -1,0 +1,160 @@
+"""The cores of this machine: their clocks, which are big and little, and masks of them.
+
+A mask names cores as ``taskset`` does: bit n of a hexadecimal number is core n.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+from tfdistill import errors, files
+
+_ROOT = "/sys/devices/system/cpu"
+
+
+def resolve(
+    affinity: str | None, *, available: Sequence[int] | None = None, root: files.Path = _ROOT
+) -> str | None:
+    """Turns what was asked for into a mask of cores of this machine.
+
+    Args:
+      affinity: A hexadecimal mask such as "f0", or "big", "little", "all", or None.
+      available: The cores that this process may use; asked of the system by default.
+      root: Where Linux describes its cores.
+
+    Returns:
+      The mask in lower case without 0x; None where all cores may be used.
+
+    Raises:
+      BenchmarkError: If it is no mask, names a core that may not be used, or asks for big or little
+        cores of a machine whose cores are all alike or that does not tell; or if this system cannot
+        bind a process to cores.
+    """
+    if affinity is None:
+        return None
+    usable = allowed() if available is None else sorted(available)
+    if affinity == "all":
+        return None
+    if affinity in ("big", "little"):
+        chosen = _cluster(affinity, usable, root)
+    else:
+        chosen = cores_of(affinity)
+    foreign = sorted(set(chosen) - set(usable))
+    if foreign:
+        raise errors.BenchmarkError(
+            errors.explain(f"affinity {affinity}", f"some of the cores {usable}", foreign)
+        )
+    return mask_of(chosen)
+
+
+def allowed() -> list[int]:
+    """Returns the cores that this process may use.
+
+    Raises:
+      BenchmarkError: If this system cannot bind a process to cores.
+    """
+    if not hasattr(os, "sched_getaffinity"):  # only Linux has it
+        raise errors.BenchmarkError(
+            errors.explain(
+                "affinity", "Linux", os.name, "Leave it out: the system chooses the cores."
+            )
+        )
+    return sorted(os.sched_getaffinity(0))
+
+
+def cores_of(mask: str) -> list[int]:
+    """Returns the cores that a mask names.
+
+    Raises:
+      BenchmarkError: If it is no hexadecimal number, or names no core.
+    """
+    if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,64}", mask) or int(mask, 16) == 0:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "affinity",
+                'a hexadecimal mask such as f0 (cores 4 to 7), "big", "little" or "all"',
+                repr(mask),
+            )
+        )
+    number = int(mask, 16)
+    return [core for core in range(number.bit_length()) if number >> core & 1]
+
+
+def mask_of(cores: Sequence[int]) -> str:
+    """Returns the mask that names some cores, in lower case without 0x."""
+    return f"{sum(1 << core for core in set(cores)):x}"
+
+
+def cluster(kind: str, speeds: Mapping[int, float]) -> list[int]:
+    """Chooses the little cores, which are the slowest kind, or the big ones, which are all others.
+
+    Args:
+      kind: "big" or "little".
+      speeds: How fast each core is, by its number: only their order has a meaning. Empty where
+        that is not known.
+
+    Returns:
+      The cores.
+
+    Raises:
+      BenchmarkError: If the cores are all alike, or nothing is known of them.
+    """
+    slowest = min(speeds.values(), default=0)
+    little = [core for core, speed in speeds.items() if speed == slowest]
+    big = [core for core in speeds if core not in little]
+    if not big:
+        raise errors.BenchmarkError(
+            errors.explain(
+                f"affinity {kind}",
+                "a machine with big and little cores",
+                f"{len(speeds)} cores of one kind" if speeds else "cores that tell no speed",
+                "Name cores with a mask such as 3 (cores 0 and 1), or leave it out.",
+            )
+        )
+    return big if kind == "big" else little
+
+
+def frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
+    """Returns the clock of each core now; empty where Linux does not tell it."""
+    return _of_each(root, "cpufreq/scaling_cur_freq")
+
+
+def max_frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
+    """Returns the highest clock of each core; empty where Linux does not tell it."""
+    return _of_each(root, "cpufreq/cpuinfo_max_freq")
+
+
+def _cluster(kind: str, usable: Sequence[int], root: files.Path) -> list[int]:
+    speeds = {core: _speed(root, core) for core in usable}
+    known = {core: speed for core, speed in speeds.items() if speed is not None}
+    return cluster(kind, known if len(known) == len(speeds) else {})
+
+
+def _speed(root: files.Path, core: int) -> int | None:
+    """The capacity of a core, or its highest clock: only which of two is larger has a meaning."""
+    for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
+        text = _read(pathlib.Path(root, f"cpu{core}", name))
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def _of_each(root: files.Path, name: str) -> tuple[float, ...]:
+    found = sorted(
+        (int(path.name[3:]), path)
+        for path in pathlib.Path(root).glob("cpu*")
+        if path.name[3:].isdigit()
+    )
+    texts = [_read(path / name) for _, path in found]
+    known = all(text.isdigit() for text in texts)
+    return tuple(int(text) / 1000 for text in texts) if known else ()
+
+
+def _read(path: pathlib.Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,181 @@
+"""LiteRT's own profiler: how long each operator of a file takes, inside XNNPACK, too.
+
+The Python package ships LiteRT's C library, whose compiled model has a profiler, but has no Python
+call for it: the library is called directly. It reports whole microseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint, c_uint32, c_void_p
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import interpreter as litert
+
+_LIBRARIES = ("libLiteRt.so", "libLiteRt.dylib", "libLiteRt.dll")
+_CPU = 1  # LiteRT's bit for this kind of accelerator
+_WRITE = 1  # of a buffer's locks
+_KERNELS = {"xnnpack": 0, "none": 2}  # XNNPACK; LiteRT's own kernels
+_ROW = re.compile(
+    r"^\s*(?P<type>\S.*?)\s+[\d.]+\s+[\d.]+\s+(?P<ms>\d+\.\d+)\s+[\d.]+%\s+[\d.]+%\s+\S+\s+\d+\s"
+)
+
+
+class _Layout(ctypes.Structure):
+    _fields_ = (
+        ("rank", c_uint, 7),
+        ("has_strides", c_uint, 1),
+        ("dimensions", c_int32 * 8),
+        ("strides", c_uint32 * 8),
+    )
+
+
+class _TensorType(ctypes.Structure):
+    _fields_ = (("element", c_int), ("layout", _Layout))
+
+
+class ProfiledModel:
+    """A file opened in LiteRT's compiled model with its profiler.
+
+    Args:
+      file: The .tflite file.
+      signature: Key of the signature; None for a file that has none.
+      threads: Of XNNPACK.
+      delegate: "xnnpack" or "none".
+
+    Raises:
+      RuntimeError: If this version of LiteRT has no such library or function, or refuses the file.
+    """
+
+    def __init__(self, file: str, signature: str | None, *, threads: int, delegate: str) -> None:
+        folder = pathlib.Path(litert.__file__).parent
+        place = next((folder / name for name in _LIBRARIES if (folder / name).is_file()), None)
+        if place is None:
+            raise RuntimeError(f"this build of ai_edge_litert has no {_LIBRARIES[0]}")
+        self._library = ctypes.CDLL(str(place))
+        self._environment = self._make("CreateEnvironment", 0, None)
+        model = self._make("CreateModelFromFile", self._environment, file.encode())
+        self._compiled = self._compile(model, threads, delegate)
+        self._profiler = self._make("CompiledModelGetProfiler", self._compiled)
+        self._index, found = self._find(model, signature)
+        self._inputs = dict(self._buffers("Input", found))
+        self._outputs = dict(self._buffers("Output", found))
+
+    def run(self, feed: Mapping[str, np.ndarray]) -> None:
+        """Writes inputs, by name, and runs the model once."""
+        for name, buffer in self._inputs.items():
+            values = np.ascontiguousarray(feed[name])
+            self._check_size(name, buffer, values.nbytes)
+            place = c_void_p()
+            self._call("LockTensorBuffer", buffer, byref(place), _WRITE)
+            ctypes.memmove(place, values.ctypes.data, values.nbytes)
+            self._call("UnlockTensorBuffer", buffer)
+        inputs = (c_void_p * len(self._inputs))(*(b.value for b in self._inputs.values()))
+        outputs = (c_void_p * len(self._outputs))(*(b.value for b in self._outputs.values()))
+        counts = c_size_t(len(inputs)), c_size_t(len(outputs))
+        self._call(
+            "RunCompiledModel", self._compiled, self._index, counts[0], inputs, counts[1], outputs
+        )
+
+    @contextlib.contextmanager
+    def profile(self) -> Iterator[list[tuple[str, float]]]:
+        """Gives a list that holds, after the block, `rows_of` what ran inside it."""
+        rows: list[tuple[str, float]] = []
+        self._call("ResetProfiler", self._profiler)
+        self._call("StartProfiler", self._profiler)
+        yield rows
+        self._call("StopProfiler", self._profiler)
+        summary = c_char_p()
+        self._call("GetProfileSummary", self._profiler, self._compiled, byref(summary))
+        rows += rows_of((summary.value or b"").decode(errors="replace"))
+
+    def _compile(self, model: c_void_p, threads: int, delegate: str) -> c_void_p:
+        options = self._make("CreateOptions")
+        self._call("SetOptionsHardwareAccelerators", options, _CPU)
+        self._texts = {  # LiteRT reads them when it compiles
+            b"runtime_options_string": b"enable_profiling = true\n",
+            b"xnnpack": b"num_threads = %d\nkernel_mode = %d\n" % (threads, _KERNELS[delegate]),
+        }
+        self._keep = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: None)  # Python frees them
+        for name, text in self._texts.items():
+            made = self._make("CreateOpaqueOptions", name, text, self._keep)
+            self._call("AddOpaqueOptions", options, made)
+        return self._make("CreateCompiledModel", self._environment, model, options)
+
+    def _find(self, model: c_void_p, key: str | None) -> tuple[c_size_t, c_void_p]:
+        for i in range(self._count("GetNumModelSignatures", model)):
+            signature = self._make("GetModelSignature", model, c_size_t(i))
+            name = c_char_p()
+            self._call("GetSignatureKey", signature, byref(name))
+            if key is None or (name.value or b"").decode() == key:
+                return c_size_t(i), signature
+        raise RuntimeError(f"LiteRT finds no signature {key!r}")
+
+    def _buffers(self, kind: str, signature: c_void_p) -> Iterator[tuple[str, c_void_p]]:
+        for i in range(self._count(f"GetNumSignature{kind}s", signature)):
+            name, shape = c_char_p(), _TensorType()
+            self._call(f"GetSignature{kind}Name", signature, c_size_t(i), byref(name))
+            tensor = self._make(f"GetSignature{kind}TensorByIndex", signature, c_size_t(i))
+            self._call("GetRankedTensorType", tensor, byref(shape))
+            needed = self._make(
+                f"GetCompiledModel{kind}BufferRequirements",
+                self._compiled,
+                self._index,
+                c_size_t(i),
+            )
+            buffer = c_void_p()
+            self._call(
+                "CreateManagedTensorBufferFromRequirements",
+                *(self._environment, byref(shape), needed, byref(buffer)),
+            )
+            yield (name.value or b"").decode(), buffer
+
+    def _check_size(self, name: str, buffer: c_void_p, size: int) -> None:
+        room = self._count("GetTensorBufferPackedSize", buffer)
+        if room != size:
+            raise RuntimeError(f"input {name}: expected {room} bytes, received {size}")
+
+    def _count(self, name: str, *arguments: Any) -> int:
+        found = c_size_t()
+        self._call(name, *arguments, byref(found))
+        return found.value
+
+    def _make(self, name: str, *arguments: Any) -> c_void_p:
+        made = c_void_p()
+        self._call(name, *arguments, byref(made))
+        return made
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        function = getattr(self._library, f"LiteRt{name}", None)
+        if function is None:
+            raise RuntimeError(f"this version of LiteRT has no LiteRt{name}")
+        status = function(*arguments)
+        if status:
+            raise RuntimeError(f"LiteRt{name} gave status {status}")
+
+
+def rows_of(summary: str) -> list[tuple[str, float]]:
+    """Reads the operators of one inference from the profiler's summary.
+
+    Args:
+      summary: Its text: a table in the order of the run, and the same again in another order.
+
+    Returns:
+      Name of the operator and milliseconds, in the order of the run. What XNNPACK ran has
+      "Delegate/" before its name.
+
+    Raises:
+      RuntimeError: If there is no such table.
+    """
+    first = re.split(r"^=+ .* =+$", summary, flags=re.MULTILINE)[1:2]
+    found = [_ROW.match(line) for line in "".join(first).splitlines()]
+    rows = [(row["type"], float(row["ms"])) for row in found if row is not None]
+    if not rows or not all(math.isfinite(ms) for _, ms in rows):
+        raise RuntimeError(f"LiteRT's profiler gave no table of operators: {summary[:200]!r}")
+    return rows

@@ -1,0 +1,435 @@
+"""benchmark.json: what a measurement is, wherever it was taken. One format for every backend.
+
+A backend writes what it saw (`device`, `measurements`, ...); what follows from that (`summary`,
+`comparisons`, ...) is computed from it by `result.complete`, so that a program in another language
+need not repeat the statistics. Results of a host, an emulator and a phone are of different kinds
+and are never compared with one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pydantic
+
+from tfdistill.manifest import Manifest, Sha256
+
+FORMAT_VERSION = 2
+
+Kind = Literal["host", "emulator", "phone"]
+Backend = Literal["litert", "benchmark_model", "app"]
+Delegate = Literal["none", "xnnpack", "gpu", "nnapi"]
+Milliseconds = tuple[float, ...]
+Interval = tuple[float, float]
+
+
+class Part(pydantic.BaseModel):
+    """A part of benchmark.json: unknown keys are errors, values do not change."""
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
+
+
+class Conditions(Part):
+    """The state of a device at a moment; what it does not tell is None or empty.
+
+    Attributes:
+      time: ISO 8601.
+      thermal_status: Android's PowerManager: 0 none, 1 light, 2 moderate, 3 severe, 4 critical,
+        5 emergency, 6 shutdown.
+      temperatures_c: Degrees Celsius by name of the sensor.
+      battery_percent: 0 to 100.
+      battery_temperature_c: Degrees Celsius.
+      charging: Whether power is connected.
+      frequencies_mhz: The clock of each core.
+      load_average: Busy processes over the last minute.
+    """
+
+    time: str
+    thermal_status: int | None = None
+    temperatures_c: dict[str, float] = {}
+    battery_percent: float | None = None
+    battery_temperature_c: float | None = None
+    charging: bool | None = None
+    frequencies_mhz: tuple[float, ...] = ()
+    load_average: float | None = None
+
+
+class Device(Part):
+    """What was measured on.
+
+    Attributes:
+      name: What people call it, such as "Google Pixel 8"; of a host, its processor.
+      id: First 12 hexadecimal digits of the SHA-256 of its serial number (of a host: of its
+        machine id): tells devices apart without naming one. None where there is none.
+      fingerprint: Android's build fingerprint.
+      soc: System on a chip, such as "Google Tensor G3".
+      abi: Such as "arm64-v8a" or "x86_64".
+      os: Such as "Android 14 (API 34)".
+      kernel: Such as "Linux 6.1.57".
+      cores_logical: Cores, as the system counts them.
+      cores_physical: Without hyper-threads.
+      max_frequencies_mhz: The highest clock of each core: big and little ones differ.
+      cpu_flags: Instruction sets that decide how fast LiteRT's kernels run.
+      governor: How the clock of the first core is governed.
+      memory_bytes: All of the memory.
+    """
+
+    name: str
+    id: str | None = None
+    fingerprint: str | None = None
+    soc: str | None = None
+    abi: str | None = None
+    os: str | None = None
+    kernel: str | None = None
+    cores_logical: int | None = None
+    cores_physical: int | None = None
+    max_frequencies_mhz: tuple[float, ...] = ()
+    cpu_flags: tuple[str, ...] = ()
+    governor: str | None = None
+    memory_bytes: int | None = None
+
+
+class Runtime(Part):
+    """What ran the file.
+
+    Attributes:
+      name: "ai_edge_litert", "benchmark_model", or the app's package.
+      version: Its version, where it tells.
+      build: Its build, where it tells: a commit, a build type.
+      sha256: Of the binary, where it is one file.
+      packages: Versions of what else takes part, by name.
+    """
+
+    name: str
+    version: str | None = None
+    build: str | None = None
+    sha256: Sha256 | None = None
+    packages: dict[str, str | None] = {}
+
+
+class Inputs(Part):
+    """What a model was fed with: "golden", "task", "vocabulary" or "random" examples."""
+
+    source: Literal["golden", "task", "vocabulary", "random"]
+    num_examples: int
+
+
+class ModelFile(Part):
+    """A file that was measured.
+
+    Attributes:
+      name: Unique in the result.
+      file: Its folder and name, not where that lies.
+      sha256: Of the file.
+      size_bytes: Of the file.
+      quantization: Where the manifest tells.
+      manifest: The whole of model.json, where there is one.
+      inputs: What it was fed with.
+    """
+
+    name: str
+    file: str
+    sha256: Sha256
+    size_bytes: int
+    quantization: str | None = None
+    manifest: Manifest | None = None
+    inputs: Inputs
+
+
+class Place(Part):
+    """What a figure is about: a file at a length, on so many threads, in one way.
+
+    Attributes:
+      model: Name of the file.
+      sequence_length: Tokens, padding included.
+      threads: Of the runtime.
+      delegate: Who computes; "xnnpack" is what LiteRT uses on a CPU unless told otherwise.
+      affinity: The cores that it may run on, as a hexadecimal mask; None for all.
+    """
+
+    model: str
+    sequence_length: int
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
+
+    def __hash__(self) -> int:
+        """By the place alone, so that places are keys."""
+        way = (self.sequence_length, self.threads, self.delegate, self.affinity)
+        return hash((self.model, *way))
+
+
+class Coverage(Part):
+    """How much of a graph a delegate took: nodes of all nodes, in so many partitions."""
+
+    delegated_nodes: int
+    nodes: int
+    partitions: int | None = None
+
+
+class Block(Part):
+    """A burst of inferences of which the tool gives no single durations (`benchmark_model`)."""
+
+    n: int
+    mean_ms: float
+    min_ms: float
+    max_ms: float
+    std_ms: float | None = None
+    first_ms: float | None = None
+    median_ms: float | None = None
+    p95_ms: float | None = None
+
+
+class Measurement(Place):
+    """One repetition: a fresh process that opened the file, answered first, and then steadily.
+
+    Attributes:
+      signature: Key of the signature; None for a file that has none.
+      repetition: From 0.
+      started: ISO 8601.
+      warmup_ms: Inferences that do not count.
+      samples_ms: Every inference that counts, in order; empty where the tool gives none.
+      block_runs: Samples of a block: bursts of this many took turns with the other files.
+      blocks: Instead of samples, where the tool gives none.
+      process_start_ms: Until the program could open the file.
+      init_ms: Opening it.
+      first_inference_ms: The first answer, allocation included.
+      cold_start_ms: From the start of the process to the first answer.
+      baseline_rss_bytes: Resident memory before the file was opened.
+      peak_rss_bytes: The most that was resident.
+      coverage: Of the delegate.
+      before: The device before it.
+      after: The device after it.
+      left_out: Why it does not count, such as that the device throttled; empty if it does.
+    """
+
+    signature: str | None = None
+    repetition: int
+    started: str | None = None
+    warmup_ms: Milliseconds = ()
+    samples_ms: Milliseconds = ()
+    block_runs: int | None = None
+    blocks: tuple[Block, ...] = ()
+    process_start_ms: float | None = None
+    init_ms: float | None = None
+    first_inference_ms: float | None = None
+    cold_start_ms: float | None = None
+    baseline_rss_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    coverage: Coverage | None = None
+    before: Conditions | None = None
+    after: Conditions | None = None
+    left_out: str = ""
+
+
+class TextMeasurement(Part):
+    """One repetition of the way from text to answer, each text at the shortest length that fits.
+
+    `tokenizer_ms` is a part of the `samples_ms` of the same index.
+    """
+
+    model: str
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
+    repetition: int
+    tokenizer_ms: Milliseconds
+    samples_ms: Milliseconds
+
+
+class Window(Part):
+    """A stretch of a sustained run.
+
+    Attributes:
+      start_s: Seconds from the start of the run.
+      n: Inferences.
+      p50_ms: Their median, or their mean where the tool gives no single durations.
+      p90_ms: Their 90th percentile, where it is known.
+      conditions: The device at the end of the window.
+    """
+
+    start_s: float
+    n: int
+    p50_ms: float
+    p90_ms: float | None = None
+    conditions: Conditions | None = None
+
+
+class Sustained(Place):
+    """A run without pauses, for minutes: what heat leaves of the speed."""
+
+    windows: tuple[Window, ...]
+
+
+class Operator(Part):
+    """A kind of operator in one inference: how often it ran and the milliseconds of all together.
+
+    With a delegate, what it took is one operator under the delegate's name, unless the delegate
+    itself tells more (XNNPACK does).
+    """
+
+    type: str
+    calls: int
+    ms: float
+
+
+class Operators(Place):
+    """Where the time of an inference goes, the largest share first."""
+
+    source: str  # what measured it
+    operators: tuple[Operator, ...]
+
+
+class Answers(Place):
+    """The answers of the device against those of the host, on the same examples.
+
+    Attributes:
+      num_examples: How many.
+      max_abs_error: The largest difference of an output.
+      sqnr_db: 10 log10(sum host^2 / sum (host - device)^2); None when equal bit for bit.
+      argmax_agreement: Share of examples with the same largest output; None for one output.
+      metrics: Of the task, from the device's answers.
+      host_metrics: Of the task, from the host's answers to the same file.
+    """
+
+    num_examples: int
+    max_abs_error: float
+    sqnr_db: float | None
+    argmax_agreement: float | None
+    metrics: dict[str, float] = {}
+    host_metrics: dict[str, float] = {}
+
+
+class Failure(Part):
+    """What was not measured, and why; what was finished before is in the result."""
+
+    what: str
+    error: str
+
+
+class Percentiles(Part):
+    """Durations by order statistics and moments.
+
+    Attributes:
+      of: "inferences", or "blocks": then n counts inferences all the same, p50 is the median of the
+        blocks' medians (of their means where there are none), and the tails are unknown.
+      n: Inferences.
+      std_ms: With n - 1 in the denominator; 0 for one.
+    """
+
+    of: Literal["inferences", "blocks"] = "inferences"
+    n: int
+    p50_ms: float = pydantic.Field(gt=0)
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    min_ms: float
+    max_ms: float
+    mean_ms: float
+    std_ms: float | None = None
+
+
+class Summary(Place, Percentiles):
+    """All repetitions of a place together.
+
+    Attributes:
+      p50_ci_ms: 95% interval; so for the others.
+      repetition_p50_ms: The median of each repetition: their spread.
+      outliers: Samples beyond 3 interquartile ranges above the upper quartile of their repetition.
+      drift: Median of the last window of a repetition / of its first, the median over repetitions.
+      drift_ci: 95% interval of it.
+      throttled: Whether a repetition that counts ran on a device that throttled, or the drift says
+        so.
+    """
+
+    p50_ci_ms: Interval
+    p90_ci_ms: Interval | None = None
+    p95_ci_ms: Interval | None = None
+    p99_ci_ms: Interval | None = None
+    repetition_p50_ms: Milliseconds = ()
+    outliers: int = 0
+    drift: float | None = None
+    drift_ci: Interval | None = None
+    throttled: bool = False
+    process_start_ms: float | None = None
+    init_ms: float | None = None
+    first_inference_ms: float | None = None
+    cold_start_ms: float | None = None
+    baseline_rss_bytes: float | None = None
+    peak_rss_bytes: float | None = None
+    coverage: Coverage | None = None
+
+
+class EndToEnd(Percentiles):
+    """From text to answer."""
+
+    model: str
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
+
+
+class Comparison(Part):
+    """How much faster one file is than another, from blocks that took turns.
+
+    Attributes:
+      baseline: Name of a file.
+      candidate: Name of another.
+      speedup: Median of the baseline / median of the candidate.
+      speedup_ci: 95% interval.
+      faster: Whether the candidate is; None where the interval holds 1.
+    """
+
+    baseline: str
+    candidate: str
+    sequence_length: int
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
+    speedup: float = pydantic.Field(gt=0)
+    speedup_ci: Interval
+    faster: bool | None
+
+
+class Result(Part):
+    """The whole of benchmark.json.
+
+    Attributes:
+      kind: Where: a host, an emulated device, a phone.
+      backend: What measured.
+      created: ISO 8601.
+      command: The command line.
+      settings: What was asked for.
+      before: The device before everything.
+      after: The device after everything.
+      texts: From text to answer, in repetitions.
+      failures: What was not measured.
+      tokenizer: All of `texts`' tokenizer times; None without texts.
+      notes: Sentences that a reader of the numbers has to know.
+    """
+
+    format_version: Literal[2] = FORMAT_VERSION
+    kind: Kind
+    backend: Backend
+    created: str
+    tfdistill_version: str
+    command: tuple[str, ...] = ()
+    settings: dict[str, Any] = {}
+    device: Device
+    runtime: Runtime
+    before: Conditions | None = None
+    after: Conditions | None = None
+    models: tuple[ModelFile, ...]
+    measurements: tuple[Measurement, ...] = ()
+    texts: tuple[TextMeasurement, ...] = ()
+    sustained: tuple[Sustained, ...] = ()
+    operators: tuple[Operators, ...] = ()
+    answers: tuple[Answers, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    summary: tuple[Summary, ...] = ()
+    tokenizer: Percentiles | None = None
+    end_to_end: tuple[EndToEnd, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    notes: tuple[str, ...] = ()

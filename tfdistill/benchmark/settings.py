@@ -1,0 +1,98 @@
+"""How long, how often and in which ways to measure: the same options for every backend."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal, get_args
+
+from tfdistill import errors
+from tfdistill.benchmark import schema
+
+WhenThrottled = Literal["flag", "repeat"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How long, how often and in which ways to measure.
+
+    Attributes:
+      threads: Numbers of threads to measure with.
+      lengths: Sequence lengths to measure; None for all that a file has.
+      delegates: Who computes: each is measured.
+      affinity: The cores to run on: a hexadecimal mask, "big", "little" or "all"; None leaves it to
+        the system.
+      warmup: Inferences before the first sample.
+      runs: The fewest samples of a repetition.
+      min_seconds: The least measured time of a repetition.
+      max_runs: The most samples of a repetition; it wins over `min_seconds`, not over `runs`.
+      repetitions: Fresh processes per place.
+      rounds: Blocks that the samples of a repetition come in.
+      cool_down_seconds: Rest before each repetition.
+      sustained_seconds: Length of a run without pauses for each file, at its longest length; 0 for
+        none.
+      operators: Whether to measure where the time goes, operator by operator.
+      texts: Whether to measure the way from text to answer, too, where there is a vocabulary.
+      when_throttled: What becomes of a repetition on a throttled device: it counts and the result
+        says so, or it is left out and repeated.
+      max_repeats: How often a repetition is repeated at most.
+      cool_timeout_seconds: The longest wait for a warm device to cool down to thermal status 0.
+      seed: Seed of the order, of generated inputs and of the bootstrap.
+      timeout_seconds: The longest wait for one block.
+    """
+
+    threads: tuple[int, ...] = (1,)
+    lengths: tuple[int, ...] | None = None
+    delegates: tuple[schema.Delegate, ...] = ("xnnpack",)
+    affinity: str | None = None
+    warmup: int = 10
+    runs: int = 100
+    min_seconds: float = 1.0
+    max_runs: int = 2000
+    repetitions: int = 3
+    rounds: int = 10
+    cool_down_seconds: float = 0.0
+    sustained_seconds: float = 0.0
+    operators: bool = False
+    texts: bool = True
+    when_throttled: WhenThrottled = "flag"
+    max_repeats: int = 2
+    cool_timeout_seconds: float = 300.0
+    seed: int = 0
+    timeout_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Checks all values at once."""
+        lowest = {
+            "warmup": 0,
+            "runs": 1,
+            "max_runs": 1,
+            "repetitions": 1,
+            "rounds": 1,
+            "max_repeats": 0,
+            "min_seconds": 0,
+            "cool_down_seconds": 0,
+            "sustained_seconds": 0,
+            "cool_timeout_seconds": 0,
+        }
+        faults = [
+            errors.explain(name, f"at least {low}", getattr(self, name))
+            for name, low in lowest.items()
+            if not getattr(self, name) >= low  # NaN is at least nothing
+        ]
+        if not self.timeout_seconds > 0:
+            faults.append(
+                errors.explain("timeout_seconds", "some time to wait", self.timeout_seconds)
+            )
+        if not self.threads or min(self.threads) < 1:
+            faults.append(errors.explain("threads", "numbers of at least 1", self.threads))
+        known = get_args(schema.Delegate)
+        if not self.delegates or not set(self.delegates) <= set(known):
+            faults.append(errors.explain("delegates", f"some of {known}", self.delegates))
+        if faults:
+            raise errors.BenchmarkError("\n".join(faults))
+
+    def block_runs(self, estimate_ms: float) -> int:
+        """How many samples a block has, given about how long one takes."""
+        wanted = max(self.runs, self.min_seconds * 1000 / max(estimate_ms, 1e-6))
+        return math.ceil(min(wanted, max(self.max_runs, self.runs)) / self.rounds)

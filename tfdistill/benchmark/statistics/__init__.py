@@ -1,0 +1,1 @@
+"""From samples to what may be said about them: pure functions."""

@@ -1,0 +1,63 @@
+"""Sentences that a reader of a result's numbers has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfdistill.benchmark import schema
+
+_SAID = {
+    "vocabulary": "no golden.json: fed with random words of its vocabulary.",
+    "random": "no model.json: fed with random ids below the size of its embedding table.",
+}
+
+
+def remarks(result: schema.Result) -> list[str]:
+    """Says what follows from a result and is easily overlooked in its numbers.
+
+    Args:
+      result: With its summary.
+
+    Returns:
+      Sentences, none twice.
+    """
+    found = (_of_inputs, _of_load, _of_repetitions, _of_heat)
+    return list(dict.fromkeys(note for notes in found for note in notes(result)))
+
+
+def _of_inputs(result: schema.Result) -> Iterator[str]:
+    for model in result.models:
+        if model.inputs.source in _SAID:
+            yield f"{model.name}: {_SAID[model.inputs.source]}"
+
+
+def _of_load(result: schema.Result) -> Iterator[str]:
+    load = result.before.load_average if result.before else None
+    cores = result.device.cores_logical
+    if result.kind == "host" and load is not None and cores and load > 0.5 * cores:
+        yield (
+            f"Load average {load} on {cores} cores before the run: other work disturbed the times."
+        )
+
+
+def _of_repetitions(result: schema.Result) -> Iterator[str]:
+    left = [row for row in result.measurements if row.left_out]
+    if left:
+        reasons = ", ".join(dict.fromkeys(row.left_out for row in left))
+        yield (f"{len(left)} of {len(result.measurements)} measurements do not count: {reasons}.")
+    if any(len(row.repetition_p50_ms) == 1 for row in result.summary):
+        yield (
+            "One repetition does not say how far two processes lie apart: its intervals are too "
+            "narrow. Measure 3 or more."
+        )
+    if any(row.of == "blocks" for row in result.summary):
+        yield "The tool gives no single durations: p50 is of blocks, and the tails are unknown."
+
+
+def _of_heat(result: schema.Result) -> Iterator[str]:
+    slowed = [row for row in result.summary if row.throttled]
+    if slowed:
+        yield (
+            f"{len(slowed)} of {len(result.summary)} places were measured on a device that "
+            "throttled, or slowed down for another reason: cool it down and measure again."
+        )

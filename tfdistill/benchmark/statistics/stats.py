@@ -1,0 +1,282 @@
+"""Statistics of latency samples: percentiles, and bootstrap intervals that respect their origin.
+
+Consecutive inferences are not independent: they share a process and a moment of the machine. So
+samples are kept as repetitions (fresh processes) of blocks (short bursts that alternate between
+the models), and the bootstrap resamples repetitions first and whole blocks within them.
+
+A few repetitions are few to resample: three that happen to lie on one side of the truth, one time
+in four, would give an interval beside it. Hence every interval here is the hull of the bootstrap's
+and of Student's over the repetitions, which knows how little three values say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from tfdistill import errors
+from tfdistill.benchmark.statistics import bootstrap
+
+Repetitions = Sequence[Sequence[Sequence[float]]]  # repetition -> block -> samples
+Interval = tuple[float, float]
+
+
+def summarize(samples: Sequence[float]) -> dict[str, Any]:
+    """Describes samples by order statistics and moments.
+
+    Percentiles interpolate linearly between the two nearest order statistics (NumPy's default);
+    the standard deviation divides by n - 1.
+
+    Args:
+      samples: Durations in milliseconds, at least one.
+
+    Returns:
+      `n` and p50_ms, p90_ms, p95_ms, p99_ms, min_ms, max_ms, mean_ms, std_ms; std_ms is 0 for one
+      sample.
+
+    Raises:
+      BenchmarkError: If there is no sample, or one is not finite.
+    """
+    values = np.asarray(samples, dtype=np.float64)  # (n,)
+    if values.size == 0 or not np.isfinite(values).all():
+        received = "none" if values.size == 0 else "NaN or infinity among them"
+        raise errors.BenchmarkError(
+            errors.explain("latency samples", "at least one finite duration", received)
+        )
+    p50, p90, p95, p99 = np.percentile(values, [50, 90, 95, 99])
+    return {
+        "n": int(values.size),
+        "p50_ms": float(p50),
+        "p90_ms": float(p90),
+        "p95_ms": float(p95),
+        "p99_ms": float(p99),
+        "min_ms": float(values.min()),
+        "max_ms": float(values.max()),
+        "mean_ms": float(values.mean()),
+        "std_ms": float(values.std(ddof=1)) if values.size > 1 else 0.0,
+    }
+
+
+def blocks_of(samples: Sequence[float], block_runs: int) -> list[list[float]]:
+    """Cuts samples into consecutive blocks of `block_runs`; the last may be shorter."""
+    return [list(samples[i : i + block_runs]) for i in range(0, len(samples), block_runs)]
+
+
+def count_outliers(repetitions: Repetitions) -> int:
+    """Counts samples beyond 3 interquartile ranges above the upper quartile of their repetition."""
+    count = 0
+    for blocks in repetitions:
+        values = np.concatenate([np.asarray(block, dtype=np.float64) for block in blocks])
+        lower, upper = np.percentile(values, [25, 75])
+        count += int((values > upper + 3 * (upper - lower)).sum())
+    return count
+
+
+def percentile_cis(
+    repetitions: Repetitions,
+    percents: Sequence[float],
+    *,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+) -> list[Interval]:
+    """Estimates an interval for each of some percentiles.
+
+    Hull of two: (1) a two-level percentile bootstrap, in which each resample draws as many
+    repetitions as there are, with replacement, then within each as many blocks as it has, with
+    replacement, and takes the percentile of all their samples; (2) with two or more repetitions,
+    exp(m +- t s / sqrt(R)) with mean m and standard deviation s of the logarithms of the R
+    repetitions' own percentiles and Student's t of R - 1 degrees of freedom.
+
+    Args:
+      repetitions: Positive samples in milliseconds, as repetition -> block -> samples.
+      percents: Such as (50, 99).
+      seed: Seed of the resampling.
+      confidence: Nominal coverage.
+      resamples: Number of resamples.
+
+    Returns:
+      (low, high) in milliseconds for each of `percents`.
+
+    Raises:
+      BenchmarkError: If there is no repetition, or one has no block.
+    """
+    shape = _shape(repetitions)
+    blocks = _flat(repetitions)
+    counts = bootstrap.draw(shape, resamples, np.random.default_rng(seed))
+    values = bootstrap.percentiles(blocks, counts, percents)  # (resamples, percents)
+    own = np.log([np.percentile(np.concatenate(_flat([r])), percents) for r in repetitions])
+    return [
+        hull(middle_of(values[:, i], confidence), student_of_mean(own[:, i], confidence))
+        for i in range(len(percents))
+    ]
+
+
+def median_ci(
+    repetitions: Repetitions, *, seed: int = 0, confidence: float = 0.95, resamples: int = 1000
+) -> Interval:
+    """Estimates an interval for the median; see `percentile_cis`."""
+    (interval,) = percentile_cis(
+        repetitions, (50,), seed=seed, confidence=confidence, resamples=resamples
+    )
+    return interval
+
+
+def speedup_ci(
+    baseline: Repetitions,
+    candidate: Repetitions,
+    *,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+) -> Interval:
+    """Estimates an interval for median(baseline) / median(candidate), pairing blocks in time.
+
+    Block b of repetition r of both models was measured in the same round, so both are drawn
+    together: what slowed the machine in that round slows both and cancels in the ratio. The
+    interval is the hull of two, as in `percentile_cis`, here of the ratio.
+
+    Args:
+      baseline: Samples of the baseline, as repetition -> block -> samples.
+      candidate: Samples of the candidate, with as many repetitions and blocks.
+      seed: Seed of the resampling.
+      confidence: Nominal coverage.
+      resamples: Number of resamples.
+
+    Returns:
+      (low, high); above 1 means that the candidate is faster.
+
+    Raises:
+      BenchmarkError: If the two were not measured in the same rounds, or not at all.
+    """
+    shape = _shape(baseline)
+    other = [len(blocks) for blocks in candidate]
+    if shape != other:
+        raise errors.BenchmarkError(
+            errors.explain("rounds of the two models", f"{shape} blocks per repetition", other)
+        )
+    counts = bootstrap.draw(shape, resamples, np.random.default_rng(seed))
+    old, new = (
+        bootstrap.percentiles(_flat(side), counts, (50,))[:, 0] for side in (baseline, candidate)
+    )
+    logs = _log_medians(baseline) - _log_medians(candidate)
+    return hull(middle_of(old / new, confidence), student_of_mean(logs, confidence))
+
+
+def separate_speedup_cis(
+    baseline: Repetitions,
+    candidate: Repetitions,
+    confidences: Sequence[float],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> list[Interval] | None:
+    """Estimates intervals for median(baseline) / median(candidate) of two separate runs.
+
+    Nothing is paired: the repetitions of either run were fresh processes at other moments, and how
+    far they lie apart within a run is the only sign of how far two runs lie apart by chance. Hull
+    of two: (1) the two-level bootstrap of `percentile_cis`, each side drawn by itself; (2)
+    exp(d +- t s sqrt(1/R + 1/Q)) with the difference d of the mean log medians of R and Q
+    repetitions, their pooled standard deviation s, and Student's t of R + Q - 2 degrees of freedom.
+
+    Args:
+      baseline: Samples of the baseline, as repetition -> block -> samples.
+      candidate: Samples of the candidate; it may have other repetitions and blocks.
+      confidences: Nominal coverage of each interval.
+      seed: Seed of the resampling.
+      resamples: Number of resamples.
+
+    Returns:
+      (low, high) for each of `confidences`, above 1 means that the candidate is faster; None with
+      one repetition in each, which says nothing about the spread from one process to the next.
+
+    Raises:
+      BenchmarkError: If there is no repetition, or one has no block.
+    """
+    rng = np.random.default_rng(seed)
+    old, new = (
+        bootstrap.percentiles(_flat(side), bootstrap.draw(_shape(side), resamples, rng), (50,))
+        for side in (baseline, candidate)
+    )
+    logs = _log_medians(baseline), _log_medians(candidate)
+    if len(logs[0]) + len(logs[1]) < 3:
+        return None
+    return [
+        hull(middle_of((old / new)[:, 0], confidence), student_of_difference(*logs, confidence))
+        for confidence in confidences
+    ]
+
+
+def separate_speedup_ci(
+    baseline: Repetitions, candidate: Repetitions, *, seed: int = 0, resamples: int = 1000
+) -> Interval | None:
+    """Estimates a 95% interval; see `separate_speedup_cis`."""
+    found = separate_speedup_cis(baseline, candidate, (0.95,), seed=seed, resamples=resamples)
+    return None if found is None else found[0]
+
+
+def is_faster(speedup_interval: Interval) -> bool | None:
+    """Says whether the candidate is faster: True or False where the interval says so, else None."""
+    low, high = speedup_interval
+    if low > 1.0:
+        return True
+    return False if high < 1.0 else None
+
+
+def _shape(repetitions: Repetitions) -> list[int]:
+    shape = [len(blocks) for blocks in repetitions]
+    if not shape or min(shape) == 0:
+        raise errors.BenchmarkError(
+            errors.explain("repetitions", "at least one block in each", shape)
+        )
+    return shape
+
+
+def _flat(repetitions: Repetitions) -> list[np.ndarray]:
+    return [np.asarray(block, dtype=np.float64) for blocks in repetitions for block in blocks]
+
+
+def _log_medians(repetitions: Repetitions) -> np.ndarray:
+    return np.log([np.median(np.concatenate(_flat([blocks]))) for blocks in repetitions])
+
+
+def middle_of(values: np.ndarray, confidence: float) -> Interval:
+    """Returns the interval that leaves as much of the values below it as above it."""
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def student_of_mean(logs: np.ndarray, confidence: float) -> Interval | None:
+    """Student's interval of the mean of logarithms, as ratios; None for fewer than two."""
+    if len(logs) < 2:
+        return None
+    quantile = float(special.stdtrit(len(logs) - 1, (1 + confidence) / 2))
+    reach = quantile * logs.std(ddof=1) / len(logs) ** 0.5
+    return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
+
+
+def student_of_difference(
+    logs: np.ndarray, others: np.ndarray, confidence: float
+) -> Interval | None:
+    """Student's interval of mean(logs) - mean(others), as ratios, with their pooled variance.
+
+    Returns:
+      (low, high); None for fewer than three values together.
+    """
+    freedom = len(logs) + len(others) - 2
+    if freedom < 1:
+        return None
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in (logs, others))
+    error = (squares / freedom * (1 / len(logs) + 1 / len(others))) ** 0.5
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    middle = float(logs.mean() - others.mean())
+    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
+
+
+def hull(one: Interval, other: Interval | None) -> Interval:
+    """The smallest interval that holds both."""
+    return one if other is None else (float(min(one[0], other[0])), float(max(one[1], other[1])))

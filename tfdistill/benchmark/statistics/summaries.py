@@ -1,0 +1,254 @@
+"""From measurements to what is said about a place: percentiles, start, drift, who is faster.
+
+Pure: everything here follows from the measurements of one result. Those that were left out, and
+those without any inference, do not take part.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics import drift, stats
+
+# Of a start there is one value a repetition; the summary gives their median.
+_START = (
+    "process_start_ms",
+    "init_ms",
+    "first_inference_ms",
+    "cold_start_ms",
+    "baseline_rss_bytes",
+    "peak_rss_bytes",
+)
+
+Cells = dict[schema.Place, list[schema.Measurement]]
+
+
+def place_of(row: schema.Place) -> schema.Place:
+    """Returns the place that a figure is about, without the figure."""
+    return schema.Place(**{name: getattr(row, name) for name in schema.Place.model_fields})
+
+
+def without_model(place: schema.Place) -> schema.Place:
+    """Returns the place with no model named: what a file and its rival have in common."""
+    return place.model_copy(update={"model": ""})
+
+
+def cells(measurements: Iterable[schema.Measurement]) -> Cells:
+    """Gathers the measurements that count by their place, in order of appearance.
+
+    Raises:
+      BenchmarkError: If a duration, or the number of inferences of a block, is not above 0.
+    """
+    found: Cells = {}
+    for row in measurements:
+        if row.left_out or not (row.samples_ms or row.blocks):
+            continue
+        values = [*row.samples_ms]
+        for block in row.blocks:
+            values += [block.min_ms, block.mean_ms, _level(block), block.n]
+        if not min(values) > 0:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    f"durations of {row.model} at {row.sequence_length} tokens",
+                    "more than 0 ms",
+                    min(values),
+                    "A clock that stands still measures nothing: measure again.",
+                )
+            )
+        found.setdefault(place_of(row), []).append(row)
+    return found
+
+
+def repetitions_of(rows: Sequence[schema.Measurement]) -> stats.Repetitions:
+    """Gives repetition -> block -> durations in milliseconds.
+
+    Where one repetition has blocks without single durations, a block of any of them is one value:
+    its median, or its mean where that is all that is known.
+    """
+    if all(row.samples_ms for row in rows):
+        return [_blocks_of_samples(row) for row in rows]
+    found = []
+    for row in rows:
+        if row.samples_ms:
+            found.append([[statistics.median(block)] for block in _blocks_of_samples(row)])
+        else:
+            found.append([[_level(block)] for block in row.blocks])
+    return found
+
+
+def summary(
+    place: schema.Place, rows: Sequence[schema.Measurement], *, seed: int = 0
+) -> schema.Summary:
+    """Describes all repetitions of a place together.
+
+    Args:
+      place: What they are about.
+      rows: The measurements that count, at least one.
+      seed: Seed of the bootstrap.
+
+    Returns:
+      The summary.
+    """
+    repetitions = repetitions_of(rows)
+    start: dict[str, Any] = {}
+    for name in _START:
+        values = [getattr(row, name) for row in rows if getattr(row, name) is not None]
+        start[name] = statistics.median(values) if values else None
+    coverages = [row.coverage for row in rows if row.coverage is not None]
+    single = all(row.samples_ms for row in rows)
+    percents = (50, 90, 95, 99) if single else (50,)
+    intervals = stats.percentile_cis(repetitions, percents, seed=seed)
+    drifted = drift.drift(repetitions, seed=seed)
+    return schema.Summary(
+        **place.model_dump(),
+        **_percentiles(rows),
+        **{f"p{q}_ci_ms": ci for q, ci in zip(percents, intervals, strict=True)},
+        repetition_p50_ms=tuple(float(np.median(np.concatenate(r))) for r in repetitions),
+        outliers=stats.count_outliers(repetitions) if single else 0,
+        drift=drifted[0] if drifted else None,
+        drift_ci=drifted[1] if drifted else None,
+        throttled=(drifted is not None and drifted[1][0] > drift.LEAST_SHIFT) or throttled(rows),
+        **start,
+        coverage=coverages[-1] if coverages else None,
+    )
+
+
+def throttled(rows: Sequence[schema.Measurement]) -> bool:
+    """Says whether a device throttled during repetitions, or slowed down for another reason.
+
+    That is: Android's thermal status was not 0 before or after one of them, or the level rose and
+    stayed (`drift.slowed_down`).
+    """
+    if any(at is not None and at.thermal_status for row in rows for at in (row.before, row.after)):
+        return True
+    return drift.slowed_down(
+        [
+            drift.levels(row.samples_ms) if row.samples_ms else [_level(b) for b in row.blocks]
+            for row in rows
+        ]
+    )
+
+
+def comparisons(
+    found: Cells, baseline: str, *, seed: int = 0, confidence: float = 0.95
+) -> tuple[schema.Comparison, ...]:
+    """Compares every other file with the baseline at the same length, in the same way.
+
+    Args:
+      found: Measurements by place, of one result: the blocks of its files took turns.
+      baseline: Name of a file.
+      seed: Seed of the bootstrap.
+      confidence: Nominal coverage of each interval.
+
+    Returns:
+      One row a place of another file, where the baseline was measured in the same rounds. One
+      repetition does not say how far two processes of the same file lie apart: `faster` is None.
+    """
+    rows = []
+    for place, measured in found.items():
+        reference = found.get(place.model_copy(update={"model": baseline}))
+        if place.model == baseline or reference is None:
+            continue
+        shared = {r.repetition for r in reference} & {r.repetition for r in measured}
+        old, new = (
+            repetitions_of([row for row in side if row.repetition in shared])
+            for side in (reference, measured)
+        )
+        if not shared or [len(blocks) for blocks in old] != [len(blocks) for blocks in new]:
+            continue  # one of the two was cut short: no rounds to pair
+        interval = stats.speedup_ci(old, new, seed=seed, confidence=confidence)
+        rows.append(
+            schema.Comparison(
+                baseline=baseline,
+                candidate=place.model,
+                **place.model_dump(exclude={"model"}),
+                speedup=pooled_median(old) / pooled_median(new),
+                speedup_ci=interval,
+                faster=stats.is_faster(interval) if len(old) > 1 else None,
+            )
+        )
+    return tuple(rows)
+
+
+def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | None:
+    """Describes the tokenizer's times of all text measurements; None without any."""
+    samples = [sample for row in texts for sample in row.tokenizer_ms]
+    return schema.Percentiles(**stats.summarize(samples)) if samples else None
+
+
+def end_to_end(texts: Sequence[schema.TextMeasurement]) -> tuple[schema.EndToEnd, ...]:
+    """Describes the way from text to answer by model and way of running it."""
+    gathered: dict[tuple[Any, ...], list[float]] = {}
+    names = ("model", "threads", "delegate", "affinity")
+    for row in texts:
+        gathered.setdefault(tuple(getattr(row, n) for n in names), []).extend(row.samples_ms)
+    return tuple(
+        schema.EndToEnd(**dict(zip(names, key, strict=True)), **stats.summarize(samples))
+        for key, samples in gathered.items()
+        if samples
+    )
+
+
+def _blocks_of_samples(row: schema.Measurement) -> list[list[float]]:
+    size = row.block_runs if row.block_runs and row.block_runs > 0 else len(row.samples_ms)
+    return stats.blocks_of(row.samples_ms, size)
+
+
+def _level(block: schema.Block) -> float:
+    return block.mean_ms if block.median_ms is None else block.median_ms
+
+
+def pooled_median(repetitions: stats.Repetitions) -> float:
+    """The median of all samples together."""
+    return float(np.median([v for blocks in repetitions for block in blocks for v in block]))
+
+
+def _percentiles(rows: Sequence[schema.Measurement]) -> dict[str, Any]:
+    if all(row.samples_ms for row in rows):
+        return stats.summarize([sample for row in rows for sample in row.samples_ms])
+    blocks = [block for row in rows for block in (row.blocks or _as_blocks(row))]
+    n = sum(block.n for block in blocks)
+    mean = sum(block.n * block.mean_ms for block in blocks) / n
+    return {
+        "of": "blocks",
+        "n": n,
+        "p50_ms": statistics.median(_level(block) for block in blocks),
+        "min_ms": min(block.min_ms for block in blocks),
+        "max_ms": max(block.max_ms for block in blocks),
+        "mean_ms": mean,
+        "std_ms": _pooled_std(blocks, n, mean),
+    }
+
+
+def _as_blocks(row: schema.Measurement) -> list[schema.Block]:
+    """Describes blocks of samples as a tool without single durations would."""
+    return [
+        schema.Block(
+            n=len(block),
+            mean_ms=statistics.fmean(block),
+            min_ms=min(block),
+            max_ms=max(block),
+            std_ms=statistics.stdev(block) if len(block) > 1 else 0.0,
+            median_ms=statistics.median(block),
+        )
+        for block in _blocks_of_samples(row)
+    ]
+
+
+def _pooled_std(blocks: Sequence[schema.Block], n: int, mean: float) -> float | None:
+    """Standard deviation of all inferences, from that of each block around its own mean."""
+    if n < 2:
+        return 0.0
+    inside = 0.0
+    for block in blocks:
+        if block.std_ms is None:
+            return None
+        inside += (block.n - 1) * block.std_ms**2
+    between = sum(block.n * (block.mean_ms - mean) ** 2 for block in blocks)
+    return float(np.sqrt((inside + between) / (n - 1)))

@@ -1,0 +1,184 @@
+"""A benchmark result as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics import summaries
+
+_KINDS = {
+    "host": "host, no phone: {}",
+    "emulator": "emulated phone, no real one: {}",
+    "phone": "phone: {}",
+}
+_NUM_OPERATORS = 5
+
+
+def format_text(result: schema.Result) -> str:
+    """Shows a result as text: where it was measured, a row a place, what may be said about it.
+
+    Intervals are of 95%. Columns that say the same in every row of an ordinary result (delegate
+    xnnpack, no affinity) are left out, and so are those that nothing is known for.
+    """
+    lines = [origin(result)]
+    if result.summary:
+        lines += ["", *_places(result.summary)]
+    for part in (_comparisons, _texts, _sustained, _answers, _operators, _failures):
+        found = list(part(result))
+        lines += ["", *found] if found else []
+    return "\n".join([*lines, *([""] if result.notes else []), *result.notes])
+
+
+def origin(result: schema.Result) -> str:
+    """Names the kind of result, the device and the runtime: a host never looks like a phone."""
+    device, runtime = result.device, result.runtime
+    parts = [device.name, device.soc, device.os]
+    named = ", ".join(dict.fromkeys(part for part in parts if part))
+    by = " ".join(part for part in (runtime.name, runtime.version) if part)
+    return f"{_KINDS[result.kind].format(named)}; measured by {by} on {result.created}"
+
+
+def describe(place: schema.Place, *, model: bool = True) -> str:
+    """Says a place in words; the delegate and the affinity where they are not the usual ones."""
+    words = [f"{place.model} at "] if model else []
+    words += [f"{place.sequence_length} tokens, {plural(place.threads, 'thread')}"]
+    words += [f", {place.delegate}"] if place.delegate != "xnnpack" else []
+    words += [f", on cores {place.affinity}"] if place.affinity else []
+    return "".join(words)
+
+
+def plural(count: int, noun: str) -> str:
+    """Says a number of things: "1 thread", "2 threads"."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def milliseconds(value: float | None) -> str:
+    """Writes a duration with three or more digits that mean something; "-" for None."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value < 10 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
+
+
+def interval(bounds: schema.Interval | None) -> str:
+    """Writes an interval of durations."""
+    return "" if bounds is None else f"[{milliseconds(bounds[0])}, {milliseconds(bounds[1])}]"
+
+
+def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Aligns rows under a head: the first `left` columns to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i < left else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Drops the columns of a table that say nothing ("" or "-") in every row below the head."""
+    kept = [i for i in range(len(rows[0])) if any(row[i] not in ("", "-") for row in rows[1:])]
+    return [[row[i] for i in kept] for row in rows]
+
+
+def way_columns(rows: Sequence[schema.Place]) -> list[list[str]]:
+    """Gives length, threads, delegate and affinity as columns, the usual of the latter empty."""
+    usual = all(row.delegate == "xnnpack" and row.affinity is None for row in rows)
+    found = [["length", "threads", "delegate", "affinity"]]
+    for row in rows:
+        way = ["", ""] if usual else [row.delegate, row.affinity or "-"]
+        found.append([str(row.sequence_length), str(row.threads), *way])
+    return found
+
+
+def _places(summary: Sequence[schema.Summary]) -> list[str]:
+    rows = [["n", "p50 ms", "95%", "p90", "p99", "first", "cold", "peak MB", "remarks"]]
+    for row in summary:
+        tails = [milliseconds(value) for value in (row.p90_ms, row.p99_ms)]
+        start = [milliseconds(value) for value in (row.first_inference_ms, row.cold_start_ms)]
+        peak = "-" if row.peak_rss_bytes is None else f"{row.peak_rss_bytes / 1e6:.0f}"
+        shown = [str(row.n), milliseconds(row.p50_ms), interval(row.p50_ci_ms), *tails]
+        rows.append([*shown, *start, peak, _remark(row)])
+    names = [["model"], *([row.model] for row in summary)]
+    columns = zip(names, way_columns(summary), rows, strict=True)
+    return table(without_empty([[*a, *b, *c] for a, b, c in columns]))
+
+
+def _remark(row: schema.Summary) -> str:
+    if row.throttled:
+        return "throttled" if row.drift is None else f"throttled, drift {row.drift:.2f}"
+    if row.drift_ci is not None and not row.drift_ci[0] <= 1 <= row.drift_ci[1]:
+        return f"drift {row.drift:.2f}"
+    return ""
+
+
+def _comparisons(result: schema.Result) -> Iterator[str]:
+    words = {True: "faster", False: "slower", None: "no difference that this run can tell"}
+    single = {summaries.place_of(r) for r in result.summary if len(r.repetition_p50_ms) == 1}
+    for row in result.comparisons:
+        place = schema.Place(
+            model=row.candidate,
+            **row.model_dump(include={"sequence_length", "threads", "delegate", "affinity"}),
+        )
+        verdict = words[row.faster]
+        if row.faster is None and place in single:
+            verdict = "one repetition cannot tell a difference"
+        low, high = row.speedup_ci
+        yield (
+            f"{row.candidate} against {row.baseline} at {describe(place, model=False)}: "
+            f"{row.speedup:.2f}x [{low:.2f}, {high:.2f}] ({verdict})"
+        )
+
+
+def _texts(result: schema.Result) -> Iterator[str]:
+    if result.tokenizer is not None:
+        yield f"tokenizer: p50 {milliseconds(result.tokenizer.p50_ms)} ms a text"
+    for row in result.end_to_end:
+        yield (
+            f"{row.model} from text to answer, {plural(row.threads, 'thread')}: "
+            f"p50 {milliseconds(row.p50_ms)} ms"
+        )
+
+
+def _sustained(result: schema.Result) -> Iterator[str]:
+    for row in result.sustained:
+        if row.windows:
+            first, last = row.windows[0], row.windows[-1]
+            yield (
+                f"{describe(row)}, without pauses for {last.start_s:.0f} s: p50 "
+                f"{milliseconds(first.p50_ms)} ms at first, {milliseconds(last.p50_ms)} ms at the "
+                f"end ({last.p50_ms / first.p50_ms:.2f}x)"
+            )
+
+
+def _answers(result: schema.Result) -> Iterator[str]:
+    for row in result.answers:
+        words = [f"largest difference {row.max_abs_error:.2g}"]
+        if row.argmax_agreement is not None:
+            words.append(f"agreement {row.argmax_agreement:.4f}")
+        for name, value in row.metrics.items():
+            host = row.host_metrics.get(name)
+            words.append(f"{name} {value:.4f}" + ("" if host is None else f" (host {host:.4f})"))
+        yield (
+            f"{describe(row)}: answers against the host's on {row.num_examples} examples: "
+            + ", ".join(words)
+        )
+
+
+def _operators(result: schema.Result) -> Iterator[str]:
+    for row in result.operators:
+        total = sum(operator.ms for operator in row.operators)
+        if total > 0:
+            shares = ", ".join(
+                f"{operator.type} {operator.ms / total:.0%}"
+                for operator in row.operators[:_NUM_OPERATORS]
+            )
+            yield f"{describe(row)}, operators ({row.source}): {shares}"
+
+
+def _failures(result: schema.Result) -> Iterator[str]:
+    for failure in result.failures:
+        yield f"NOT MEASURED: {failure.what}: {failure.error}"
