@@ -25,6 +25,7 @@ RUNTIMES = HERE.parents[1] / ".runtimes"
 STAMP = "tfdistill-stamp"
 # Debian's packages for this machine, and how to see that they are there.
 PACKAGES = {
+    "adb": lambda: shutil.which("adb"),
     "chromium": lambda: shutil.which("chromium") or shutil.which("google-chrome"),
     "libegl1": lambda: has_library("libEGL.so.1"),
     "libgles2": lambda: has_library("libGLESv2.so.2"),

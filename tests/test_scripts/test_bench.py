@@ -184,14 +184,18 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["training", "bucketing", "augmentation", "inference"])
+@pytest.mark.parametrize("kind", ["training", "bucketing", "augmentation", "inference", "noise"])
 def test_a_benchmark_runs_and_records(kind, tmp_path):
     done = bench(kind, "--quick", "--out", str(tmp_path))
 
     assert done.returncode == 0, done.stderr
     value = json.loads((tmp_path / f"{kind}.json").read_text())
     assert value["kind"] == kind and value["quick"]
-    assert all(figure["value"] > 0 for figure in value["figures"])
+    if kind == "noise":
+        assert [len(r["comparisons"]) for r in value["samples"]["results"]] == [1, 1]
+        assert [r["settings"]["seed"] for r in value["samples"]["results"]] == [0, 1]
+    else:
+        assert all(figure["value"] > 0 for figure in value["figures"])
     assert all(figure["name"] in done.stdout for figure in value["figures"])
 
 
@@ -246,8 +250,46 @@ def test_the_turns_of_the_peers_are_ratios_of_processor_time(load):
     assert "3.00 to 3.00" in long.note and "by the clock 4.00x" in long.note
 
 
-def test_there_is_a_record_of_every_benchmark(load):
-    assert {path.stem for path in RECORDS} == {
+@pytest.mark.parametrize(
+    ("interval", "held"),
+    [((0.99, 1.01), True), ((1.0, 1.2), True), ((1.001, 1.2), False), ((0.8, 0.999), False)],
+)
+def test_an_interval_holds_1_or_lies_beside_it(load, interval, held):
+    assert load("noise").holds_one(interval) is held
+
+
+def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
+    import types
+
+    from tfdistill.benchmark import host
+
+    noise = load("noise")
+    monkeypatch.setattr(noise.inference, "export", lambda *arguments: tmp_path / "a.tflite")
+    seeds = []
+
+    def compare(files, *, seed, **settings):
+        assert set(files) == {"a", "b"} and len(set(files.values())) == 1
+        seeds.append(seed)
+        low = 1.01 if seed == 7 else 0.9
+        pair = types.SimpleNamespace(speedup=1.0, speedup_ci=(low, 1.1))
+        row = types.SimpleNamespace(p50_ms=2.0)
+        before = types.SimpleNamespace(load_average=0.5)
+        return types.SimpleNamespace(
+            comparisons=[pair],
+            summary=[row],
+            before=before,
+            settings=settings,
+            model_dump=lambda mode: {},
+        )
+
+    monkeypatch.setattr(host, "compare", compare)
+    (figure,) = noise.measure(quick=False).figures
+    assert (figure.value, figure.target, figure.reached) == (19, 19, True)
+    assert seeds == list(range(20))
+
+
+def test_there_is_a_record_of_every_benchmark():
+    assert {path.stem for path in RECORDS} - {"noise"} == {
         *("training", "bucketing", "augmentation", "inference", "peers"),
     }
 
@@ -290,6 +332,9 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
             ours = p50["litert dynamic_wi8_afp32"]
             ratios |= {f"faster than {name} at {length} tokens": p50[name] / ours for name in p50}
         expected = [ratios[figure["name"]] for figure in value["figures"]]
+    elif value["kind"] == "noise":
+        intervals = [r["comparisons"][0]["speedup_ci"] for r in samples["results"]]
+        expected = [sum(low <= 1 <= high for low, high in intervals)]
     else:
         taken: dict[tuple[str, int], list[float]] = {}
         for row in samples["measurements"]:

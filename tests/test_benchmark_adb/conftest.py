@@ -1,0 +1,142 @@
+"""The real adb client with a server of its own, and phones for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from adb_daemon import Daemon, launcher, make_phone
+
+from tfdistill.benchmark import inputs, schema
+from tfdistill.benchmark.adb import app, campaign
+from tfdistill.benchmark.adb.binary import Binary
+from tfdistill.benchmark.settings import Settings
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """The adb program with a server that knows nothing but the phones of these tests."""
+    program = shutil.which("adb")
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("no adb on this machine: run scripts/runtimes")
+        pytest.skip("no adb on this machine: scripts/runtimes sets it up")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    variables = {
+        "HOME": str(tmp_path_factory.mktemp("adb-home")),
+        "ANDROID_ADB_SERVER_PORT": str(port),
+        "ADB_LOCAL_TRANSPORT_MAX_PORT": "5554",  # looks for no emulators
+    }
+    options = {"env": {**os.environ, **variables}, "capture_output": True, "timeout": 60}
+    subprocess.run([program, "start-server"], check=True, **options)
+    yield program, variables
+    subprocess.run([program, "kill-server"], check=False, **options)
+
+
+@pytest.fixture
+def adb(server: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The adb program; this process and those that it starts talk to the server of the tests."""
+    program, variables = server
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("ANDROID_SERIAL", raising=False)
+    return program
+
+
+@pytest.fixture
+def connect(adb: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., Daemon]]:
+    """Connects phones: model and properties -> the daemon of one more phone."""
+    daemons: list[Daemon] = []
+
+    def make(
+        model: str = "Pixel_8", *, unauthorized: bool = False, old: bool = False, **properties: str
+    ) -> Daemon:
+        root = make_phone(tmp_path / f"phone-{len(daemons)}", **properties)
+        daemon = Daemon(root, model=model)
+        daemon.faults.unauthorized, daemon.faults.old = unauthorized, old
+        daemons.append(daemon)
+        command = [adb, "connect", daemon.serial]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        return daemon
+
+    yield make
+    for daemon in daemons:
+        daemon.close()
+        command = [adb, "disconnect", daemon.serial]
+        subprocess.run(command, check=False, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def tflite_files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with fast.tflite and slow.tflite: lengths 8 and 16, a vocabulary of 90."""
+    folder = tmp_path_factory.mktemp("models")
+    script = pathlib.Path(__file__).parents[1] / "test_benchmark" / "make_models.py"
+    command = [sys.executable, str(script), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder
+
+
+@pytest.fixture
+def phone(connect: Callable[..., Daemon]) -> Callable[..., Daemon]:
+    """Connects phones that run programs of this machine's processor."""
+
+    def make(model: str = "Pixel_8", **properties: str) -> Daemon:
+        abi = {"ro__product__cpu__abi": launcher.ABI, "ro__product__cpu__abilist": launcher.ABI}
+        return connect(model, **abi, **properties)
+
+    return make
+
+
+@pytest.fixture
+def binary(tmp_path: pathlib.Path) -> Binary:
+    """The stand-in for benchmark_model, as a program to push."""
+    folder = tmp_path / "binary"
+    folder.mkdir()
+    return Binary(str(launcher.make_binary(folder)))
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The least that measures: one repetition of two blocks of three at 8 tokens."""
+    monkeypatch.setattr(campaign, "NUM_FEEDS", 2)
+    return Settings(
+        warmup=1, runs=6, min_seconds=0, repetitions=1, rounds=2, lengths=(8,), timeout_seconds=120
+    )
+
+
+@pytest.fixture
+def strike() -> Callable[..., None]:
+    """Makes something go wrong with the stand-in, from one of its runs to another."""
+
+    def make(daemon: Daemon, fault: str, *, first: int = 0, **more: object) -> None:
+        plan = {"fault": fault, "from": first, **more}
+        daemon.path("/says/benchmark_model.json").write_text(json.dumps(plan))
+
+    return make
+
+
+@pytest.fixture
+def left_on() -> Callable[[Daemon], list[str]]:
+    """Lists what is left where the harness puts its folders."""
+    return lambda daemon: sorted(p.name for p in daemon.path("/data/local/tmp").iterdir())
+
+
+@pytest.fixture
+def measure_in_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[schema.Result]]:
+    """`app.measure`, of subjects instead of files."""
+
+    def run(subjects: Sequence[inputs.Subject], **options: Any) -> list[schema.Result]:
+        monkeypatch.setattr("tfdistill.benchmark.host.open_all", lambda *_: list(subjects))
+        return app.measure(["file"], **options)
+
+    return run

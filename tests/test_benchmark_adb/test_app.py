@@ -1,0 +1,212 @@
+"""Measuring in the app: the intent, the states, and what is taken from its result."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from adb_daemon.bundles import QUICK, known, left, subject
+from adb_daemon.phone import install_app
+
+from tfdistill import errors
+from tfdistill.benchmark import inputs, result, schema
+from tfdistill.benchmark.adb import app, app_protocol, app_runs
+from tfdistill.benchmark.settings import Settings
+
+PACKAGE = app.PACKAGE
+
+
+# What is said
+
+
+def test_the_intent_says_everything_in_the_types_of_the_protocol():
+    settings = Settings(
+        threads=(1, 2), warmup=5, runs=50, min_seconds=1.5, max_runs=900, rounds=7, seed=2**31 + 3
+    )
+    arguments = app_protocol.start_arguments(
+        PACKAGE,
+        "tfdistill-1a",
+        "sst2-dynamic",
+        settings,
+        lengths=(32, 64),
+        delegate="gpu",
+        repetition=4,
+        sustained_seconds=30,
+    )
+    component = "io.github.tfdistill.demo/io.github.tfdistill.demo.BenchmarkActivity"
+    assert arguments[:6] == ["am", "start", "-W", "-S", "-n", component]
+    extras = arguments[6:]
+    said = {extras[i + 1]: (extras[i], extras[i + 2]) for i in range(0, len(extras), 3)}
+    assert said == {
+        "run_id": ("--es", "tfdistill-1a"),
+        "bundle": ("--es", "sst2-dynamic"),
+        "lengths": ("--es", "32,64"),
+        "threads": ("--es", "1,2"),
+        "accelerator": ("--es", "gpu"),
+        "warmup": ("--ei", "5"),
+        "runs": ("--ei", "50"),
+        "min_seconds": ("--ef", "1.5"),
+        "max_runs": ("--ei", "900"),
+        "repetitions": ("--ei", "1"),
+        "rounds": ("--ei", "7"),
+        "cool_down_seconds": ("--ef", "0.0"),
+        "sustained_seconds": ("--ef", "30.0"),
+        "seed": ("--ei", "7"),  # below 2**31, and another one for each repetition
+    }
+
+
+def test_everything_that_an_app_cannot_do_is_refused_at_once():
+    settings = Settings(delegates=("nnapi", "none"), affinity="f0", operators=True, min_seconds=1e4)
+    with pytest.raises(errors.BenchmarkError) as caught:
+        app_protocol.check(settings, "a.package; reboot")
+    starts = [line.split(":")[0] for line in str(caught.value).splitlines()]
+    assert starts == ["--app", "delegates of the app", "affinity", "operators", "min_seconds"]
+    app_protocol.check(Settings(delegates=("xnnpack", "gpu"), affinity="all"), "com.example.app2")
+
+
+def test_a_bundle_is_called_like_its_folder_or_as_the_export_calls_it(tmp_path):
+    found = subject(tmp_path)
+    assert app_protocol.bundle_of(found) == "student-float32"
+    hostile = tmp_path / "bundles" / "a'; reboot"
+    found.file.parent.rename(hostile)
+    moved = inputs.Subject(
+        "x", hostile / "model.tflite", found.sha256, found.entries, None, None, (), "golden"
+    )
+    with pytest.raises(errors.BenchmarkError, match="a bundle of the app"):
+        app_protocol.bundle_of(moved)
+    bare = inputs.Subject(
+        "x", tmp_path / "m.tflite", found.sha256, found.entries, None, None, (), "golden"
+    )
+    with pytest.raises(errors.BenchmarkError, match=r"without model\.json"):
+        app_protocol.bundle_of(bare)
+
+
+@pytest.mark.slow
+def test_the_default_name_of_a_bundle_is_that_of_the_export(tmp_path, toy_card):
+    from export import android_bundle
+
+    for name in ("sst2", "My model, v2", "..."):
+        card = toy_card(name)
+        found = inputs.Subject("x", tmp_path / "m", "0", {}, card, None, (), "golden")
+        expected = android_bundle.bundle_name(name, card.quantization)
+        assert app_protocol.bundle_of(found) == expected
+
+
+@pytest.fixture
+def toy_card():
+    from tfdistill import manifest
+
+    def make(name: str) -> manifest.Manifest:
+        record = manifest.FileRecord(file="m", sha256="0" * 64, size_bytes=1)
+        sizes = dict.fromkeys(
+            ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size"), 1
+        )
+        return manifest.Manifest(
+            name=name,
+            created="now",
+            tfdistill_version="0",
+            converter="x",
+            model=record,
+            quantization="dynamic_wi8_afp32",
+            signatures={},
+            softmax=False,
+            tokenizer=None,
+            task=None,
+            architecture=manifest.Architecture(family="bert", num_parameters=1, **sizes),
+            parity=None,
+        )
+
+    return make
+
+
+def test_a_state_is_read_and_another_one_refused():
+    good = {"format_version": 1, "state": "running", "finished": 1, "of": 6, "error": None}
+    assert app_protocol.parse_state(json.dumps(good), "x").finished == 1
+    for change in ({"format_version": 2}, {"state": "odd"}, {"finished": -1}, {"more": 1}):
+        with pytest.raises(errors.BenchmarkError, match="different versions"):
+            app_protocol.parse_state(json.dumps({**good, **change}), "x")
+    with pytest.raises(errors.BenchmarkError, match="a state of format_version 1"):
+        app_protocol.parse_state("[" * 10_000, "x")
+
+
+def test_what_the_shell_alone_is_told_is_added_and_the_apps_own_word_stays():
+    def row(before):
+        return schema.Measurement(
+            model="m", sequence_length=8, threads=1, repetition=0, before=before, after=before
+        )
+
+    own = schema.Conditions(time="10:00", thermal_status=1)
+    before = schema.Conditions(time="09:59", thermal_status=0, temperatures_c={"SKIN": 30.0})
+    after = schema.Conditions(time="10:09", thermal_status=2, load_average=3.0)
+    first, middle, last = app_runs.with_conditions([row(own), row(own), row(None)], before, after)
+    assert first.before == own.model_copy(update={"temperatures_c": {"SKIN": 30.0}})
+    assert (first.after, middle) == (own, row(own))
+    assert (last.before, last.after) == (None, after)
+
+
+# The whole way, over the real adb client
+
+
+@pytest.mark.slow
+def test_two_files_are_measured_in_the_app_and_nothing_is_left(connect, measure_in_app, tmp_path):
+    daemon = connect()
+    files = [subject(tmp_path, "big", (32, 64)), subject(tmp_path, "small", (32,))]
+    install_app(daemon.root, known(*files))
+    (found,) = measure_in_app(files, settings=QUICK)
+
+    assert (found.kind, found.backend, found.failures) == ("phone", "app", ())
+    assert found.device.name == "Google Pixel 8"  # from the shell, which is told more
+    assert found.runtime.version == "1.0" and found.runtime.packages == {"litert": "2.1.6"}
+    assert [m.name for m in found.models] == ["big", "small"]
+    assert found.models[0].inputs == schema.Inputs(source="golden", num_examples=7)
+    places = {(m.model, m.sequence_length, m.threads, m.repetition) for m in found.measurements}
+    assert places == {
+        (name, length, threads, repetition)
+        for name, length in (("big", 32), ("big", 64), ("small", 32))
+        for threads in (1, 2)
+        for repetition in (0, 1)
+    }
+    assert len(found.measurements) == len(places)
+    levels = {(s.sequence_length, s.threads): s.p50_ms for s in found.summary if s.model == "big"}
+    assert levels == {
+        (length, threads): pytest.approx(length / 10 / threads, abs=0.01)
+        for length in (32, 64)
+        for threads in (1, 2)
+    }
+    firsts = [m for m in found.measurements if m.process_start_ms is not None]
+    assert len(firsts) == 4  # each repetition of each file is a process of its own
+    assert all(m.before.temperatures_c for m in firsts)
+    assert {(c.baseline, c.candidate) for c in found.comparisons} == {("big", "small")}
+    assert found.tokenizer is not None and len(found.texts) == 4
+    assert found.before.thermal_status == 0 and found.after.temperatures_c
+    starts = [c for c in daemon.commands if "am start" in c]
+    assert len(starts) == 4 and len({re.search(r"run_id (\S+)", c)[1] for c in starts}) == 4
+    assert left(daemon) == []
+    written = result.write_result(found, tmp_path / "out.json")
+    assert result.read_result(written) == found
+
+
+@pytest.mark.slow
+def test_heat_and_the_gpu_come_from_runs_of_their_own(connect, measure_in_app, tmp_path):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file))
+    asked = Settings(
+        delegates=("xnnpack", "gpu"), lengths=(64,), warmup=0, runs=2, rounds=1, repetitions=2,
+        min_seconds=0, sustained_seconds=5, texts=False,
+    )  # fmt: skip
+    (found,) = measure_in_app([file], settings=asked)
+    assert found.failures == ()
+    assert {(m.delegate, m.sequence_length) for m in found.measurements} == {
+        ("xnnpack", 64),
+        ("gpu", 64),
+    }
+    assert [(s.model, s.delegate) for s in found.sustained] == [
+        ("student", "gpu"),
+        ("student", "xnnpack"),
+    ]
+    assert found.texts == ()
+    heat = [c for c in daemon.commands if "sustained_seconds 5.0" in c]
+    starts = [c for c in daemon.commands if "am start" in c]
+    assert sorted(heat) == sorted(starts[2:])  # the last repetition of each

@@ -1,0 +1,195 @@
+"""What goes wrong in the app or with its device ends in a clear error, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from adb_daemon.bundles import QUICK, known, left, subject
+from adb_daemon.phone import install_app
+
+from tfdistill import errors
+from tfdistill.benchmark.adb import app_session
+from tfdistill.benchmark.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("fails", "received out of memory"),
+        ("crashes", r"process is gone after 1 of 4(.|\n)*FATAL EXCEPTION: main"),
+        ("no permission", r"the shell may start(.|\n)*android\.permission\.DUMP"),
+        ("garbled state", r"a state of format_version 1(.|\n)*different versions"),
+        ("foreign keys", r"benchmark\.json of format_version 2, received surprise"),
+        ("cut off", r"benchmark\.json of format_version 2, received file"),
+        ("too large", "expected at most 67108864 bytes, received 1073741824 bytes"),
+        ("other places", "received several repetitions"),
+    ],
+)
+def test_an_app_that_goes_wrong_is_a_clear_error_and_leaves_nothing(
+    connect, measure_in_app, tmp_path, fault, expected
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file), fault=fault)
+    crash = "E AndroidRuntime: FATAL EXCEPTION: main\nE AndroidRuntime: java.lang.OutOfMemoryError"
+    daemon.path("/says/logcat").write_text(crash)
+    with pytest.raises(errors.BenchmarkError, match=expected):
+        measure_in_app([file], settings=QUICK)
+    assert left(daemon) == []
+    assert sum("am start" in c for c in daemon.commands) == 1  # it would fail again
+
+
+def test_an_app_that_hangs_is_ended_when_patience_is(connect, measure_in_app, tmp_path):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file), fault="hangs")
+    asked = Settings(warmup=0, runs=1, rounds=1, repetitions=1, timeout_seconds=0.5)
+    with pytest.raises(
+        errors.BenchmarkError,
+        match=r"a further measurement within 0\.5 seconds, received 1 of 2 measurements",
+    ):
+        measure_in_app([file], settings=asked)
+    assert left(daemon) == []
+    assert not daemon.path("/says/app.pid").exists()  # ended by force-stop
+
+
+def test_an_app_that_is_not_there_or_lacks_the_activity_is_an_error(
+    connect, measure_in_app, tmp_path
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    with pytest.raises(errors.BenchmarkError, match=r"an installed one(.|\n)*adb install"):
+        measure_in_app([file], settings=QUICK)
+    install_app(daemon.root, known(file), package="com.example.app")
+    daemon.path("/system/bin/am").write_text(
+        "#!/bin/sh\necho 'Error type 3'\necho 'Error: Activity class {x} does not exist.'\n"
+    )
+    with pytest.raises(errors.BenchmarkError, match="an app with a BenchmarkActivity"):
+        measure_in_app([file], settings=QUICK, package="com.example.app")
+
+
+def test_a_screen_that_is_off_is_an_error(connect, measure_in_app, tmp_path):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file))
+    daemon.path("/says/dumpsys/power").write_text("  mWakefulness=Asleep\n")
+    with pytest.raises(errors.BenchmarkError, match=r"received Asleep\. Wake the device"):
+        measure_in_app([file], settings=QUICK)
+
+
+def test_another_file_in_the_app_is_an_error_and_the_others_are_measured(
+    connect, measure_in_app, tmp_path
+):
+    daemon = connect()
+    files = [subject(tmp_path, "good"), subject(tmp_path, "other"), subject(tmp_path, "absent")]
+    bundles = known(*files[:2])
+    bundles["other-float32"]["sha256"] = "ab" * 32
+    install_app(daemon.root, bundles)
+    (found,) = measure_in_app(files, settings=QUICK)
+    assert {m.model for m in found.measurements} == {"good"}
+    assert len(found.measurements) == 2 * 4
+    other, absent = sorted(found.failures, key=lambda f: f.what, reverse=True)
+    assert "other in io.github" in other.what and "build and install it again" in other.error
+    assert "expected one of [good-float32, other-float32]" in absent.error
+    assert left(daemon) == []
+
+
+def test_a_device_that_is_lost_keeps_what_was_finished_and_names_what_is_left(
+    connect, measure_in_app, tmp_path, monkeypatch
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file))
+    run = app_session.run
+
+    def lose_in_the_second(*arguments, **options):
+        if any("am start" in command for command in daemon.commands):
+            daemon.faults.lost_at = "pidof"
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(app_session, "run", lose_in_the_second)
+    (found,) = measure_in_app([file], settings=QUICK)
+    assert {m.repetition for m in found.measurements} == {0}
+    (failure,) = found.failures
+    assert failure.what == f"the rest on {daemon.serial}"
+    assert re.search(r"benchmark/tfdistill-\w+\.\* was left on 127", failure.error)
+    assert found.after is None
+
+
+def test_a_throttled_repetition_is_repeated_and_then_given_up(
+    connect, measure_in_app, tmp_path, monkeypatch
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file), thermal_status=2)
+    asked = Settings(
+        warmup=0, runs=2, rounds=1, repetitions=1, lengths=(32,), when_throttled="repeat",
+        max_repeats=1,
+    )  # fmt: skip
+    (found,) = measure_in_app([file], settings=asked)
+    left_out = [m.left_out for m in found.measurements]
+    assert left_out == ["the device throttled (thermal status 2)"] * 2
+    assert "stays cool within 2 tries" in found.failures[0].error
+    (flagged,) = measure_in_app(
+        [file], settings=Settings(warmup=0, runs=2, rounds=1, repetitions=1)
+    )
+    assert {m.left_out for m in flagged.measurements} == {""}
+    assert all(row.throttled for row in flagged.summary)
+
+
+def test_two_phones_are_measured_side_by_side(connect, measure_in_app, tmp_path):
+    first, second = connect("A"), connect("B", ro__product__model="Other", ro__serialno="S2")
+    file = subject(tmp_path)
+    for daemon in (first, second):
+        install_app(daemon.root, known(file))
+    daemon.faults.lost_at = "am start"
+    wanted = [first.serial, second.serial]
+    one, other = measure_in_app([file], settings=QUICK, serials=wanted)
+    assert one.device.name == "Google Pixel 8" and len(one.measurements) == 8
+    assert other.device.name == "Google Other" and other.measurements == ()
+    assert "the end of the connection" in other.failures[0].error
+
+
+INTERRUPTED = """
+import pathlib, sys
+sys.path.insert(0, {tests!r})
+from adb_daemon import bundles
+from tfdistill.benchmark import host, interruption
+from tfdistill.benchmark.adb import app
+subject = bundles.subject(pathlib.Path({folder!r}))
+host.open_all = lambda *_: [subject]
+try:
+    app.measure(["file"], settings=bundles.QUICK, serials=[{serial!r}])
+except interruption.BenchmarkInterrupted as error:
+    print(len(error.results), flush=True)
+    sys.exit(130)
+"""
+
+
+def test_ctrl_c_ends_the_app_and_leaves_nothing(connect, tmp_path):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file), fault="hangs")
+    tests = pathlib.Path(__file__).parents[1]
+    program = INTERRUPTED.format(tests=str(tests), folder=str(tmp_path), serial=daemon.serial)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for _ in range(1200):
+        if any(".state.json" in name for name in left(daemon)):
+            break
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, _ = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (130, "0\n")
+    assert left(daemon) == []
+    assert not daemon.path("/says/app.pid").exists()

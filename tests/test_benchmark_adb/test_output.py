@@ -1,0 +1,276 @@
+"""What the tool prints, of several releases, and what is no output of it."""
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark.adb import output, profile
+
+NEW = """\
+INFO: STARTING!
+INFO: Log parameter values verbosely: [0]
+INFO: Num threads: [2]
+INFO: Using signature: len16
+INFO: XNNPACK delegate created.
+VERBOSE: Replacing 70 out of 75 node(s) with delegate (TfLiteXNNPackDelegate) node, \
+yielding 3 partitions for subgraph 0 (main).
+VERBOSE: Replacing 71 out of 75 node(s) with delegate (TfLiteXNNPackDelegate) node, \
+yielding 5 partitions for subgraph 1 (len16).
+INFO: Explicitly applied XNNPACK delegate, and the model graph will be partially executed by the \
+delegate w/ 2 delegate kernels.
+INFO: The input model file size (MB): 14.4
+INFO: Initialized session in 12.5ms.
+INFO: Running benchmark for at least 10 iterations and at least 0.5 seconds but terminate if \
+exceeding 150 seconds.
+INFO: count=120 first=5103 curr=4102 min=4051 max=5103 avg=4170.5 std=120 p5=4060 median=4150 \
+p95=4300
+
+INFO: Running benchmark for at least 10 iterations and at least 0 seconds but terminate if \
+exceeding 150 seconds.
+INFO: count=10 first=4102 curr=4098 min=4051 max=1.2e+06 avg=4.1105e+03 std=31 p5=4051 \
+median=4105 p95=4189
+
+INFO: Inference timings in us: Init: 12500, First inference: 5103, Warmup (avg): 4170.5, \
+Inference (avg): 4110.5
+INFO: Note: as the benchmark tool itself affects memory footprint, the following is only ...
+INFO: Memory footprint delta from the start of the tool (MB): init=10.5 overall=21.25
+INFO: Overall peak memory footprint (MB) via periodic monitoring: 34.5
+"""
+OLD = """\
+STARTING!
+Min num runs: [50]
+Loaded model m.tflite
+INFO: Initialized TensorFlow Lite runtime.
+INFO: Replacing 60 out of 75 node(s) with delegate (TfLiteGpuDelegateV2) node, \
+yielding 2 partitions.
+Explicitly applied GPU delegate, and the model graph will be completely executed by the delegate.
+Initialized session in 870.557ms.
+count=0
+count=50 first=119212 curr=118055 min=113737 max=124776 avg=119375 std=1948
+Inference timings in us: Init: 870557, First inference: 0, Warmup (avg): nan, \
+Inference (avg): 119375
+"""
+
+
+def parse(text, **more):
+    return output.parse(text, what="m, 16 tokens", **more)
+
+
+def test_a_new_release_is_read_with_its_percentiles():
+    found = parse(NEW)
+    assert (found.init_ms, found.first_inference_ms) == (12.5, 5.103)
+    assert found.warmup is not None and found.warmup.n == 120
+    block = found.block()
+    assert (block.n, block.mean_ms, block.min_ms, block.max_ms) == (10, 4.1105, 4.051, 1200.0)
+    assert (block.median_ms, block.p95_ms, block.std_ms) == (4.105, 4.189, 0.031)
+    assert block.first_ms == 5.103
+    assert found.peak_bytes == 34.5 * 2**20
+
+
+def test_an_old_release_without_percentiles_and_warm_up_is_read():
+    found = parse(OLD)
+    assert found.warmup is None and found.peak_bytes is None
+    assert found.first_inference_ms == 119.212  # the first of all
+    block = found.block()
+    assert (block.n, block.mean_ms, block.median_ms, block.p95_ms) == (50, 119.375, None, None)
+
+
+def test_a_single_run_has_one_value_for_all():
+    text = NEW.replace("count=10 first=4102", "count=1 curr=900 p5=900 median=900 p95=900\ncount_")
+    block = parse(text).block()
+    values = (block.mean_ms, block.min_ms, block.max_ms, block.median_ms, block.p95_ms)
+    assert (block.n, *values) == (1, *[0.9] * 5)
+
+
+def test_runs_that_all_took_the_same_have_that_value():
+    text = OLD.replace("count=50 first=119212", "count=50 curr=7(all same)\ncount_")
+    block = parse(text).block()
+    assert (block.n, block.mean_ms, block.max_ms, block.std_ms) == (50, 0.007, 0.007, 0.0)
+
+
+def test_standard_error_may_stand_before_or_behind():
+    lines = NEW.splitlines(keepends=True)
+    said = [line for line in lines if line.startswith("VERBOSE")]
+    rest = [line for line in lines if not line.startswith("VERBOSE")]
+    assert parse("".join(rest + said)).replacements == parse("".join(said + rest)).replacements
+
+
+def coverage(text, delegate, **more):
+    where = {"subgraph": 1, "num_nodes": 75, **more}
+    return output.coverage(parse(text), delegate, what="m, 16 tokens", **where)
+
+
+def test_coverage_is_that_of_the_graph_that_ran():
+    found = coverage(NEW, "xnnpack")
+    assert (found.delegated_nodes, found.nodes, found.partitions) == (71, 75, 2)
+    assert coverage(NEW, "xnnpack", subgraph=0).delegated_nodes == 70
+    assert coverage(NEW, "none") is None
+
+
+def test_a_release_that_names_no_graph_is_believed_where_the_sizes_fit():
+    found = coverage(OLD, "gpu")
+    assert (found.delegated_nodes, found.nodes, found.partitions) == (60, 75, 1)
+    other = OLD.replace("out of 75", "out of 99")
+    assert coverage(other, "gpu").delegated_nodes == 75  # "completely executed" says it as well
+    partly = other.replace("completely executed", "partially executed")
+    partly = partly.replace("by the delegate.", "by the delegate w/ 3 delegate kernels.")
+    assert coverage(partly, "gpu") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU acceleration is unsupported on this platform.",
+        "Though GPU delegate is explicitly applied, the model graph will not be executed by the "
+        "delegate.",
+        "Explicitly applied GPU delegate, and the model graph will be partially executed by the "
+        "delegate w/ 0 delegate kernels.",
+    ],
+)
+def test_a_silent_fallback_to_the_cpu_is_an_error_that_quotes_why(line):
+    text = NEW.replace("XNNPACK delegate created.", line)  # XNNPACK took the graph instead
+    with pytest.raises(errors.BenchmarkError, match="GPU takes part in") as caught:
+        coverage(text, "gpu")
+    assert line[:60] in str(caught.value)
+
+
+def test_xnnpack_that_takes_nothing_is_no_measurement_of_it():
+    text = NEW.replace("Explicitly applied XNNPACK", "Explicitly applied OTHER")
+    with pytest.raises(errors.BenchmarkError, match="XNNPACK takes part in"):
+        coverage(text, "xnnpack")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "hello", NEW[: NEW.index("INFO: Inference timings")], NEW.replace("count=", "c=")],
+)
+def test_other_output_is_refused_with_its_last_lines(text):
+    with pytest.raises(errors.BenchmarkError, match="line `Inference timings in us`") as caught:
+        parse(text)
+    last = text.strip().splitlines()[-1].strip()[:300] if text.strip() else "It printed nothing"
+    assert last in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "broken", [("min=4051 max=1.2e+06", "min=0 max=1.2e+06"), ("avg=4.1105e+03", "avg=nan")]
+)
+def test_figures_of_nothing_are_refused(broken):
+    with pytest.raises(errors.BenchmarkError, match="figures without any"):
+        parse(NEW.replace(*broken))
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "expected"),
+    [
+        (1, "ERROR: Failed to load model x\nERROR: Benchmarking failed.\n", "Failed to load model"),
+        (126, "sh: ./benchmark_model: not executable: 64-bit ELF file", "64-bit ELF file"),
+        (126, "", "built for its processor"),
+        (127, "sh: benchmark_model: inaccessible or not found", "built for Android"),
+        (134, "ERROR: The size of a is 4 bytes. It should be 64 bytes.", "signal SIGABRT"),
+        (137, NEW, "takes too much memory"),
+        (132, "", "instructions that this processor does not have"),
+    ],
+)
+def test_an_end_with_an_exit_code_says_what_the_tool_said(code, text, expected):
+    with pytest.raises(errors.BenchmarkError) as caught:
+        parse(text, exit_code=code)
+    assert expected in str(caught.value)
+
+
+def test_options_that_it_does_not_know_are_refused_even_with_figures():
+    text = "WARN: Unconsumed cmdline flags: --signature_to_run_for=len16\n" + NEW
+    with pytest.raises(errors.BenchmarkError, match="does not know signature_to_run_for"):
+        parse(text)
+
+
+def test_the_tool_of_the_other_api_is_known_by_what_it_does_not_know():
+    text = "Unconsumed cmdline flags: --input_layer=a --input_layer_shape=1,8\nBENCHMARK RESULTS"
+    with pytest.raises(errors.BenchmarkError, match="CompiledModel API"):
+        parse(text, exit_code=1)
+
+
+def test_inputs_in_another_order_than_the_files_are_refused():
+    text = "WARN: Tensor # 0 is named mask:0 but flags call it ids:0\n" + NEW
+    with pytest.raises(errors.BenchmarkError, match="ids:0 in the place of mask:0"):
+        parse(text)
+
+
+PROFILE = """\
+Profiling Info for Benchmark Initialization:
+============================== Run Order ==============================
+node type, first, avg_ms, %, cdf%, mem KB, times called, name
+AllocateTensors, 9.5, 9.5, 100%, 100%, 0, 1, AllocateTensors/0
+
+Operator-wise Profiling Info for Regular Benchmark Runs:
+Primary graph (name: main) profile:
+============================== Run Order ==============================
+node type, first, avg_ms, %, cdf%, mem KB, times called, name
+
+Subgraph (index: 1, name: len16) profile:
+============================== Run Order ==============================
+node type, first, avg_ms, %, cdf%, mem KB, times called, name
+GATHER, 0.011, 0.02, 0.5%, 0.5%, 0, 1, [a\tb]:0
+GATHER, 0.011, 0.03, 0.5%, 1%, 0, 2, [c]:1
+TfLiteXNNPackDelegate, 4.1, 4, 99%, 100%, 0, 1, [logits]:80
+
+============================== Top by Computation Time ==============================
+node type, first, avg_ms, %, cdf%, mem KB, times called, name
+TfLiteXNNPackDelegate, 4.1, 4, 99%, 99%, 0, 1, [logits]:80
+
+Number of nodes executed: 3
+============================== Summary by node type ==============================
+node type, count, avg_ms, avg %, cdf %, mem KB, times called
+TfLiteXNNPackDelegate, 1, 4, 99%, 99%, 0, 1
+
+Timings (microseconds): count=10 first=4102 curr=4098
+Memory (bytes): count=0
+3 nodes observed
+"""
+INSIDE = """\
+Delegate internal:
+============================== Run Order ==============================
+node type, first, avg_ms, %, cdf%, mem KB, times called, name
+DelegateOpInvoke, 1, 1.5, 40%, 40%, 0, 1, Delegate/Fully Connected (NC\t QD8\t F32) GEMM:0
+DelegateOpInvoke, 1, 1.0, 40%, 80%, 0, 1, Delegate/Fully Connected (NC\t QD8\t F32) GEMM:1
+DelegateOpInvoke, 1, 0.5, 20%, 100%, 0, 1, Delegate/Softmax (NC\t F32):2
+
+"""
+
+
+def profiled(text):
+    found = profile.parse_profile(text, what="m")
+    return [(operator.type, operator.calls, operator.ms) for operator in found]
+
+
+def test_the_profile_sums_kinds_of_the_runs_that_count():
+    assert profiled(PROFILE) == [("TfLiteXNNPackDelegate", 1, 4.0), ("GATHER", 3, 0.08)]
+
+
+def test_what_a_delegate_tells_of_its_inside_takes_its_place():
+    assert profiled(PROFILE + INSIDE) == [
+        ("Fully Connected (NC, QD8, F32) GEMM", 2, 2.5),
+        ("TfLiteXNNPackDelegate", 1, 1.0),  # what remains besides
+        ("Softmax (NC, F32)", 1, 0.5),
+        ("GATHER", 3, 0.08),
+    ]
+
+
+def test_beside_a_gpu_only_xnnpack_is_replaced_by_its_inside():
+    gpu = "TfLiteGpuDelegateV2, 7, 7, 1%, 1%, 0, 1, [x]:9\n"
+    text = PROFILE.replace("GATHER, 0.011, 0.02", gpu + "GATHER, 0.011, 0.02", 1) + INSIDE
+    assert profiled(text)[0] == ("TfLiteGpuDelegateV2", 1, 7.0)
+    assert ("TfLiteXNNPackDelegate", 1, 1.0) in profiled(text)
+
+
+def test_an_older_profile_with_a_start_column_is_read():
+    text = PROFILE.replace("node type, first,", "node type, start, first,")
+    text = text.replace("GATHER, 0.011,", "GATHER, 0.5, 0.011,")
+    text = text.replace("Delegate, 4.1,", "Delegate, 0.6, 4.1,")
+    assert profiled(text) == profiled(PROFILE)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", PROFILE[: PROFILE.index("Operator-wise")], PROFILE.replace("0.02,", "x,")]
+)
+def test_a_profile_without_operators_is_refused(text):
+    with pytest.raises(errors.BenchmarkError, match="operator profile of m"):
+        profiled(text)

@@ -1,0 +1,174 @@
+"""What a device says of itself, and the cores that "big" and "little" mean."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark.adb import client, probe
+
+NAMES = (
+    *("properties", "cpuinfo", "meminfo", "kernel", "max_clocks", "capacities", "governor"),
+    *("free", "programs"),
+)
+
+
+def answers(**known: str) -> dict[str, str]:
+    return {**dict.fromkeys(NAMES, ""), **known}
+
+
+def properties(**values: str) -> str:
+    return "".join(f"[{name.replace('__', '.')}]: [{value}]\n" for name, value in values.items())
+
+
+def clocks(*khz: int) -> str:
+    return "".join(f"/sys/devices/system/cpu/cpu{n} {value}\n" for n, value in enumerate(khz))
+
+
+def test_properties_are_read_and_empty_ones_left_out():
+    text = "[ro.product.model]: [Pixel 8]\n[ro.x]: []\n[a.b]: [with [brackets]: and more]\nno\n"
+    expected = {"ro.product.model": "Pixel 8", "a.b": "with [brackets]: and more"}
+    assert probe.parse_properties(text) == expected
+
+
+@pytest.mark.parametrize(
+    "values, kind",
+    [
+        ({"ro__product__model": "Pixel 8", "ro__hardware": "shiba"}, "phone"),
+        ({"ro__kernel__qemu": "1"}, "emulator"),  # to Android 11
+        ({"ro__boot__qemu": "1"}, "emulator"),  # from Android 12
+        ({"ro__kernel__qemu": "0", "ro__hardware": "qcom"}, "phone"),
+        ({"ro__hardware": "ranchu"}, "emulator"),
+        ({"ro__hardware": "goldfish"}, "emulator"),
+        ({"ro__hardware": "cutf_cvm"}, "emulator"),
+        ({"ro__product__device": "vsoc_x86_64"}, "emulator"),
+    ],
+)
+def test_an_emulator_is_no_phone(values, kind):
+    assert probe.parse(answers(properties=properties(**values)), "x").kind == kind
+
+
+def test_a_device_is_called_by_maker_and_model_once():
+    def name(maker: str, model: str) -> str:
+        values = {"ro__product__manufacturer": maker, "ro__product__model": model}
+        return probe.parse(answers(properties=properties(**values)), "x").device.name
+
+    assert name("Google", "Pixel 8") == "Google Pixel 8"
+    assert name("samsung", "SM-A546B") == "Samsung SM-A546B"
+    assert name("HUAWEI", "HUAWEI P30") == "HUAWEI P30"
+    assert name("", "") == "unknown device"
+
+
+def test_the_system_on_a_chip_is_named_as_well_as_the_version_of_android_allows():
+    def soc(**values: str) -> str | None:
+        return probe.parse(answers(properties=properties(**values)), "x").device.soc
+
+    assert soc(ro__soc__manufacturer="QTI", ro__soc__model="SM8550") == "QTI SM8550"
+    assert soc(ro__board__platform="msm8998", ro__hardware="qcom") == "msm8998"  # to Android 11
+    assert soc(ro__hardware="exynos9820") == "exynos9820"
+    assert soc() is None
+
+
+DF_TOYBOX = """\
+Filesystem       1K-blocks     Used Available Use% Mounted on
+/dev/block/dm-51 114826220 57413110  57413000  51% /data
+"""
+DF_WRAPPED = """\
+Filesystem                                              1K-blocks    Used Available Use% Mounted on
+/dev/block/bootdevice/by-name/a-name-that-needs-a-line-of-its-own
+                                                         24995704 9999999  14995705  41% /data
+"""
+
+
+def test_the_free_space_is_read():
+    assert probe.parse_df(DF_TOYBOX) == 57413000 * 1024
+    assert probe.parse_df(DF_WRAPPED) == 14995705 * 1024
+    assert probe.parse_df("df: /data/local/tmp: No such file or directory\n") is None
+
+
+def probe_with(*khz: int, programs: str = "/system/bin/taskset", **more: str) -> probe.Probe:
+    return probe.parse(answers(max_clocks=clocks(*khz), programs=programs, **more), "x")
+
+
+def test_little_cores_are_the_slowest_kind_and_big_ones_all_others():
+    three_kinds = probe_with(*(1704000,) * 4, *(2367000,) * 4, 2914000)
+    assert (three_kinds.mask("little"), three_kinds.mask("big")) == ("f", "1f0")
+    big_first = probe_with(2600000, 2600000, 1800000, 1800000, 1800000)
+    assert (big_first.mask("little"), big_first.mask("big")) == ("1c", "3")
+    assert three_kinds.mask("all") is None and three_kinds.mask(None) is None
+
+
+def test_capacity_tells_cores_of_the_same_clock_apart():
+    told = clocks(512, 512, 1024, 1024)
+    assert probe_with(*(2000000,) * 4, capacities=told).mask("big") == "c"
+    without = "".join(f"/sys/devices/system/cpu/cpu{n}\n" for n in range(4))
+    assert probe_with(1000000, 2000000, 2000000, 2000000, capacities=without).mask("big") == "e"
+
+
+def test_a_mask_names_cores_that_are_there():
+    found = probe_with(*(2000000,) * 8)
+    assert found.mask("0xF0") == "f0"
+    with pytest.raises(errors.BenchmarkError, match=r"received \[8\]"):
+        found.mask("1f0")
+    with pytest.raises(errors.BenchmarkError, match="hexadecimal mask"):
+        found.mask("1; reboot")
+
+
+def test_cores_that_are_all_alike_are_neither_big_nor_little():
+    with pytest.raises(errors.BenchmarkError, match="received 8 cores of one kind"):
+        probe_with(*(2000000,) * 8).mask("big")
+    with pytest.raises(errors.BenchmarkError, match="cores that tell no speed"):
+        probe_with().mask("little")
+
+
+def test_a_device_without_taskset_cannot_bind_to_cores():
+    with pytest.raises(errors.BenchmarkError, match="a device with `taskset`"):
+        probe_with(1, 2, programs="/system/bin/sha256sum").mask("3")
+
+
+@pytest.mark.slow
+def test_a_phone_is_described_in_one_trip(connect):
+    daemon = connect()
+    (phone,) = client.choose([daemon.serial])
+    found = probe.look(phone)
+    assert found.device.model_dump() == {
+        "name": "Google Pixel 8",
+        "id": hashlib.sha256(b"0123456789ABCD").hexdigest()[:12],
+        "fingerprint": "google/shiba/shiba:14/AP2A.240805.005/12025142:user/release-keys",
+        "soc": "Google Tensor G3",
+        "abi": "arm64-v8a",
+        "os": "Android 14 (API 34)",
+        "kernel": "Linux 5.15.137-android14-11",
+        "cores_logical": 9,
+        "cores_physical": 9,
+        "max_frequencies_mhz": (*(1704.0,) * 4, *(2367.0,) * 4, 2914.0),
+        "cpu_flags": ("asimd", "asimdhp", "asimddp", "i8mm", "bf16"),
+        "governor": "sched_pixel",
+        "memory_bytes": 7781548 * 1024,
+    }
+    assert (found.kind, found.abis) == ("phone", ("arm64-v8a",))
+    assert found.free_bytes == 57413110 * 1024
+    assert found.has_taskset and found.has_sha256sum
+    assert found.mask("big") == "1f0"
+    assert len(daemon.commands) == 1
+
+
+@pytest.mark.slow
+def test_programs_that_are_missing_are_noticed(connect):
+    daemon = connect()
+    (phone,) = client.choose([daemon.serial])
+    for name in ("taskset", "sha256sum"):
+        daemon.path(f"/system/bin/{name}").unlink()
+    found = probe.look(phone)
+    assert not found.has_taskset and not found.has_sha256sum
+
+
+@pytest.mark.slow
+def test_a_device_that_tells_nothing_is_an_error(connect):
+    daemon = connect()
+    (phone,) = client.choose([daemon.serial])
+    daemon.path("/says/getprop").write_text("")
+    with pytest.raises(errors.BenchmarkError, match="expected its properties"):
+        probe.look(phone)

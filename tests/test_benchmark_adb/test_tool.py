@@ -1,0 +1,210 @@
+"""The command line: what a file's tensors are called, in which order, and who computes."""
+
+import subprocess
+
+import numpy as np
+import pytest
+import tiny_tflite
+
+from tfdistill import errors
+from tfdistill.benchmark import modelfile
+from tfdistill.benchmark.adb import deployment, layout, tool
+
+
+def read(path, length):
+    return layout.read_layout(path, modelfile.read_entry_points(path)[length])
+
+
+@pytest.fixture
+def two_lengths(tmp_path):
+    return tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8), tiny_tflite.bert(16)])
+
+
+def options(job):
+    command = tool.command(job)
+    flags = [part.removeprefix("--").partition("=") for part in command if part.startswith("--")]
+    assert len({name for name, _, _ in flags}) == len(flags)
+    return {name: value for name, _, value in flags}
+
+
+def job_for(path, length=16, **more):
+    defaults = {"graph": "model0.tflite", "values": "v", "threads": 2, "delegate": "xnnpack"}
+    return tool.Job(layout=read(path, length), **{**defaults, **more})
+
+
+def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):
+    found = read(two_lengths, 16)
+    assert (found.signature, found.num_signatures) == ("len16", 2)
+    assert (found.subgraph, found.num_nodes) == (1, 3)
+    assert [t.role for t in found.inputs] == ["token_type_ids", "input_ids", "attention_mask"]
+    assert found.inputs[1].name == "len16_input_ids:0"
+    assert found.inputs[1].num_bytes == 64
+    assert (found.outputs[0].label, found.outputs[0].shape) == ("logits", (1, 3))
+
+
+def test_a_file_without_signatures_is_known_by_its_tensors(tmp_path):
+    _, inputs, outputs = tiny_tflite.bert(8)
+    path = tiny_tflite.write(tmp_path / "m.tflite", [(None, inputs, outputs)])
+    found = read(path, 8)
+    assert (found.signature, found.num_signatures, found.subgraph) == (None, 0, 0)
+    assert [t.label for t in found.outputs] == ["StatefulCall:0"]
+
+
+def test_an_input_that_the_signature_does_not_have_is_refused(tmp_path):
+    key, inputs, outputs = tiny_tflite.bert(8)
+    path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, outputs)])
+    entry = modelfile.read_entry_points(path)[8]
+    del entry.inputs["token_type_ids"]
+    with pytest.raises(errors.BenchmarkError, match="feeds all inputs of the graph"):
+        layout.read_layout(path, entry)
+
+
+@pytest.mark.parametrize("change", ["comma", "dynamic", "string"])
+def test_a_tensor_that_the_tool_cannot_be_told_about_is_refused(tmp_path, change):
+    key, inputs, _ = tiny_tflite.bert(8)
+    output = {
+        "comma": ("logits", "a,b", tiny_tflite.FLOAT32, (1, 3)),
+        "dynamic": ("logits", "a", tiny_tflite.FLOAT32, (1, 3), (1, -1)),
+        "string": ("logits", "a", 5, (1, 3)),
+    }[change]
+    path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, [output])])
+    with pytest.raises(errors.BenchmarkError, match="cannot be told about it"):
+        read(path, 8)
+
+
+def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_lengths):
+    found = options(job_for(two_lengths))
+    names = ["len16_token_type_ids:0", "len16_input_ids:0", "len16_attention_mask:0"]
+    assert found["input_layer"] == ",".join(names)
+    assert found["input_layer_shape"] == "1,16:1,16:1,16"
+    assert found["input_layer_value_files"] == (
+        "len16_token_type_ids::0:v-0.bin,len16_input_ids::0:v-1.bin,len16_attention_mask::0:v-2.bin"
+    )
+    assert found["signature_to_run_for"] == "len16"
+    assert found["graph"] == "model0.tflite"
+
+
+def test_the_only_signature_is_not_named(tmp_path):
+    path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
+    assert "signature_to_run_for" not in options(job_for(path, 8))
+
+
+def test_the_number_of_runs_is_exact_and_their_time_bounded(two_lengths):
+    found = options(job_for(two_lengths, runs=7, warmup=3, warmup_seconds=0.5, max_seconds=90))
+    assert {k: found[k] for k in ("num_runs", "min_secs", "max_secs")} == {
+        "num_runs": "7",
+        "min_secs": "0",
+        "max_secs": "90",
+    }
+    assert (found["warmup_runs"], found["warmup_min_secs"]) == ("3", "0.5")
+    assert found["num_threads"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("delegate", "expected"),
+    [
+        ("none", ["--use_xnnpack=false"]),
+        ("xnnpack", ["--use_xnnpack=true"]),
+        ("gpu", ["--use_gpu=true", "--use_xnnpack=true"]),
+        ("nnapi", ["--use_nnapi=true", "--use_xnnpack=true"]),
+    ],
+)
+def test_xnnpack_is_always_spoken_of_and_comes_behind_the_delegate(two_lengths, delegate, expected):
+    command = tool.command(job_for(two_lengths, delegate=delegate))
+    assert [part for part in command if part.startswith("--use_")] == expected
+
+
+def test_what_disturbs_a_measurement_is_only_there_when_asked_for(two_lengths):
+    quiet = options(job_for(two_lengths))
+    assert not {"output_filepath", "enable_op_profiling", "report_peak_memory_footprint"} & {*quiet}
+    loud = options(job_for(two_lengths, dump=True, profile=True, memory=True))
+    assert (loud["output_filepath"], loud["op_profiling_output_mode"]) == ("output.bin", "csv")
+    assert loud["op_profiling_output_file"] == "profile.csv"
+    assert loud["report_peak_memory_footprint"] == loud["enable_op_profiling"] == "true"
+
+
+def test_a_mask_binds_the_tool_to_cores(two_lengths):
+    assert tool.command(job_for(two_lengths, affinity="f0"))[:3] == [
+        "taskset",
+        "f0",
+        "./benchmark_model",
+    ]
+    assert tool.command(job_for(two_lengths))[0] == "./benchmark_model"
+
+
+def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
+    feed = {"input_ids": [2, 7, 3], "token_type_ids": [0, 1, 1]}
+    types, ids, mask = deployment.feed_of(read(two_lengths, 8), feed)
+    assert ids.tolist() == [[2, 7, 3, 0, 0, 0, 0, 0]] and ids.dtype == np.dtype("<i4")
+    assert mask.tolist() == [[1, 1, 1, 0, 0, 0, 0, 0]]
+    assert types.tolist() == [[0, 1, 1, 0, 0, 0, 0, 0]]
+    with pytest.raises(errors.BenchmarkError, match="at most 8 tokens, received 9"):
+        deployment.feed_of(read(two_lengths, 8), {"input_ids": [1] * 9, "token_type_ids": [0] * 9})
+
+
+def test_outputs_are_split_in_the_order_of_the_graph(tmp_path):
+    key, inputs, _ = tiny_tflite.bert(4)
+    outputs = [
+        ("start_logits", "b:0", tiny_tflite.FLOAT32, (1, 4)),
+        ("end_logits", "a:0", tiny_tflite.FLOAT32, (1, 2)),
+    ]
+    path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, outputs)])
+    content = np.arange(6, dtype="<f4").tobytes()
+    first, second = deployment.split_outputs(read(path, 4), content)
+    assert (first.tolist(), second.tolist()) == ([[0, 1, 2, 3]], [[4, 5]])
+
+
+class Scripts:
+    """Runs the device's scripts in this machine's shell, with a command that joins its inputs."""
+
+    def __init__(self, folder, job):
+        self.folder, self.job = folder, job
+        (folder / tool.RUN_FILE).write_text(tool.RUN_SCRIPT)
+        (folder / tool.ANSWER_FILE).write_text(tool.ANSWER_SCRIPT)
+        for i in range(3):
+            rows = [np.full((1, 8), 10 * example + i, "<i4").tobytes() for example in range(4)]
+            (folder / f"v-{i}.bin.all").write_bytes(b"".join(rows))
+        program = folder / tool.BINARY
+        program.write_text('#!/bin/sh\ncat v-1.bin >output.bin; echo "said $1"; exit $(cat code)\n')
+        program.chmod(0o755)
+        (folder / "code").write_text("0")
+
+    def run(self, arguments):
+        return subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def scripts(tmp_path, two_lengths):
+    folder = tmp_path / "device"
+    folder.mkdir()
+    return Scripts(folder, job_for(two_lengths, 8))
+
+
+def test_the_run_script_cuts_the_example_and_becomes_the_tool(scripts):
+    done = scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 2))
+    assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
+    values = np.fromfile(scripts.folder / "output.bin", "<i4")
+    assert values.tolist() == [21] * 8
+    (scripts.folder / "code").write_text("7")
+    assert scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 2)).returncode == 7
+
+
+def test_the_answer_script_joins_the_answers_of_its_examples(scripts):
+    done = scripts.run(tool.answer_arguments(scripts.job, str(scripts.folder), 1, 4))
+    assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
+    values = np.fromfile(scripts.folder / tool.ANSWERS_FILE, "<i4").reshape(3, 8)
+    assert values[:, 0].tolist() == [11, 21, 31]
+
+
+def test_the_answer_script_ends_at_the_first_failure_and_says_it(scripts):
+    (scripts.folder / "code").write_text("3")
+    done = scripts.run(tool.answer_arguments(scripts.job, str(scripts.folder), 0, 4))
+    assert (done.returncode, done.stdout) == (3, "said --graph=model0.tflite\n")
+    assert not (scripts.folder / tool.ANSWERS_FILE).exists()
+
+
+def test_a_missing_example_is_not_replaced_by_an_older_one(scripts):
+    scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 0))
+    done = scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 9))
+    values = (scripts.folder / "v-1.bin").read_bytes()
+    assert done.returncode != 0 or values == b""  # the tool refuses a file of another size
