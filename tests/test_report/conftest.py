@@ -6,19 +6,30 @@ import sys
 import pytest
 
 
-def _load():
-    path = pathlib.Path(__file__).with_name("fake_run.py")
-    spec = importlib.util.spec_from_file_location("fake_run", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def _load(name):
+    if name not in sys.modules:
+        path = pathlib.Path(__file__).with_name(f"{name}.py")
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+for _name in ("page_reading", "chromium"):  # the tests beside this file import them by name
+    _load(_name)
 
 
 @pytest.fixture(scope="session")
-def fake_run():
+def fake_results():
+    """The module that makes up benchmark results."""
+    return _load("fake_results")
+
+
+@pytest.fixture(scope="session")
+def fake_run(fake_results):
     """The module that writes run folders with made-up numbers."""
-    return _load()
+    return _load("fake_run")
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import math
 import pathlib
 import sys
 
+import fake_results
+
 ARCHITECTURE = {
     "teacher": {
         "family": "bert",
@@ -73,12 +75,8 @@ def build(folder, **changes):
         },
     )
     (folder / "recipe.yaml").write_text(RECIPE)
-    write_json(
-        folder / "export" / "model.json", _manifest("student", "dynamic_wi8_afp32", 7_611_000)
-    )
-    write_json(
-        folder / "teacher" / "export" / "model.json", _manifest("teacher", "float32", 91_332_000)
-    )
+    write_json(folder / "export" / "model.json", card("student"))
+    write_json(folder / "teacher" / "export" / "model.json", card("teacher"))
     return folder
 
 
@@ -173,7 +171,11 @@ def _manifest(name, quantization, size):
         "signatures": {f"len{n}": {**signature, "sequence_length": n} for n in (32, 64, 128)},
         "softmax": False,
         "tokenizer": None,
-        "task": None,
+        "task": {
+            "name": "sst2",
+            "kind": "classification",
+            "primary_metric": "accuracy",
+        },
         "architecture": {
             **ARCHITECTURE[name],
             "vocab_size": 30522,
@@ -195,81 +197,23 @@ def _manifest(name, quantization, size):
 
 
 def _benchmark():
-    summary, comparisons = [], []
-    for threads in (1, 2):
-        for name in ("teacher", "student"):
-            for length, p50 in P50[name].items():
-                p50 = p50 / (1 if threads == 1 else 1.6)
-                summary.append(
-                    {
-                        "model": name,
-                        "sequence_length": length,
-                        "threads": threads,
-                        "n": 600,
-                        "p50_ms": p50,
-                        "p90_ms": p50 * 1.04,
-                        "p95_ms": p50 * 1.09,
-                        "p99_ms": p50 * 1.3,
-                        "p50_ci_ms": [p50 * 0.99, p50 * 1.02],
-                        "init_ms": 21.0 if name == "teacher" else 4.2,
-                        "first_inference_ms": p50 * 2.2,
-                        "cold_start_ms": 180 + p50 * 2,
-                        "peak_rss_bytes": 212_000_000 if name == "teacher" else 61_000_000,
-                    }
-                )
-        for length in (32, 64, 128):
-            speedup = P50["teacher"][length] / P50["student"][length]
-            comparisons.append(
-                {
-                    "baseline": "teacher",
-                    "candidate": "student",
-                    "sequence_length": length,
-                    "threads": threads,
-                    "speedup": speedup,
-                    "speedup_ci": [speedup * 0.97, speedup * 1.02],
-                    "faster": True,
-                }
-            )
-    timing = {"n": 600, "p50_ms": 0.041, "p90_ms": 0.066, "p95_ms": 0.08, "p99_ms": 0.12}
-    return {
-        "format_version": 1,
-        "kind": "host",
-        "created": "2026-01-02T03:04:05+00:00",
-        "environment": {
-            "cpu_model": "Example 9000 Processor",
-            "cores_logical": 2,
-            "memory_bytes": 25_276_502_016,
-            "cpu_flags_of_interest": ["avx2", "avx512_vnni"],
-            "governor": None,
-            "runtime": {"ai_edge_litert": "2.3.0"},
-            "load_average_before": 0.4,
-            "load_average_after": 1.1,
-        },
-        "command": ["tfdistill", "run", "tinybert_3l_192d_sst2"],
-        "settings": {"warmup": 10, "runs": 100, "repetitions": 3, "threads": [1, 2], "seed": 0},
-        "models": [
-            {
-                "name": name,
-                "file": "export/model.tflite",
-                "sha256": SHA[name],
-                "size_bytes": size,
-                "quantization": quantization,
-            }
-            for name, size, quantization in [
-                ("teacher", 91_332_000, "float32"),
-                ("student", 7_611_000, "dynamic_wi8_afp32"),
-            ]
+    return fake_results.result(
+        [
+            fake_results.Model(name, SHA[name], P50[name], card(name))
+            for name in ("teacher", "student")
         ],
-        "measurements": [],
-        "summary": summary,
-        "tokenizer": timing,
-        "end_to_end": [
-            {"model": "teacher", "threads": 1, "n": 600, "p50_ms": 8.1, "p90_ms": 16.3},
-            {"model": "student", "threads": 1, "n": 600, "p50_ms": 0.56, "p90_ms": 0.99},
-        ],
-        "comparisons": comparisons,
-        "notes": [],
-    }
+        threads=(1, 2),
+        comparisons=True,
+        texts=True,
+        created="2026-01-02T03:04:05+00:00",
+    )
+
+
+def card(name):
+    """The manifest of the teacher's or the student's file."""
+    if name == "teacher":
+        return _manifest("teacher", "float32", 91_332_000)
+    return _manifest("student", "dynamic_wi8_afp32", 7_611_000)
 
 
 if __name__ == "__main__":

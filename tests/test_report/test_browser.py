@@ -1,84 +1,217 @@
-"""The page in a real browser. Skipped where there is none, except on CI."""
+"""The pages in a real browser. Skipped where there is none, except on CI."""
 
+import io
 import json
 import os
-import re
-import shutil
-import subprocess
 
+import chromium
+import PIL.Image
+import PIL.ImageStat
 import pytest
 
 from tfdistill import report
 
-# Loads the report in frames of a phone's and a desk's width, and writes what the browser sees.
-PROBE = """<!DOCTYPE html><body>
-<iframe src="report.html" style="width:360px;height:800px"></iframe>
-<iframe src="report.html" style="width:1200px;height:800px"></iframe>
-<pre id="seen"></pre>
-<script>
-onload = () => {
-  const seen = [...document.querySelectorAll("iframe")].map(frame => {
-    const page = frame.contentDocument, view = frame.contentWindow;
-    const wide = [...page.querySelectorAll("svg[role=img]")].filter(
-      e => e.getBoundingClientRect().width < 100).length;
-    return {
-      overflow: page.scrollingElement.scrollWidth - page.scrollingElement.clientWidth,
-      requests: view.performance.getEntriesByType("resource").map(e => e.name),
-      charts: page.querySelectorAll("svg[role=img]").length,
-      tiny: wide,
-      paper: view.getComputedStyle(page.body).backgroundColor,
-      headline: page.querySelector("h1").getBoundingClientRect().height,
-    };
-  });
-  document.getElementById("seen").textContent = JSON.stringify(seen);
-};
-</script></body>"""
+pytestmark = pytest.mark.slow
+WIDTHS = (320, 360, 400, 768, 1280)
+
+OVERFLOW = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+TEXTS_OUTSIDE = """[...document.querySelectorAll("svg[role=img]")].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.left < frame.left - 1 || box.right > frame.right + 1
+      || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+  }).map(text => text.textContent);
+})"""
+NAMES_COVERED = """[...document.querySelectorAll("svg[role=img]")].flatMap(svg => {
+  const texts = [...svg.querySelectorAll("text")];
+  const boxes = texts.map(e => [e.textContent, e.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+    a.left + 1 < b.right && b.left + 1 < a.right && a.top + 4 < b.bottom && b.top + 4 < a.bottom
+  ).map(([other]) => one + " | " + other));
+})"""
+FOCUSED = """(() => {
+  const e = document.activeElement, box = e.getBoundingClientRect();
+  return {tag: e.tagName, href: e.getAttribute("href"), text: e.textContent.slice(0, 40),
+    outline: getComputedStyle(e).outlineStyle, left: box.left, right: box.right};
+})()"""
 
 
-def browser():
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
+@pytest.fixture(scope="module")
+def tab():
+    if chromium.find() is None:
         if os.environ.get("CI"):
             pytest.fail("no chromium on this machine: apt-get install chromium")
         pytest.skip("no chromium on this machine")
-    return found
+    with chromium.browser() as opened:
+        yield opened
 
 
-def look(folder, *options):
-    (folder / "probe.html").write_text(PROBE)
-    command = [
-        browser(),
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--allow-file-access-from-files",
-        "--virtual-time-budget=5000",
-        f"--user-data-dir={folder / 'profile'}",
-        *options,
-        "--dump-dom",
-        (folder / "probe.html").as_uri(),
+@pytest.fixture(scope="module")
+def pages(fake_results, fake_run, tmp_path_factory):
+    """The page of a run with everything in it, and one of many results."""
+    folder = tmp_path_factory.mktemp("pages")
+    run = fake_run.build(folder / "run")
+    value = json.loads((run / "benchmark.json").read_text())
+    for name, p50 in (("teacher", 36.0), ("student", 2.0)):
+        value.setdefault("operators", []).append(fake_results.operators(name, ms=p50))
+        value.setdefault("sustained", []).append(fake_results.sustained(name, p50_ms=p50))
+    fake_run.write_json(run / "benchmark.json", value)
+    models = [
+        fake_results.model(
+            f"tinybert_{2 + i}l_312d_with_a_long_name_{'float32' if i % 2 else 'dynamic_wi8'}",
+            number=i + 1,
+            p50_ms=1.3**i,
+            accuracy=0.8 + 0.004 * i - 0.01 * (i % 3),
+            size_bytes=4_000_000 * (i + 1),
+        )
+        for i in range(14)
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, flags=re.DOTALL)
-    return json.loads(found.group(1))
+    for model in models:
+        model.p50_ms.update({32: model.p50_ms[128] / 4, 64: model.p50_ms[128] / 2})
+    results = {
+        "host": fake_results.result(models, threads=(1, 2), comparisons=True, texts=True),
+        "phone": fake_results.result(
+            models[:5],
+            kind="phone",
+            backend="benchmark_model",
+            blocks=True,
+            threads=(1, 4),
+            sustained=[fake_results.sustained(models[0].name)],
+            operators=[fake_results.operators(models[0].name)],
+            answers=[fake_results.answers(models[0].name, 0.81)],
+            failures=[{"what": "GPU", "error": "expected all nodes, received 3 of 208. " * 12}],
+        ),
+    }
+    for label, result in results.items():
+        fake_run.write_json(folder / "many" / f"{label}.json", result)
+    compared, _ = report.write_comparison([folder / "many"], folder / "compared")
+    return {"run": report.write(run)[0], "compared": compared}
 
 
-@pytest.mark.slow
-def test_a_browser_shows_the_page_on_a_phone_and_on_a_desk(run_dir):
-    report.write(run_dir)
-    phone, desk = look(run_dir)
-    for seen in (phone, desk):
-        assert seen["overflow"] == 0  # only tables scroll sideways, in their own boxes
-        assert seen["requests"] == []
-        assert (seen["charts"], seen["tiny"]) == (14, 0)
-        assert seen["headline"] > 20
+@pytest.fixture(params=["run", "compared"])
+def page(request, pages):
+    return pages[request.param]
 
 
-@pytest.mark.slow
-def test_a_browser_that_prefers_dark_gets_a_dark_page(run_dir):
-    report.write(run_dir)
-    light = look(run_dir, "--blink-settings=preferredColorScheme=1")[1]["paper"]
-    dark = look(run_dir, "--blink-settings=preferredColorScheme=0")[1]["paper"]
-    brightness = [sum(map(int, re.findall(r"\d+", paper)[:3])) for paper in (light, dark)]
-    assert brightness[0] > 3 * 200
-    assert brightness[1] < 3 * 60
+def test_no_width_of_a_window_makes_the_page_scroll_sideways(tab, page):
+    for width in WIDTHS:
+        tab.open(page, width=width, phone=width < 500)
+        assert tab.run(OVERFLOW) == 0, width
+        tab.run('document.querySelectorAll("details").forEach(e => { e.open = true; })')
+        assert tab.run(OVERFLOW) == 0, f"{width}, unfolded"
+
+
+def test_the_browser_complains_of_nothing_and_asks_for_nothing(tab, page):
+    tab.open(page)
+    assert tab.complaints() == []
+    assert [url for url in tab.requests() if not url.startswith(("file:", "data:"))] == []
+    assert len({url for url in tab.requests() if url.startswith("file:")}) == 1
+
+
+def test_no_text_of_a_chart_is_cut_off_or_covers_another(tab, page):
+    tab.open(page, width=1280)
+    assert tab.run(TEXTS_OUTSIDE) == []
+    assert tab.run(NAMES_COVERED) == []
+
+
+def test_every_chart_is_drawn_large_enough(tab, page):
+    for width in (320, 1280):
+        tab.open(page, width=width)
+        sizes = tab.run(
+            '[...document.querySelectorAll("svg[role=img]")]'
+            ".map(e => e.getBoundingClientRect().width)"
+        )
+        assert len(sizes) > 8 and min(sizes) > 230
+
+
+def test_the_page_says_all_of_it_without_scripts(tab, page):
+    tab.open(page)
+    with_scripts = tab.run("document.body.innerText")
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        tab.open(page)
+        assert len(tab.picture()) > 20_000
+    finally:
+        tab.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert tab.run("document.scripts.length") == 0
+    assert len(with_scripts) > 2000
+
+
+def test_whoever_prefers_dark_gets_a_dark_page(tab, page):
+    brightness = {}
+    for colours in ("light", "dark"):
+        tab.open(page, colours=colours)
+        image = PIL.Image.open(io.BytesIO(tab.picture())).convert("L")
+        brightness[colours] = PIL.ImageStat.Stat(image).mean[0]
+    assert brightness["light"] > 200 and brightness["dark"] < 70
+
+
+def test_the_tab_key_goes_through_the_page_in_its_order_and_the_focus_shows(tab, page):
+    tab.open(page)
+    tab.press("Tab")
+    first = tab.run(FOCUSED)
+    assert first["href"] == "#main" and first["left"] >= 0  # the skip link comes into view
+    seen = []
+    for _ in range(12):
+        tab.press("Tab")
+        seen.append(tab.run(FOCUSED))
+    links = [e["href"] for e in seen if e["tag"] == "A"]
+    assert links == tab.run('[...document.querySelectorAll("nav a")].map(a => a.hash)')
+    after = seen[len(links) :]
+    assert after and all(e["tag"] in ("DIV", "SUMMARY") for e in after)
+    assert all(e["outline"] == "solid" for e in seen)
+
+
+def test_the_skip_link_leads_past_the_sections(tab, page):
+    tab.open(page)
+    tab.press("Tab")
+    tab.press("Enter")
+    tab.press("Tab")
+    assert tab.run(FOCUSED)["tag"] in ("DIV", "SUMMARY")
+
+
+def test_a_folded_table_opens_by_keyboard(tab, page):
+    tab.open(page)
+    tab.run('document.querySelector("summary").focus()')
+    tab.press("Enter")
+    assert tab.run('document.querySelector("details").open') is True
+
+
+def test_a_screen_reader_finds_charts_tables_and_landmarks_by_name(tab, page):
+    tab.open(page)
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
+    named = [
+        (n.get("role", {}).get("value"), n.get("name", {}).get("value", ""))
+        for n in nodes
+        if not n.get("ignored")
+    ]
+    roles = [role for role, _ in named]
+    for role in ("main", "navigation", "banner", "contentinfo"):
+        assert roles.count(role) == 1, role
+    for role in ("image", "table", "region"):
+        names = [name for r, name in named if r == role]
+        assert names and all(names), role
+    assert any(name.startswith("Accuracy against latency") for r, name in named if r == "image")
+
+
+def test_on_paper_there_are_no_links_to_sections_and_nothing_is_cut(tab, page):
+    tab.open(page, width=780)
+    tab.media("dark", kind="print")  # a preference of the screen is none of the paper's
+    assert tab.run('getComputedStyle(document.querySelector("nav")).display') == "none"
+    assert tab.run("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    scrolled = tab.run(
+        '[...document.querySelectorAll(".scroll")]'
+        ".filter(e => getComputedStyle(e).overflowX !== 'visible').length"
+    )
+    assert scrolled == 0
+    tab.media()
+
+
+def test_the_pictures_of_the_documentation_can_be_taken(page, tmp_path):
+    if chromium.find() is None:
+        pytest.skip("no chromium on this machine")
+    chromium.take_pictures(page, tmp_path)
+    sizes = {path.stem: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(sizes) == set(chromium.PICTURES)
+    assert all(20_000 < size < 300_000 for size in sizes.values())

@@ -56,9 +56,12 @@ def test_without_recorded_comparisons_the_ratio_is_computed_and_nothing_is_claim
     facts_of, run_dir, edit
 ):
     edit(run_dir / "benchmark.json", lambda b: b.update(comparisons=[]))
-    speed = facts_of().headline_speed()
+    facts = facts_of()
+    speed = facts.headline_speed()
     assert speed.speedup == pytest.approx(18)
     assert (speed.interval, speed.faster) == (None, None)
+    assert "and has 18.0× the speed on this host by medians alone" in story.headline(facts)
+    assert story.figures(facts)[-1].label == "the speed on this host, by medians alone"
 
 
 def test_the_checksum_and_not_the_name_says_which_file_was_measured(facts_of, run_dir, edit):

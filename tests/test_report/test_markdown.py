@@ -1,7 +1,7 @@
 import re
 
 from tfdistill import report
-from tfdistill.report import curves, markdown, tables
+from tfdistill.report import cells, markdown, page
 from tfdistill.report.facts import Facts
 
 
@@ -9,8 +9,10 @@ def test_markdown_holds_the_tables_of_the_page(run_dir):
     results = report.collect(run_dir)
     text = report.render_markdown(results)
     facts = Facts(results)
-    for table in [*tables.all_tables(facts).values(), curves.table(facts)]:
-        for row in tables.plain(table):
+    made = page.all_tables(facts)
+    assert len(made) == 9
+    for table in made:
+        for row in cells.plain(table):
             assert all(markdown.escape(cell) in text for cell in row)
     assert "| Teacher (6 layers × 384) | 90.0% | 100% | 22.9 M |" in text
 
@@ -19,7 +21,7 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
     edit(run_dir / "metrics.json", lambda m: m["task"].update(name="a|b\n| c |"))
     text = report.render_markdown(report.collect(run_dir))
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    assert len(blocks) == 7
+    assert len(blocks) == 9
     for block in blocks:
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(counts) == 1

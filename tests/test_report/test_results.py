@@ -1,9 +1,11 @@
 import json
 import shutil
 
+import page_reading
 import pytest
 
 from tfdistill import errors, report
+from tfdistill.benchmark import result
 from tfdistill.report.results import read_history
 
 
@@ -55,6 +57,8 @@ def test_a_folder_without_results_is_refused(tmp_path):
         ("metrics.json", '{"format_version": 2}'),
         ("metrics.json", '{"format_version": 1, "models": [{"name": "a", "role": "pupil"}]}'),
         ("benchmark.json", '{"format_version": 1, "summary": [{"model": "a"}]}'),
+        ("benchmark.json", '{"format_version": 2, "summary": [{"model": "a"}]}'),
+        ("benchmark.json", '{"format_version": 2, "summary"'),
         ("environment.json", "[1]"),
         ("recipe.yaml", "a: [1"),
         ("recipe.yaml", "- a"),
@@ -62,7 +66,8 @@ def test_a_folder_without_results_is_refused(tmp_path):
 )
 def test_a_malformed_file_is_an_error_that_names_it(run_dir, path, content):
     (run_dir / path).write_text(content)
-    with pytest.raises(errors.DataError, match=path.replace(".", r"\.")):
+    kind = errors.BenchmarkError if path == "benchmark.json" else errors.DataError
+    with pytest.raises(kind, match=path.replace(".", r"\.")):
         report.collect(run_dir)
 
 
@@ -100,10 +105,14 @@ def test_history_cells_that_are_no_finite_number_are_empty():
     assert read_history("") == {}
 
 
-def test_writing_leaves_two_whole_files_and_nothing_else(run_dir, tmp_path):
+def test_writing_leaves_two_whole_files_and_the_tables(run_dir):
     before = {path.name for path in run_dir.iterdir()}
     html, markdown = report.write(run_dir)
-    assert {path.name for path in run_dir.iterdir()} - before == {"report.html", "report.md"}
+    assert {path.name for path in run_dir.iterdir()} - before == {
+        "report.html",
+        "report.md",
+        "report-tables",
+    }
     results = report.collect(run_dir)
     assert html.read_text(encoding="utf-8") == report.render_html(results)
     assert markdown.read_text(encoding="utf-8") == report.render_markdown(results)
@@ -118,6 +127,42 @@ def test_the_place_of_the_folder_does_not_show(run_dir, tmp_path):
 
 def test_keys_that_this_version_does_not_know_are_ignored(run_dir, edit):
     edit(run_dir / "metrics.json", lambda m: m.update(later={"a": 1}))
-    edit(run_dir / "benchmark.json", lambda b: b["summary"][0].update(watts=3))
     assert json.loads((run_dir / "metrics.json").read_text())["later"]
     assert report.collect(run_dir).missing == ()
+
+
+def test_a_run_is_written_to_another_folder_where_one_is_named(run_dir, tmp_path):
+    before = sorted(run_dir.rglob("*"))
+    html, markdown = report.write(run_dir, tmp_path / "elsewhere")
+    assert (html.parent, markdown.parent) == (tmp_path / "elsewhere",) * 2
+    assert sorted(run_dir.rglob("*")) == before
+
+
+def test_a_table_of_an_earlier_report_does_not_stay(run_dir):
+    report.write(run_dir)
+    tables = run_dir / "report-tables"
+    assert (tables / "latency.csv").is_file()
+    (run_dir / "benchmark.json").unlink()
+    report.write(run_dir)
+    assert not (tables / "latency.csv").exists()
+    assert (tables / "models.csv").is_file()
+
+
+def test_results_of_other_devices_beside_a_runs_own_have_sections_of_their_own(
+    run_dir, fake_results, fake_run
+):
+    models = [
+        fake_results.Model(name, fake_run.SHA[name], {128: p50}, fake_run.card(name))
+        for name, p50 in (("teacher", 410.0), ("student", 23.0))
+    ]
+    phone = fake_results.result(models, kind="phone", backend="benchmark_model", blocks=True)
+    fake_run.write_json(run_dir / "benchmark-ba9876543210.json", phone)
+    results = report.collect(run_dir)
+    assert results.others[0].result == result.read_result(run_dir / "benchmark-ba9876543210.json")
+    tree = page_reading.tree_of(report.render_html(results))
+    assert page_reading.faults_of(tree) == []
+    host, abroad = (page_reading.table_of(tree, key) for key in ("latency", "device-1-latency"))
+    assert len(host) == 1 + 12 and len(abroad) == 1 + 2
+    assert "410 ms" in abroad[1][3] and not any("410 ms" in " ".join(row) for row in host)
+    assert "Phone: Example Phone 8" in page_reading.text_of(tree)
+    assert "Phone: Example Phone 8" in report.render_markdown(results)

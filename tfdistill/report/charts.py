@@ -77,7 +77,7 @@ def metric_dots(
     for tick in _possible(scale.ticks(5), most):
         x, label = scale(tick), show(tick)
         parts.append(svg.element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
-        half = 4.0 * len(label)  # about half its width: it must not be cut off at the edge
+        half = 4.6 * len(label)  # about half its width: it must not be cut off at the edge
         x = min(max(x, half), width - half)
         parts.append(svg.text(x, bottom + _TEXT_HEIGHT + 4, label, class_="tick", anchor="middle"))
     teacher = scale(sum(rows[0].values) / len(rows[0].values)) if rows else left
@@ -92,7 +92,7 @@ def metric_dots(
                 )
             )
         parts += [
-            svg.text(left, y - 15, _fitted(row.label, row.written), class_="label"),
+            svg.text(left, y - 15, fitted(row.label, row.written), class_="label"),
             svg.text(width - right, y - 15, row.written, class_="value", anchor="end"),
             svg.element("line", x1=left, x2=width - right, y1=y, y2=y, class_="track"),
             svg.element(
@@ -103,7 +103,7 @@ def metric_dots(
                 y2=y + 9,
                 class_=f"mean {style(row.series)}",
             ),
-            *(_mark(scale(value), y, row.series, 5.5) for value in row.values),
+            *(mark(scale(value), y, row.series, 5.5) for value in row.values),
         ]
     description = "; ".join(f"{row.label}: {row.written}" for row in rows)
     return svg.picture(key, width, bottom + 24, title, description, parts)
@@ -207,7 +207,7 @@ def curve_panel(
         if len(line.points) > 1:
             parts.append(svg.element("path", d=path, class_=f"curve {style(line.series)}"))
         if len(line.points) <= 12:
-            parts += [_mark(across(x), up(y), line.series, 3.4) for x, y in line.points]
+            parts += [mark(across(x), up(y), line.series, 3.4) for x, y in line.points]
     description = "; ".join(
         f"{line.label}: {show(line.points[0][1])} at first, {show(line.points[-1][1])} at last"
         for line in lines
@@ -219,7 +219,7 @@ def legend_mark(series: int) -> Markup:
     """Draws the mark of a series for a legend; the name stands beside it."""
     return svg.element(
         "svg",
-        _mark(7.0, 7.0, series, 5.0),
+        mark(7.0, 7.0, series, 5.0),
         viewBox="0 0 14 14",
         width=14,
         height=14,
@@ -227,7 +227,7 @@ def legend_mark(series: int) -> Markup:
     )
 
 
-def _mark(x: float, y: float, series: int, size: float) -> Markup:
+def mark(x: float, y: float, series: int, size: float) -> Markup:
     """A circle, square, diamond or triangle (up or down), by the number of the series."""
     class_ = f"mark {style(series)}"
     if series == 0 or series % 5 == 0:
@@ -244,9 +244,9 @@ def _mark(x: float, y: float, series: int, size: float) -> Markup:
     return svg.element("path", d=d, class_=class_)
 
 
-def _fitted(label: str, written: str) -> str:
+def fitted(label: str, written: str = "", room: int = 44) -> str:
     """Shortens a label that would run into what is written at the other end of its row."""
-    room = 44 - len(written)
+    room = max(room - len(written), 4)
     return label if len(label) <= room else label[: room - 1].rstrip() + "…"
 
 

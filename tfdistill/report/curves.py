@@ -6,8 +6,9 @@ import dataclasses
 
 from markupsafe import Markup
 
-from tfdistill.report import charts, tables
+from tfdistill.report import charts
 from tfdistill.report import format as fmt
+from tfdistill.report.cells import Cell, Row, Table
 from tfdistill.report.facts import Facts
 from tfdistill.report.results import History
 
@@ -22,16 +23,9 @@ class StageCurves:
     panels: tuple[Markup, ...]
 
 
-def series_of(facts: Facts) -> dict[str, int]:
-    """The number of each variant's colour and mark; 0 is the teacher's."""
-    students = [group for group in facts.groups if group.role == "student"]
-    numbers = {group.name: i + 1 for i, group in enumerate(students)}
-    return {**{g.name: 0 for g in facts.groups if g.role == "teacher"}, **numbers}
-
-
 def stages(facts: Facts) -> list[StageCurves]:
     """Draws, for every stage: the loss, its terms where there are several, the dev metric."""
-    series = series_of(facts)
+    series = facts.series_of()
     found = []
     for number, (stage, histories) in enumerate(_by_stage(facts).items()):
         columns = list(dict.fromkeys(name for h in histories for name in h.columns))
@@ -48,7 +42,7 @@ def stages(facts: Facts) -> list[StageCurves]:
     return found
 
 
-def table(facts: Facts) -> tables.Table | None:
+def table(facts: Facts) -> Table | None:
     """Start and end of every curve: the charts in words, and for Markdown."""
     rows = []
     for stage, histories in _by_stage(facts).items():
@@ -58,14 +52,14 @@ def table(facts: Facts) -> tables.Table | None:
             speed = _values(history, "examples_per_second")
             epochs = history.columns.get("epoch") or [None]
             rows.append(
-                tables.Row(
-                    tables.Cell(stage, _whose(history)),
+                Row(
+                    Cell(stage, _whose(history)),
                     (
-                        tables.Cell(fmt.ABSENT if epochs[-1] is None else f"{epochs[-1]:g}"),
-                        tables.Cell(charts.short(losses[0]) if losses else fmt.ABSENT),
-                        tables.Cell(charts.short(losses[-1]) if losses else fmt.ABSENT),
-                        tables.Cell(fmt.metric(facts.metric, max(dev) if dev else None)),
-                        tables.Cell(f"{sum(speed) / len(speed):,.0f}" if speed else fmt.ABSENT),
+                        Cell(fmt.ABSENT if epochs[-1] is None else f"{epochs[-1]:g}"),
+                        Cell(charts.short(losses[0]) if losses else fmt.ABSENT),
+                        Cell(charts.short(losses[-1]) if losses else fmt.ABSENT),
+                        Cell(fmt.metric(facts.metric, max(dev) if dev else None)),
+                        Cell(f"{sum(speed) / len(speed):,.0f}" if speed else fmt.ABSENT),
                     ),
                 )
             )
@@ -80,7 +74,7 @@ def table(facts: Facts) -> tables.Table | None:
         "Examples a second",
     )
     caption = "Training by stage; losses of different stages are different quantities"
-    return tables.Table("training", caption, columns, tuple(rows))
+    return Table("training", caption, columns, tuple(rows))
 
 
 def _by_stage(facts: Facts) -> dict[str, list[History]]:

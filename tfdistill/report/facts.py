@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections.abc import Sequence
 
 from tfdistill import manifest
-from tfdistill.report import schema
+from tfdistill.benchmark import schema as measured
+from tfdistill.report import devices, schema
 from tfdistill.report.results import RunResults
 
 
@@ -69,8 +71,8 @@ class Speed:
 
     sequence_length: int
     threads: int
-    teacher: schema.Cell
-    student: schema.Cell
+    teacher: measured.Summary
+    student: measured.Summary
     speedup: float
     interval: tuple[float, float] | None
     faster: bool | None
@@ -88,6 +90,8 @@ class Facts:
       groups: Teachers first, then the variants in the order of the run.
       teacher: The group of the teacher, or None.
       student: The group of the chosen student, or None.
+      bench: The device of the run's own benchmark, or None.
+      others: Devices of other benchmarks of its files.
     """
 
     def __init__(self, results: RunResults) -> None:
@@ -100,6 +104,28 @@ class Facts:
         chosen = [g for g in students if g.chosen] or students[-1:]
         self.student = chosen[0] if chosen else None
         self._exports = metrics.exports if metrics else ()
+        series = self._series()
+        named = devices.Named("benchmark", results.benchmark) if results.benchmark else None
+        self.bench = devices.one_bench(named, series) if named else None
+        self.others = devices.benches(results.others, series)
+
+    def series_of(self) -> dict[str, int]:
+        """The number of each variant's colour and mark; 0 is the teacher's."""
+        students = [group for group in self.groups if group.role == "student"]
+        numbers = {group.name: i + 1 for i, group in enumerate(students)}
+        return {**{g.name: 0 for g in self.groups if g.role == "teacher"}, **numbers}
+
+    def _series(self) -> dict[str, int]:
+        """The number of every measured file: that of its variant where it has one."""
+        numbers = self.series_of()
+        known = {self.measured_name(self.export_of(g)): numbers[g.name] for g in self.groups}
+        free = max([0, *numbers.values()]) + 1
+        benchmark = self.results.benchmark
+        found = {}
+        for name in [file.name for file in benchmark.models] if benchmark else []:
+            found[name] = known.get(name, free)
+            free += name not in known
+        return found
 
     @property
     def untaught(self) -> Group | None:
@@ -142,38 +168,40 @@ class Facts:
     def measured_name(self, export: schema.ExportFile | None) -> str | None:
         """How the benchmark calls an exported file.
 
-        The checksum decides; the name only where one of the two has no checksum.
+        The checksum decides; the name only where the manifest is gone.
         """
         benchmark = self.results.benchmark
         if export is None or benchmark is None:
             return None
         card = self.results.manifests.get(export.name)
-        digest = card.model.sha256 if card else None
-        if digest is not None:
-            for measured in benchmark.models:
-                if measured.sha256 == digest:
-                    return measured.name
-        for measured in benchmark.models:
-            if measured.name == export.name and None in (digest, measured.sha256):
-                return measured.name
+        for file in benchmark.models:
+            if file.sha256 == card.model.sha256 if card else file.name == export.name:
+                return file.name
         return None
 
     def stale(self) -> list[str]:
         """Names of exports that the benchmark measured in another state than the manifest's."""
         benchmark = self.results.benchmark
-        names = {measured.name for measured in benchmark.models} if benchmark else set()
+        names = {file.name for file in benchmark.models} if benchmark else set()
         return [e.name for e in self._exports if e.name in names and not self.measured_name(e)]
 
-    def cell(self, group: Group | None, length: int, threads: int) -> schema.Cell | None:
+    def summary(self) -> list[measured.Summary]:
+        """The latencies in the usual way: by XNNPACK on all cores, or else as the first is."""
+        rows = self.results.benchmark.summary if self.results.benchmark else ()
+        usual: tuple[str, str | None] = ("xnnpack", None)
+        ways = [(row.delegate, row.affinity) for row in rows]
+        way = usual if usual in ways else next(iter(ways), usual)
+        return [row for row in rows if (row.delegate, row.affinity) == way]
+
+    def cell(self, group: Group | None, length: int, threads: int) -> measured.Summary | None:
         """The latency of a group's file, or None."""
         name = self.measured_name(self.export_of(group))
-        if name is None or self.results.benchmark is None:
+        if name is None:
             return None
-        cells = self.results.benchmark.summary
         return next(
             (
                 c
-                for c in cells
+                for c in self.summary()
                 if (c.model, c.sequence_length, c.threads) == (name, length, threads)
             ),
             None,
@@ -185,7 +213,7 @@ class Facts:
         benchmark = self.results.benchmark
         if benchmark is None or None in names or names[0] == names[1]:
             return []
-        cells = {(c.model, c.sequence_length, c.threads): c for c in benchmark.summary}
+        cells = {(c.model, c.sequence_length, c.threads): c for c in self.summary()}
         found = []
         for (name, length, threads), teacher in sorted(
             cells.items(), key=lambda item: (item[0][2], item[0][1])
@@ -194,7 +222,7 @@ class Facts:
             if name != names[0] or student is None:
                 continue
             ratio = teacher.p50_ms / student.p50_ms
-            said = _comparison(benchmark, str(names[0]), str(names[1]), length, threads)
+            said = _comparison(benchmark.comparisons, teacher, student)
             found.append(Speed(length, threads, teacher, student, *(said or (ratio, None, None))))
         return found
 
@@ -210,7 +238,7 @@ class Facts:
         speed = self.headline_speed()
         if speed is not None:
             return speed.sequence_length, speed.threads
-        cells = self.results.benchmark.summary if self.results.benchmark else ()
+        cells = self.summary()
         places = [(-c.threads, c.sequence_length) for c in cells]
         return (max(places)[1], -max(places)[0]) if places else None
 
@@ -249,15 +277,18 @@ def _groups(results: RunResults) -> tuple[Group, ...]:
 
 
 def _comparison(
-    benchmark: schema.Benchmark, teacher: str, student: str, length: int, threads: int
+    rows: Sequence[measured.Comparison],
+    teacher: measured.Summary,
+    student: measured.Summary,
 ) -> tuple[float, tuple[float, float] | None, bool | None] | None:
     """Finds the recorded speed-up, its interval and its verdict, in either direction."""
-    for row in benchmark.comparisons:
-        if (row.sequence_length, row.threads) != (length, threads):
+    place = ("sequence_length", "threads", "delegate", "affinity")
+    for row in rows:
+        if any(getattr(row, key) != getattr(student, key) for key in place):
             continue
-        if (row.baseline, row.candidate) == (teacher, student):
+        if (row.baseline, row.candidate) == (teacher.model, student.model):
             return row.speedup, row.speedup_ci, row.faster
-        if (row.baseline, row.candidate) == (student, teacher):
+        if (row.baseline, row.candidate) == (student.model, teacher.model):
             interval = row.speedup_ci and (1 / row.speedup_ci[1], 1 / row.speedup_ci[0])
             return 1 / row.speedup, interval, None if row.faster is None else not row.faster
     return None

@@ -1,16 +1,12 @@
-"""The report as one self-contained HTML page. Pure, apart from reading its own template."""
+"""The report of a run as one self-contained HTML page. Pure."""
 
 from __future__ import annotations
 
-import importlib.resources
-import re
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
-from tfdistill import _version
-from tfdistill.report import charts, curves, story, tables
+from tfdistill.report import cells, charts, curves, devices, evidence, story, tables, templates
 from tfdistill.report import format as fmt
 from tfdistill.report.facts import Facts
 from tfdistill.report.results import RunResults
@@ -26,21 +22,15 @@ def render_html(results: RunResults) -> str:
       The page; it is well-formed XML too.
     """
     facts = Facts(results)
-    folder = importlib.resources.files("tfdistill.report")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
-    style = Markup((folder / "style.css").read_text(encoding="utf-8"))
-    page = template.render(_context(facts), style=style, version=_version.__version__)
-    return re.sub(r"[^\S\n]+\n", "\n", _without_controls(page)).rstrip() + "\n"
+    return templates.render("page.html.j2", _context(facts), all_tables(facts))
 
 
 def _context(facts: Facts) -> dict[str, Any]:
     results = facts.results
     metrics = results.metrics
-    made = tables.all_tables(facts)
-    series = curves.series_of(facts)
+    series = facts.series_of()
+    bench = facts.bench
+    summary = facts.summary()
     return {
         "name": results.name,
         "task": metrics.task.name if metrics else "",
@@ -52,26 +42,68 @@ def _context(facts: Facts) -> dict[str, Any]:
         "missing": results.missing,
         "circumstances": story.circumstances(facts),
         "recipe": results.recipe,
-        "tables": made,
+        "tables": tables.all_tables(facts),
         "metric_title": fmt.metric_title(facts.metric),
         "metric_chart": metric_chart(facts),
         "latency_chart": latency_chart(facts),
-        "latency_threads": tables.threads(_fewest_threads(facts)),
+        "latency_threads": devices.threads(min((c.threads for c in summary), default=1)),
+        "where": story.where(facts),
+        "is_phone": bench is not None and bench.kind == "phone",
+        "trade_offs": trade_offs(facts),
+        "blocks": measurements(facts),
+        "sections": sections(facts),
         "legend": [
             (tables.variant_title(group), charts.legend_mark(series[group.name]))
             for group in facts.groups
         ],
         "latency_legend": [
-            (name, charts.style(number)) for name, number in _measured_series(facts).items()
+            (name, charts.style(number)) for name, number in (bench.series if bench else {}).items()
         ],
         "stages": curves.stages(facts),
         "training": curves.table(facts),
     }
 
 
+def trade_offs(facts: Facts) -> list[evidence.Block]:
+    """Accuracy against latency and size of the run's files, where there are two or more."""
+    if facts.bench is None:
+        return []
+    blocks = evidence.trade_offs(facts.bench)
+    return [block for block in blocks if any(len(table.rows) > 1 for table in block.tables)]
+
+
+def measurements(facts: Facts) -> list[evidence.Block]:
+    """What the run's own benchmark holds, without what the chart at the top shows."""
+    if facts.bench is None:
+        return []
+    return [
+        *evidence.measurements(facts.bench, with_lengths=False),
+        evidence.state(facts.bench),
+    ]
+
+
+def sections(facts: Facts) -> list[evidence.Section]:
+    """What the run's files did on other devices, one section for each."""
+    return [evidence.section(other) for other in facts.others]
+
+
+def all_tables(facts: Facts) -> list[cells.Table]:
+    """Every table of the page, whole."""
+    blocks = [
+        *trade_offs(facts),
+        *measurements(facts),
+        *(block for section in sections(facts) for block in section.blocks),
+    ]
+    made = tables.all_tables(facts)
+    training = curves.table(facts)
+    for table in [t for block in blocks for t in (*block.tables, *block.folded)]:
+        made.setdefault(table.key, table)
+    return [*made.values(), *([training] if training is not None else [])]
+
+
 def metric_chart(facts: Facts) -> Markup | None:
     """Draws the primary metric of every model."""
-    series = curves.series_of(facts)
+    series = facts.series_of()
     rows = [
         charts.Dots(
             tables.variant_title(group).removeprefix("Student: "),
@@ -94,58 +126,28 @@ def metric_chart(facts: Facts) -> Markup | None:
 
 def latency_chart(facts: Facts) -> Markup | None:
     """Draws p50 (bars) and p95 (lines) by length, on the fewest threads measured."""
-    benchmark = facts.results.benchmark
-    if benchmark is None or not benchmark.summary:
+    benchmark, bench = facts.results.benchmark, facts.bench
+    if benchmark is None or bench is None or not benchmark.summary:
         return None
-    threads = _fewest_threads(facts)
-    series = _measured_series(facts)
+    threads = min(cell.threads for cell in facts.summary())
+    cells = [cell for cell in facts.summary() if cell.threads == threads]
+    way = (threads, cells[0].delegate, cells[0].affinity)
     compared = {
         (row.candidate, row.sequence_length): row
         for row in benchmark.comparisons
-        if row.threads == threads
+        if (row.threads, row.delegate, row.affinity) == way
     }
-    cells = [cell for cell in benchmark.summary if cell.threads == threads]
     groups = []
     for length in sorted({cell.sequence_length for cell in cells}):
         bars = []
-        for name in series:
+        for name, number in bench.series.items():
             cell = next((c for c in cells if (c.model, c.sequence_length) == (name, length)), None)
             if cell is None:
                 continue
             row = compared.get((name, length))
             factor = f" · {fmt.ratio(row.speedup)}" if row else ""
             written = fmt.milliseconds(cell.p50_ms) + factor
-            bars.append(charts.Bar(name, written, cell.p50_ms, cell.p95_ms, series[name]))
+            bars.append(charts.Bar(name, written, cell.p50_ms, cell.p95_ms, number))
         groups.append((f"{length} tokens", bars))
-    title = f"Latency by length, {tables.threads(threads)}, this host"
+    title = f"Latency by length, {devices.threads(threads)}, {story.where(facts)}"
     return charts.latency_bars("latency-chart", title, groups)
-
-
-def _fewest_threads(facts: Facts) -> int:
-    cells = facts.results.benchmark.summary if facts.results.benchmark else ()
-    return min((cell.threads for cell in cells), default=1)
-
-
-def _measured_series(facts: Facts) -> dict[str, int]:
-    """The series number of every measured file: that of its variant where it has one."""
-    benchmark = facts.results.benchmark
-    if benchmark is None:
-        return {}
-    series = curves.series_of(facts)
-    known = {
-        facts.measured_name(facts.export_of(group)): series[group.name] for group in facts.groups
-    }
-    free = max([0, *series.values()]) + 1
-    numbers = {}
-    for measured in benchmark.models:
-        if measured.name in known:
-            numbers[measured.name] = known[measured.name]
-        else:
-            numbers[measured.name] = free
-            free += 1
-    return numbers
-
-
-def _without_controls(text: str) -> str:
-    """Replaces control characters, which no page may hold, by a visible sign."""
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]", "\ufffd", text)

@@ -13,7 +13,10 @@ import pydantic
 import yaml
 
 from tfdistill import errors, files, manifest
-from tfdistill.report import schema
+from tfdistill.benchmark import result as results_of
+from tfdistill.benchmark import schema as measured
+from tfdistill.report import schema, sources
+from tfdistill.report.devices import Named
 
 Part = TypeVar("Part", bound=pydantic.BaseModel)
 
@@ -43,6 +46,7 @@ class RunResults:
       name: Name of the run.
       metrics: metrics.json, or None.
       benchmark: benchmark.json, or None.
+      others: benchmark-*.json beside it: the same files on other devices.
       manifests: model.json by name of the export.
       histories: One per stage that has a history; a stage that several models share comes once.
       recipe: The resolved recipe as text, or None.
@@ -52,7 +56,8 @@ class RunResults:
 
     name: str
     metrics: schema.RunMetrics | None = None
-    benchmark: schema.Benchmark | None = None
+    benchmark: measured.Result | None = None
+    others: tuple[Named, ...] = ()
     manifests: dict[str, manifest.Manifest] = dataclasses.field(default_factory=dict)
     histories: tuple[History, ...] = ()
     recipe: str | None = None
@@ -78,12 +83,16 @@ def collect(run_dir: files.Path) -> RunResults:
     Raises:
       DataError: If the folder holds neither metrics.json nor benchmark.json, or a file in it is
         malformed.
+      BenchmarkError: If a benchmark is malformed or of another format.
       ManifestError: If a manifest is malformed, or a path leads out of the folder.
     """
     folder = pathlib.Path(run_dir)
     missing: list[str] = []
     metrics = _read(folder / "metrics.json", schema.RunMetrics)
-    benchmark = _read(folder / "benchmark.json", schema.Benchmark)
+    benchmark = _benchmark(folder / "benchmark.json")
+    others = tuple(
+        Named(path.stem, results_of.read_result(path)) for path in sources.other_results(folder)
+    )
     if metrics is None and benchmark is None:
         raise errors.DataError(
             errors.explain(
@@ -117,6 +126,7 @@ def collect(run_dir: files.Path) -> RunResults:
         name=name,
         metrics=metrics,
         benchmark=benchmark,
+        others=others,
         manifests=manifests,
         histories=histories,
         recipe=recipe,
@@ -174,6 +184,10 @@ def _histories(
             else:
                 missing.append(f"{entry.csv} is missing or empty: no loss curve of that stage.")
     return tuple(found)
+
+
+def _benchmark(path: pathlib.Path) -> measured.Result | None:
+    return results_of.read_result(path) if path.is_file() else None
 
 
 def _read(path: pathlib.Path, kind: type[Part]) -> Part | None:

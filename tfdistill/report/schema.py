@@ -1,4 +1,4 @@
-"""What the report needs of metrics.json and benchmark.json; anything else in them is ignored."""
+"""What the report needs of metrics.json and sweep.json; anything else in them is ignored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pydantic
 
 
 class _Part(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+    model_config = pydantic.ConfigDict(
+        extra="ignore", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 class Task(_Part):
@@ -66,69 +68,24 @@ class RunMetrics(_Part):
     exports: tuple[ExportFile, ...] = ()
 
 
-class MeasuredFile(_Part):
-    """A file in benchmark.json."""
+class Trial(_Part):
+    """A quantization that was tried: what it costs, and whether it is good."""
 
     name: str
-    sha256: str | None = None
+    verdict: str = ""
+    why: str = ""
     size_bytes: int | None = None
-    quantization: str | None = None
-
-
-class Latency(_Part):
-    """Percentiles of samples, in milliseconds."""
-
-    n: int
-    p50_ms: float = pydantic.Field(gt=0)
-    p90_ms: float | None = None
-    p95_ms: float | None = None
-    p99_ms: float | None = None
-
-
-class Cell(Latency):
-    """The summary of one file at one length and number of threads."""
-
-    model: str
-    sequence_length: int
-    threads: int
-    p50_ci_ms: tuple[float, float] | None = None
-    init_ms: float | None = None
-    first_inference_ms: float | None = None
-    cold_start_ms: float | None = None
+    zipped_bytes: int | None = None
+    p50_ms: dict[str, float] = {}  # by sequence length
     peak_rss_bytes: int | None = None
+    file_metrics: dict[str, float] = {}
+    primary_metric: str | None = None
+    argmax_agreement: float | None = None
+    num_examples: int | None = None
 
 
-class EndToEnd(Latency):
-    """From text to answer."""
-
-    model: str
-    threads: int
-
-
-class Comparison(_Part):
-    """How much faster a file is than the baseline."""
-
-    baseline: str
-    candidate: str
-    sequence_length: int
-    threads: int
-    speedup: float = pydantic.Field(gt=0)
-    speedup_ci: tuple[float, float] | None = None
-    faster: bool | None = None
-
-
-class Benchmark(_Part):
-    """benchmark.json."""
+class Sweep(_Part):
+    """sweep.json."""
 
     format_version: Literal[1]
-    kind: str = "host"
-    created: str | None = None
-    environment: dict[str, Any] = {}
-    command: tuple[str, ...] = ()
-    settings: dict[str, Any] = {}
-    models: tuple[MeasuredFile, ...] = ()
-    summary: tuple[Cell, ...] = ()
-    tokenizer: Latency | None = None
-    end_to_end: tuple[EndToEnd, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
-    notes: tuple[str, ...] = ()
+    rows: tuple[Trial, ...] = ()

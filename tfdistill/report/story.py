@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from tfdistill.benchmark import schema
+from tfdistill.report import conditions, devices
 from tfdistill.report import format as fmt
-from tfdistill.report import tables
 from tfdistill.report.facts import Facts, Group
 
 
@@ -24,7 +25,7 @@ def headline(facts: Facts) -> str:
     metrics = facts.results.metrics
     if metrics is None or student is None:
         names = [m.name for m in facts.results.benchmark.models] if facts.results.benchmark else []
-        return f"Measured on this host: {', '.join(names)}." if names else "No student yet."
+        return f"Measured {where(facts)}: {', '.join(names)}." if names else "No student yet."
     shape = _shape(student)
     if teacher is None or not student.taught:
         return f"{_article(shape)} student was trained on the task {metrics.task.name}."
@@ -57,14 +58,14 @@ def figures(facts: Facts) -> list[Figure]:
         factor, label = (smaller, "smaller") if smaller >= 1 else (1 / smaller, "as large")
         found.append(Figure(fmt.ratio(factor), f"{label} as a file", " against ".join(sizes)))
     if speed is not None:
-        place = f"{speed.sequence_length} tokens, {tables.threads(speed.threads)}"
+        place = f"{speed.sequence_length} tokens, {devices.threads(speed.threads)}"
         detail = f"{fmt.milliseconds(speed.student.p50_ms)} against "
         detail += f"{fmt.milliseconds(speed.teacher.p50_ms)} at {place}"
         if speed.interval:
             detail += f"; 95% interval {fmt.interval(*speed.interval)}"
-        label = "faster on this host" if speed.faster is not False else "the speed on this host"
-        if speed.interval and speed.faster is None:
-            label = "the speed on this host: no clear difference"
+        label = f"{'faster' if speed.faster else 'the speed'} {where(facts)}"
+        if speed.faster is None:
+            label += ": no clear difference" if speed.interval else ", by medians alone"
         found.append(Figure(fmt.ratio(speed.speedup), label, detail))
     return found
 
@@ -80,11 +81,7 @@ def limits(facts: Facts) -> list[str]:
             "path works, not how well it does on text that people wrote."
         )
     if benchmark is not None:
-        cpu = benchmark.environment.get("cpu_model") or "this processor"
-        said.append(
-            f"Latency was measured on this host ({cpu}). It is not the latency of a phone: there, "
-            "other cores, clocks, caches and heat decide, and ratios change too."
-        )
+        said += _of_device(benchmark)
     speed = facts.headline_speed()
     cards = facts.card_of(facts.teacher), facts.card_of(facts.student)
     if (
@@ -134,9 +131,35 @@ def circumstances(facts: Facts) -> list[tuple[str, str]]:
     rows += _flat("", results.environment or {})
     if benchmark is not None:
         rows += _flat("Benchmark", {"created": benchmark.created, "command": benchmark.command})
-        rows += _flat("Benchmark", benchmark.environment)
+        rows += [("Device", benchmark.device.name)]
+        rows += conditions.facts(facts.bench) if facts.bench else []
+        rows += _flat("Runtime", benchmark.runtime.model_dump())
         rows += _flat("Benchmark settings", benchmark.settings)
-    return rows
+    return [(name, conditions.cut(value)) for name, value in rows]
+
+
+def where(facts: Facts) -> str:
+    """Says what the latencies were measured on: "on this host"."""
+    return facts.bench.where if facts.bench else "on this host"
+
+
+def _of_device(benchmark: schema.Result) -> list[str]:
+    name = benchmark.device.name
+    if benchmark.kind == "host":
+        said = [
+            f"Latency was measured on this host ({name}). It is not the latency of a phone: there, "
+            "other cores, clocks, caches and heat decide, and ratios change too."
+        ]
+    elif benchmark.kind == "emulator":
+        said = [
+            f"Latency was measured on an emulated device ({name}): it shows that the files run "
+            "there, not how fast they are on a phone."
+        ]
+    else:
+        said = [f"Latency was measured on one phone ({name}); others differ by far."]
+    if any(row.throttled for row in benchmark.summary):
+        said.append("The device throttled in a part of the measurement: see the latency table.")
+    return said
 
 
 def _uncertainty(facts: Facts) -> list[str]:
@@ -211,10 +234,12 @@ def _faster(facts: Facts) -> str:
     if speed is None:
         return ""
     if speed.faster is False:
-        return f"answers {fmt.ratio(1 / speed.speedup)} slower on this host"
-    if speed.interval is not None and speed.faster is None:
-        return "answers about as fast on this host, as far as this run can tell"
-    return f"answers {fmt.ratio(speed.speedup)} faster on this host"
+        return f"answers {fmt.ratio(1 / speed.speedup)} slower {where(facts)}"
+    if speed.interval is None:
+        return f"has {fmt.ratio(speed.speedup)} the speed {where(facts)} by medians alone"
+    if speed.faster is None:
+        return f"answers about as fast {where(facts)}, as far as this run can tell"
+    return f"answers {fmt.ratio(speed.speedup)} faster {where(facts)}"
 
 
 def _sentence(text: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+_LARGEST = 1.4  # times its own size: beyond, text is too large
+
 
 def element(tag: str, *children: str | Markup, **attributes: object) -> Markup:
     """Writes one element; text and attribute values are escaped.
@@ -56,7 +58,7 @@ def picture(
         viewBox=f"0 0 {_value(width)} {_value(height)}",
         aria_labelledby=f"{key}-title",
         aria_describedby=f"{key}-desc",
-        style=f"max-width: {_value(width * 1.3)}px",
+        style=f"max-width: {_value(width * _LARGEST)}px",
     )
 
 

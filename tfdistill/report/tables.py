@@ -1,52 +1,14 @@
-"""The tables of the report as plain text cells: HTML and Markdown show the same ones. Pure."""
+"""The tables of a run: its models, their seeds, and how far the files agree with them. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from tfdistill import manifest
+from tfdistill.report import cells, device_tables, devices
 from tfdistill.report import format as fmt
-from tfdistill.report import schema
+from tfdistill.report.cells import Cell, Row, Table
 from tfdistill.report.facts import Facts, Group
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """A cell: what it says, and a quieter second line."""
-
-    text: str
-    detail: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A row: what it is about, its cells, whether it stands out and whether it opens a group."""
-
-    head: Cell
-    cells: tuple[Cell, ...]
-    strong: bool = False
-    opens: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table with a caption that says what it holds.
-
-    Attributes:
-      key: Anchor, unique in the report.
-      caption: One sentence.
-      columns: Titles, that of the row heads first; a second line in parentheses gives the unit.
-      rows: The rows.
-      notes: Sentences to stand below.
-    """
-
-    key: str
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
-
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages give way to the variant's name
 _INPUTS = {"real": "real inputs", "random": "random ids"}
@@ -93,17 +55,17 @@ def comparison(facts: Facts) -> Table | None:
                 Cell(variant_title(group), _shape(group)),
                 (
                     _metric_cell(facts, group),
-                    Cell(_percent(facts.kept(group)) if group.role == "student" else "100%"),
-                    Cell(fmt.count(model.parameters)),
-                    Cell(fmt.flops(model.flops.get(length or ""))),
-                    Cell(fmt.size(card.model.size_bytes) + mark, card.quantization)
+                    _kept(facts, group),
+                    Cell(fmt.count(model.parameters), value=model.parameters),
+                    _flops_cell(model.flops.get(length or "")),
+                    _marked(cells.size(card.model.size_bytes, card.quantization), mark)
                     if card
                     else Cell(fmt.ABSENT),
-                    Cell(fmt.milliseconds(cell.p50_ms) + mark) if cell else Cell(fmt.ABSENT),
-                    Cell(fmt.ratio(speed.speedup) + mark)
+                    _marked(cells.milliseconds(cell.p50_ms), mark) if cell else Cell(fmt.ABSENT),
+                    Cell(fmt.ratio(speed.speedup) + mark, value=speed.speedup)
                     if speed
                     else Cell("1×" if baseline else fmt.ABSENT),
-                    Cell(fmt.duration(group.train_seconds())),
+                    _seconds(group.train_seconds()),
                 ),
                 strong=group is facts.student,
             )
@@ -140,9 +102,9 @@ def seeds(facts: Facts) -> Table | None:
             Cell(variant_title(group), group.name if group.name != group.role else ""),
             (
                 Cell(fmt.ABSENT if model.seed is None else str(model.seed)),
-                *(Cell(fmt.metric(name, model.metrics.get(name))) for name in names),
-                Cell(fmt.ABSENT if model.num_examples is None else f"{model.num_examples:,}"),
-                Cell(fmt.duration(model.train_seconds)),
+                *(cells.metric(name, model.metrics.get(name)) for name in names),
+                cells.number(model.num_examples),
+                _seconds(model.train_seconds),
             ),
             strong=model.folder is not None and model.folder == chosen,
         )
@@ -150,105 +112,6 @@ def seeds(facts: Facts) -> Table | None:
     )
     columns = ("Model", "Seed", *map(fmt.metric_title, names), "Examples", "Training")
     return Table("seeds", "Every model by seed; the exported one stands out", columns, rows)
-
-
-def latency(facts: Facts) -> Table | None:
-    """Every measured file by length and threads."""
-    benchmark = facts.results.benchmark
-    if benchmark is None or not benchmark.summary:
-        return None
-    compared = {
-        (row.candidate, row.sequence_length, row.threads): row for row in benchmark.comparisons
-    }
-    baselines = {row.baseline for row in benchmark.comparisons}
-    rows = []
-    order = {measured.name: i for i, measured in enumerate(benchmark.models)}
-    place = None
-    for cell in sorted(
-        benchmark.summary,
-        key=lambda c: (c.threads, c.sequence_length, order.get(c.model, len(order))),
-    ):
-        opens = place not in (None, (cell.threads, cell.sequence_length))
-        place = (cell.threads, cell.sequence_length)
-        row = compared.get((cell.model, cell.sequence_length, cell.threads))
-        rows.append(
-            Row(
-                Cell(cell.model),
-                (
-                    Cell(str(cell.sequence_length)),
-                    Cell(str(cell.threads)),
-                    Cell(fmt.milliseconds(cell.p50_ms), _interval(cell.p50_ci_ms, " ms")),
-                    *(Cell(fmt.milliseconds(v)) for v in (cell.p90_ms, cell.p95_ms, cell.p99_ms)),
-                    _speedup_cell(row) if row else Cell("1×" if cell.model in baselines else "–"),
-                    Cell(f"{cell.n:,}"),
-                ),
-                opens=opens,
-            )
-        )
-    columns = ("File", "Tokens", "Threads", "p50", "p90", "p95", "p99", "Speed-up", "Samples")
-    brackets = "Brackets hold 95% intervals of the median and of the ratio of medians."
-    notes = [brackets, *benchmark.notes]
-    return Table(
-        "latency", "Latency of one inference on this host", columns, tuple(rows), tuple(notes)
-    )
-
-
-def start(facts: Facts) -> Table | None:
-    """Start and memory of every measured file, on the fewest threads."""
-    benchmark = facts.results.benchmark
-    if benchmark is None or not benchmark.summary:
-        return None
-    fewest = min(cell.threads for cell in benchmark.summary)
-    rows = tuple(
-        Row(
-            Cell(cell.model),
-            (
-                Cell(str(cell.sequence_length)),
-                Cell(fmt.milliseconds(cell.cold_start_ms)),
-                Cell(fmt.milliseconds(cell.init_ms)),
-                Cell(fmt.milliseconds(cell.first_inference_ms)),
-                Cell(fmt.size(cell.peak_rss_bytes)),
-            ),
-        )
-        for cell in benchmark.summary
-        if cell.threads == fewest
-    )
-    columns = (
-        "File",
-        "Tokens",
-        "Cold start",
-        "Opening the file",
-        "First inference",
-        "Peak memory",
-    )
-    note = (
-        "Cold start runs from before the process starts, Python and its imports included, to the "
-        "first result; peak memory is that of the whole process."
-    )
-    return Table("start", f"Start and memory ({threads(fewest)})", columns, rows, (note,))
-
-
-def text(facts: Facts) -> Table | None:
-    """The tokenizer, and from text to answer."""
-    benchmark = facts.results.benchmark
-    if benchmark is None or (benchmark.tokenizer is None and not benchmark.end_to_end):
-        return None
-
-    def row(head: str, detail: str, value: schema.Latency) -> Row:
-        times = (value.p50_ms, value.p90_ms, value.p95_ms, value.p99_ms)
-        cells = (*(Cell(fmt.milliseconds(time)) for time in times), Cell(f"{value.n:,}"))
-        return Row(Cell(head, detail), cells)
-
-    rows = []
-    if benchmark.tokenizer is not None:
-        rows.append(row("Tokenizer alone", "", benchmark.tokenizer))
-    rows += [
-        row(f"Text to answer, {value.model}", threads(value.threads), value)
-        for value in benchmark.end_to_end
-    ]
-    note = "Each text runs at the shortest length of the file that holds it."
-    columns = ("Step", "p50", "p90", "p95", "p99", "Samples")
-    return Table("text", "From text to answer", columns, tuple(rows), (note,))
 
 
 def parity(facts: Facts) -> Table | None:
@@ -268,14 +131,14 @@ def parity(facts: Facts) -> Table | None:
             Row(
                 Cell(name, card.quantization),
                 (
-                    Cell(f"{found.num_examples:,}", _INPUTS[found.inputs]),
-                    Cell(*_error(found.max_abs_error, found.output_rms)),
-                    Cell(*_error(found.mean_abs_error, found.output_rms)),
-                    Cell("equal" if found.sqnr_db is None else f"{found.sqnr_db:.1f} dB"),
-                    Cell(fmt.ABSENT if agreement is None else f"{100 * agreement:.2f}%"),
-                    Cell(fmt.metric(facts.metric, before)),
-                    Cell(fmt.metric(facts.metric, after)),
-                    Cell(fmt.size(card.model.size_bytes), card.model.sha256[:12]),
+                    cells.number(found.num_examples, _INPUTS[found.inputs]),
+                    _error(found.max_abs_error, found.output_rms),
+                    _error(found.mean_abs_error, found.output_rms),
+                    cells.decibels(found.sqnr_db),
+                    cells.share(agreement),
+                    cells.metric(facts.metric, before),
+                    cells.metric(facts.metric, after),
+                    cells.size(card.model.size_bytes, card.model.sha256[:12]),
                 ),
             )
         )
@@ -300,17 +163,10 @@ def parity(facts: Facts) -> Table | None:
 
 
 def all_tables(facts: Facts) -> dict[str, Table]:
-    """Every table that can be made, by key."""
-    made = [make(facts) for make in (comparison, seeds, latency, start, text, parity)]
-    return {table.key: table for table in made if table is not None}
-
-
-def plain(table: Table) -> list[list[str]]:
-    """The cells as single strings, details in parentheses."""
-    return [
-        [f"{c.text} ({c.detail})" if c.detail else c.text for c in (row.head, *row.cells)]
-        for row in table.rows
-    ]
+    """Every table that can be made, by key; of measurements, those of the run's own result."""
+    made = [make(facts) for make in (comparison, seeds, parity)]
+    found = {table.key: table for table in made if table is not None}
+    return found if facts.bench is None else {**found, **device_tables.all_tables(facts.bench)}
 
 
 def _bounds(name: str, card: manifest.Manifest) -> str:
@@ -325,31 +181,39 @@ def _reading(facts: Facts, length: str | None, place: tuple[int, int] | None) ->
     if length is not None:
         said.append(f"FLOPs at {length} tokens")
     if place is not None:
-        said.append(f"median latency on this host at {_place(*place)}")
+        where = _where(facts)
+        said.append(f"median latency {where} at {_place(*place)}")
     return "; ".join([*said, "training time of one model"]) + "."
 
 
-def _error(value: float, rms: float | None) -> tuple[str, str]:
+def _error(value: float, rms: float | None) -> Cell:
     """An error, and what share of the outputs' size it is."""
-    return fmt.error(value), f"{fmt.error(100 * value / rms)}% of rms" if rms else ""
+    share = f"{fmt.error(100 * value / rms)}% of rms" if rms else ""
+    return Cell(fmt.error(value), share, value)
+
+
+def _where(facts: Facts) -> str:
+    assert facts.bench is not None
+    return facts.bench.where
+
+
+def _marked(cell: Cell, mark: str) -> Cell:
+    return dataclasses.replace(cell, text=cell.text + mark)
+
+
+def _flops_cell(value: float | None) -> Cell:
+    return Cell(fmt.flops(value), value=value)
+
+
+def _seconds(value: float | None) -> Cell:
+    return Cell(fmt.duration(value), value=value, unit="s")
 
 
 def _metric_cell(facts: Facts, group: Group) -> Cell:
     number = len(group.values(facts.metric))
     detail = "" if group.role == "teacher" else f"{number} seed{'s' if number != 1 else ''}"
     mean, spread = group.mean(facts.metric), group.spread(facts.metric)
-    return Cell(fmt.mean_and_spread(facts.metric, mean, spread), detail)
-
-
-def _speedup_cell(row: schema.Comparison) -> Cell:
-    detail = _interval(row.speedup_ci)
-    if row.faster is None:
-        detail = f"{detail} no clear difference".strip()
-    return Cell(fmt.ratio(row.speedup), detail)
-
-
-def _interval(ends: Sequence[float] | None, unit: str = "") -> str:
-    return fmt.interval(ends[0], ends[1], unit) if ends else ""
+    return Cell(fmt.mean_and_spread(facts.metric, mean, spread), detail, mean)
 
 
 def _shape(group: Group) -> str:
@@ -362,14 +226,12 @@ def _shape(group: Group) -> str:
     return " · ".join(parts)
 
 
-def _percent(share: float | None) -> str:
-    return fmt.ABSENT if share is None else f"{100 * share:.1f}%"
+def _kept(facts: Facts, group: Group) -> Cell:
+    if group.role != "student":
+        return Cell("100%", value=1.0)
+    share = facts.kept(group)
+    return Cell(fmt.ABSENT if share is None else f"{100 * share:.1f}%", value=share)
 
 
 def _place(length: int, number: int) -> str:
-    return f"{length} tokens, {threads(number)}"
-
-
-def threads(number: int) -> str:
-    """Writes a number of threads: "1 thread", "2 threads"."""
-    return f"{number} thread{'s' if number != 1 else ''}"
+    return f"{length} tokens, {devices.threads(number)}"

@@ -1,0 +1,121 @@
+import pytest
+
+from tfdistill.benchmark import schema
+from tfdistill.report import devices
+from tfdistill.report.devices import Named, benches
+
+
+@pytest.fixture
+def named(fake_results):
+    """Makes a named result of models."""
+
+    def make(label, models, **options):
+        value = fake_results.result(models, **options)
+        return Named(label, schema.Result.model_validate(value))
+
+    return make
+
+
+def test_hosts_emulated_devices_and_phones_are_never_in_one_group(named, fake_results):
+    models = [fake_results.model("student")]
+    same_name = {"name": "the very same", "id": "0" * 12}
+    results = [
+        named(kind, models, kind=kind, device=same_name) for kind in ("phone", "emulator", "host")
+    ]
+    found = benches(results)
+    assert [bench.kind for bench in found] == ["host", "emulator", "phone"]
+    assert [bench.title for bench in found] == [
+        "Host: the very same",
+        "Emulated device: the very same",
+        "Phone: the very same",
+    ]
+    assert len({bench.key for bench in found}) == 3
+
+
+def test_two_phones_of_one_model_are_two_devices(named, fake_results):
+    models = [fake_results.model("student")]
+    results = [
+        named(str(i), models, kind="phone", device={"name": "Example Phone 8", "id": str(i) * 12})
+        for i in (1, 2, 1)
+    ]
+    first, second = benches(results)
+    assert [r.label for r in first.results] == ["1", "1"]
+    assert [r.label for r in second.results] == ["2"]
+
+
+def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named, fake_results):
+    def labels(*results):
+        (bench,) = benches(results)
+        return [file.label for file in bench.files]
+
+    one = fake_results.model("student", number=1)
+    other = fake_results.model("student", number=2)
+    small = fake_results.model("student", number=3, quantization="float32")
+    assert labels(named("a", [one])) == ["student"]
+    assert labels(named("a", [one]), named("b", [small])) == [
+        "student (dynamic_wi8_afp32)",
+        "student (float32)",
+    ]
+    assert labels(named("a", [one]), named("b", [other])) == ["student (a)", "student (b)"]
+    # The same file measured twice in the same way: its figures differ, so must its names.
+    assert labels(named("a", [one]), named("b", [one])) == ["student (a)", "student (b)"]
+
+
+def test_one_file_measured_in_two_ways_goes_by_one_name(named, fake_results):
+    model = fake_results.model("student")
+    (bench,) = benches(
+        [
+            named("a", [model], kind="phone"),
+            named("b", [model], kind="phone", delegate="gpu"),
+        ]
+    )
+    assert [file.label for file in bench.files] == ["student", "student"]
+    assert [timing.label for timing in bench.timings] == ["student, XNNPACK", "student, GPU"]
+    assert len({timing.series for timing in bench.timings}) == 2
+
+
+def test_a_way_is_named_only_where_ways_differ(named, fake_results):
+    (bench,) = benches([named("a", [fake_results.model("student")])])
+    assert [timing.label for timing in bench.timings] == ["student"]
+    app, tool = (
+        named(label, [fake_results.model("student")], kind="phone", backend=label)
+        for label in ("app", "benchmark_model")
+    )
+    (bench,) = benches([app, tool])
+    assert [t.label for t in bench.timings] == ["student, app", "student, benchmark_model"]
+
+
+def test_files_are_compared_where_most_of_them_were_measured(named, fake_results):
+    def place(*lengths, threads=(1,)):
+        models = [
+            fake_results.Model(f"m{i}", f"{i:064x}", dict.fromkeys(held, 1.0))
+            for i, held in enumerate(lengths)
+        ]
+        (bench,) = benches([named("a", models, threads=threads)])
+        return bench.place, [timing.label for timing in bench.here()]
+
+    assert place([32, 64], [64], [64, 128]) == ((64, 1), ["m0", "m1", "m2"])
+    assert place([32, 128], [32, 128], threads=(2, 1)) == ((128, 1), ["m0", "m1"])
+
+
+def test_a_device_on_which_nothing_was_measured_has_no_place(named, fake_results):
+    (bench,) = benches([named("a", [], measurements=[])])
+    assert bench.place is None
+    assert bench.here() == []
+
+
+def test_settled_colours_are_kept_and_new_ones_are_none_of_them(named, fake_results):
+    models = [fake_results.model(name, number=i) for i, name in enumerate("abc", start=1)]
+    (bench,) = benches([named("r", models)], {"b": 0, "c": 4})
+    assert bench.numbers == {"a": 5, "b": 0, "c": 4}
+
+
+def test_it_is_said_where_a_latency_was_measured(named, fake_results):
+    models = [fake_results.model("student")]
+    results = [named(kind, models, kind=kind) for kind in ("host", "emulator", "phone")]
+    assert [bench.where for bench in benches(results)] == [
+        "on the host Example 9000 Processor",
+        "on the emulated device sdk_gphone64",
+        "on the phone Example Phone 8",
+    ]
+    assert devices.one_bench(results[0], {}).where == "on this host"

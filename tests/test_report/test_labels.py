@@ -1,0 +1,68 @@
+import random
+
+from tfdistill.report import labels
+
+
+def boxes(points, placed, reach=6.0):
+    found = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
+    for label in placed:
+        if label is not None:
+            width = labels.width_of(label.text)
+            left = label.x - {"start": 0, "middle": width / 2, "end": width}[label.anchor]
+            found.append((left, label.y - 11, left + width, label.y + 3))
+    return found
+
+
+def overlap(one, other):
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def test_no_name_covers_another_or_a_mark_or_leaves_the_frame():
+    draw = random.Random(0)
+    frame = (40.0, 20.0, 350.0, 250.0)
+    for number in (1, 2, 12, 30):
+        points = [(draw.uniform(60, 330), draw.uniform(40, 230)) for _ in range(number)]
+        texts = [[f"a name of file {i}", str(i)] for i in range(number)]
+        placed = labels.place(points, texts, frame)
+        found = boxes(points, placed)
+        names = found[number:]
+        for i, name in enumerate(names):
+            assert frame[0] <= name[0] and name[2] <= frame[2]
+            assert frame[1] <= name[1] and name[3] <= frame[3]
+            assert not any(overlap(name, other) for other in names[i + 1 :])
+        own = [p for p, label in zip(points, placed, strict=True) if label is not None]
+        for (x, y), name in zip(own, names, strict=True):
+            for px, py in points:
+                if (px, py) != (x, y):
+                    assert not overlap(name, (px - 6, py - 6, px + 6, py + 6))
+
+
+def test_the_first_points_choose_first_and_shorter_texts_serve_where_long_ones_do_not_fit():
+    frame = (0.0, 0.0, 100.0, 30.0)
+    first, second = labels.place(
+        [(20.0, 15.0), (80.0, 15.0)], [["fives"], ["a name far too long", "2"]], frame
+    )
+    assert first is not None and first.text == "fives"
+    assert second is not None and second.text == "2"
+
+
+def test_a_point_without_any_room_goes_without_a_name():
+    assert labels.place([(10.0, 10.0)], [["long name"]], (0.0, 0.0, 20.0, 20.0)) == [None]
+    assert labels.place([(10.0, 10.0)], [[]], (0.0, 0.0, 90.0, 90.0)) == [None]
+
+
+def test_heights_move_apart_and_no_farther_than_they_must():
+    assert labels.spread([10.0, 60.0, 100.0], 0.0, 200.0, gap=15) == [10.0, 60.0, 100.0]
+    moved = labels.spread([50.0, 50.0, 52.0], 0.0, 200.0, gap=15)
+    assert moved == [50.0, 65.0, 80.0]
+    crowded = labels.spread([195.0, 198.0, 199.0], 0.0, 200.0, gap=15)
+    assert crowded == [170.0, 185.0, 200.0]
+    assert labels.spread([30.0, 10.0], 0.0, 100.0, gap=15) == [30.0, 10.0]  # in their own order
+
+
+def test_names_are_shortened_in_the_middle_since_their_ends_differ():
+    long = ["tinybert_4l_312d_dynamic_wi8", "tinybert_4l_312d_float32"]
+    short = [labels.fitted(name, 120.0) for name in long]
+    assert len(set(short)) == 2
+    assert all(labels.width_of(name) <= 120 and "…" in name for name in short)
+    assert labels.fitted("short", 120.0) == "short"

@@ -1,0 +1,128 @@
+import json
+import shutil
+
+import pytest
+
+from tfdistill import errors, report
+
+
+@pytest.fixture
+def save(tmp_path, fake_results):
+    """Writes a result and returns its path."""
+
+    def write(name, models=None, **options):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        models = [fake_results.model("student")] if models is None else models
+        path.write_text(json.dumps(fake_results.result(models, **options)))
+        return path
+
+    return write
+
+
+SWEEP = {"format_version": 1, "rows": [{"name": "float32", "verdict": "good", "later": 1}]}
+
+
+def labels(paths):
+    return [named.label for named in report.gather(paths).results]
+
+
+def test_results_go_by_their_file_and_runs_by_their_folder(save, run_dir):
+    assert labels([save("pixel8.json"), run_dir]) == ["pixel8", "run"]
+
+
+def test_equal_names_get_as_many_folders_as_it_takes(save):
+    paths = [save("a/x/result.json"), save("b/x/result.json")]
+    assert labels(paths) == ["a/x/result", "b/x/result"]
+
+
+def test_what_is_named_twice_counts_once(save, tmp_path):
+    path = save("one.json")
+    assert labels([path, path, tmp_path]) == ["one"]
+
+
+def test_a_folder_gives_the_runs_results_and_sweeps_below_it(save, run_dir, tmp_path):
+    save("results/host.json")
+    save("results/phone.json", kind="phone")
+    (tmp_path / "results" / "notes.json").write_text('{"kind": "other"}')
+    (tmp_path / "results" / "model.json").write_text("[1]")
+    (tmp_path / "swept").mkdir()
+    (tmp_path / "swept" / "sweep.json").write_text(json.dumps(SWEEP))
+    found = report.gather([tmp_path])
+    assert [named.label for named in found.results] == ["host", "phone", "run"]
+    assert [swept.label for swept in found.sweeps] == ["swept"]
+    assert found.sweeps[0].sweep.rows[0].name == "float32"
+
+
+def test_a_result_of_any_name_counts_beside_one_of_the_usual_name(save, tmp_path):
+    save("results/benchmark.json")
+    save("results/pixel8.json", kind="phone")
+    assert labels([tmp_path]) == ["results", "pixel8"]
+
+
+def test_a_result_of_an_older_format_in_a_folder_is_an_error_and_not_passed_over(tmp_path):
+    old = {"format_version": 1, "kind": "host", "environment": {}, "models": []}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    with pytest.raises(errors.BenchmarkError, match="format_version 1"):
+        report.gather([tmp_path])
+
+
+def test_a_run_gives_the_results_of_other_devices_too(save, run_dir):
+    shutil.move(save("other.json", kind="phone"), run_dir / "benchmark-ba9876543210.json")
+    assert labels([run_dir]) == ["run", "benchmark-ba9876543210"]
+
+
+def test_runs_on_synthetic_data_and_runs_without_a_measurement_are_known(run_dir, edit, tmp_path):
+    edit(run_dir / "metrics.json", lambda m: m.update(synthetic_data=True))
+    assert report.gather([run_dir]).synthetic == ("run",)
+    (run_dir / "benchmark.json").unlink()
+    found = report.gather([run_dir])
+    assert (found.results, found.unmeasured) == ((), ("run",))
+
+
+def test_a_folder_with_nothing_to_report_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(errors.DataError, match=r"empty.*tfdistill benchmark"):
+        report.gather([tmp_path / "empty"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"format_version": 2, "kind": "host", "mod', "bad.json"),
+        ('{"format_version": 1}', "format_version 2, received format_version 1. Measure again"),
+        ('{"format_version": 7}', "format_version 7"),
+        ('{"format_version": 2}', "Field required"),
+        ("[]", "bad.json"),
+        ("", "bad.json"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_an_error_that_names_it(tmp_path, content, said):
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    with pytest.raises(errors.BenchmarkError, match=said.replace(".", r"\.")) as caught:
+        report.gather([path])
+    assert "bad.json" in str(caught.value)
+
+
+def test_a_cut_off_file_in_a_folder_is_an_error_and_not_passed_over(save, tmp_path):
+    path = save("results/one.json")
+    (path.parent / "two.json").write_text(path.read_text()[:1000])
+    with pytest.raises(errors.DataError, match=r"two\.json"):
+        report.gather([path.parent])
+
+
+@pytest.mark.parametrize(
+    "content", ["{", '{"format_version": 2}', '{"format_version": 1, "rows": 3}']
+)
+def test_a_malformed_sweep_is_an_error_that_names_it(tmp_path, content):
+    (tmp_path / "sweep.json").write_text(content)
+    with pytest.raises(errors.DataError, match=r"sweep\.json"):
+        report.gather([tmp_path])
+
+
+def test_links_to_other_folders_are_not_followed(save, tmp_path):
+    save("results/one.json")
+    save("elsewhere/two.json")
+    (tmp_path / "results" / "loop").symlink_to(tmp_path, target_is_directory=True)
+    assert labels([tmp_path / "results"]) == ["one"]

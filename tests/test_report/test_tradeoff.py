@@ -1,0 +1,142 @@
+import pytest
+
+from tfdistill.benchmark import schema
+from tfdistill.report import tradeoff
+from tfdistill.report.devices import Named, benches
+from tfdistill.report.schema import Sweep
+
+
+@pytest.fixture
+def trade_offs(fake_results):
+    """The trade-offs of one device."""
+
+    def make(models, **options):
+        result = schema.Result.model_validate(fake_results.result(models, **options))
+        (bench,) = benches([Named("a", result)])
+        return tradeoff.of_bench(bench)
+
+    return make
+
+
+def test_accuracy_is_the_manifests_latency_the_summarys_and_size_the_files(
+    trade_offs, fake_results
+):
+    (value,) = trade_offs(
+        [fake_results.model("m", p50_ms=4.0, accuracy=0.87, size_bytes=7_000_000)]
+    )
+    (point,) = value.points
+    assert (value.task, value.metric, value.place) == ("sst2", "accuracy", "128 tokens, 1 thread")
+    assert (point.accuracy, point.latency_ms, point.size_bytes) == (0.87, 4.0, 7_000_000)
+    assert point.interval_ms == pytest.approx((3.96, 4.08))
+    assert "872 examples" in value.checked and "on the host" in value.checked
+
+
+def test_tasks_and_metrics_are_never_mixed(trade_offs, fake_results):
+    found = trade_offs(
+        [
+            fake_results.model("a", number=1),
+            fake_results.model("b", number=2, task="cola", metric="matthews"),
+            fake_results.model("c", number=3, metric="f1"),
+            fake_results.model("d", number=4),
+        ]
+    )
+    assert [(v.task, v.metric, [p.label for p in v.points]) for v in found] == [
+        ("sst2", "accuracy", ["a", "d"]),
+        ("cola", "matthews", ["b"]),
+        ("sst2", "f1", ["c"]),
+    ]
+
+
+def test_files_without_accuracy_or_of_another_length_are_listed_and_not_drawn(
+    trade_offs, fake_results
+):
+    bare = fake_results.Model("bare", "e" * 64, {128: 1.0})
+    short = fake_results.model("short", number=2)
+    short.p50_ms.clear()
+    short.p50_ms[32] = 1.0
+    models = [fake_results.model("whole", number=1), bare, short]
+    models.append(fake_results.model("other", number=4, accuracy=0.7))
+    (value,) = trade_offs(models)
+    assert [point.label for point in value.points] == ["whole", "other"]
+    assert value.left_out == (
+        "short: not measured at 128 tokens, 1 thread.",
+        "bare: its accuracy is not known (no task was checked).",
+    )
+    notes = " ".join(tradeoff.table("k", value).notes)
+    assert "Left out: short" in notes and "Left out: bare" in notes
+
+
+def test_the_devices_own_answers_count_where_all_files_have_them(trade_offs, fake_results):
+    models = [fake_results.model(name, number=i) for i, name in enumerate("ab", start=1)]
+    answers = [fake_results.answers("a", 0.81), fake_results.answers("b", 0.79)]
+    (value,) = trade_offs(models, kind="phone", answers=answers)
+    assert [point.accuracy for point in value.points] == [0.81, 0.79]
+    assert "answers of the phone itself, on 200 examples" in value.checked
+    (value,) = trade_offs(models, kind="phone", answers=answers[:1])
+    assert [point.accuracy for point in value.points] == [0.9, 0.9]
+    assert "on the host" in value.checked
+
+
+def test_answers_of_one_delegate_say_nothing_about_another(trade_offs, fake_results):
+    model = fake_results.model("a")
+    answers = [fake_results.answers("a", 0.5, delegate="gpu")]
+    (value,) = trade_offs([model], kind="phone", answers=answers)
+    assert value.points[0].accuracy == 0.9
+
+
+def test_another_number_of_examples_is_said(trade_offs, fake_results):
+    models = [
+        fake_results.model("a", number=1, num_examples=200),
+        fake_results.model("b", number=2),
+    ]
+    (value,) = trade_offs(models)
+    assert "on 200 to 872 examples (not the same for all)" in value.checked
+
+
+def test_the_sentence_names_the_front_from_the_lowest_latency_up(trade_offs, fake_results):
+    (value,) = trade_offs(
+        [
+            fake_results.model("big", number=1, p50_ms=40.0, accuracy=0.92, size_bytes=90_000_000),
+            fake_results.model("bad", number=2, p50_ms=41.0, accuracy=0.91, size_bytes=95_000_000),
+            fake_results.model("small", number=3, p50_ms=2.0, accuracy=0.88),
+        ]
+    )
+    assert value.front == (True, False, True)
+    assert tradeoff.sentence(value) == (
+        "2 of 3 choices are on the Pareto front. From the lowest latency up: "
+        "small (88.0%, 2.00 ms, 5.00 MB); big (92.0%, 40.0 ms, 90.0 MB)."
+    )
+    rows = tradeoff.table("k", value).rows
+    assert [(row.head.text, row.cells[0].text, row.strong) for row in rows] == [
+        ("small", "3", True),
+        ("big", "1", True),
+        ("bad", "2", False),
+    ]
+
+
+def test_a_sweep_gives_a_point_for_each_good_quantization():
+    rows = [
+        {"name": "float32", "verdict": "good", "size_bytes": 4, "p50_ms": {"32": 1, "128": 5}},
+        {"name": "int8", "verdict": "good", "size_bytes": 1, "p50_ms": {"32": 1, "128": 2}},
+        {"name": "int4", "verdict": "beyond bounds", "size_bytes": 1, "p50_ms": {"128": 2}},
+        {"name": "none", "verdict": "impossible", "why": "expected widths"},
+        {"name": "unmeasured", "verdict": "good", "size_bytes": 1},
+    ]
+    for row in rows:
+        row.update(file_metrics={"accuracy": 0.84}, primary_metric="accuracy")
+    value = tradeoff.of_sweep(Sweep.model_validate({"format_version": 1, "rows": rows}))
+    assert value is not None
+    assert [(p.label, p.latency_ms, p.number) for p in value.points] == [
+        ("float32", 5, 1),
+        ("int8", 2, 2),
+    ]
+    assert value.front == (False, True)
+    assert value.left_out == (
+        "int4: beyond bounds.",
+        "none: impossible.",
+        "unmeasured: latency not known.",
+    )
+
+
+def test_a_sweep_without_figures_gives_none():
+    assert tradeoff.of_sweep(Sweep.model_validate({"format_version": 1, "rows": []})) is None

@@ -1,0 +1,125 @@
+"""Where the names of points and lines go, so that none covers another. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+PLAIN, BOLD = 7.4, 8.3  # width of a letter of 12.5 pixels, in the widest fonts in use
+_HEIGHT = 15.0
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """A text and where it stands: `x`, `y` of its baseline, and the anchor of SVG."""
+
+    text: str
+    x: float
+    y: float
+    anchor: str
+
+
+def width_of(text: str, letter: float = BOLD) -> float:
+    """About how wide a text is, in pixels, rather too wide than too narrow."""
+    return letter * len(text)
+
+
+def fitted(text: str, width: float, letter: float = BOLD) -> str:
+    """Shortens a text in its middle: names often differ at their ends."""
+    room = max(int(width / letter), 5)
+    if len(text) <= room:
+        return text
+    tail = (room - 1) * 2 // 5
+    return f"{text[: room - 1 - tail].rstrip()}…{text[-tail:].lstrip()}"
+
+
+def place(
+    points: Sequence[tuple[float, float]],
+    texts: Sequence[Sequence[str]],
+    frame: Box,
+    reach: float = 6.0,
+    obstacles: Sequence[Box] = (),
+) -> list[Placed | None]:
+    """Finds a free place beside each point for its name.
+
+    Args:
+      points: Position of each mark; the first ones choose first.
+      texts: For each point what may be written, the best first; none for no label.
+      frame: What no text may leave.
+      reach: Radius of a mark.
+      obstacles: What else no text may cover.
+
+    Returns:
+      A text and its place for each point, or None where no place is free.
+    """
+    taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
+    taken += obstacles
+    placed: list[Placed | None] = []
+    for i, (x, y) in enumerate(points):
+        found = None
+        for text in texts[i]:
+            for label, box in _around(text, x, y, reach):
+                others = taken[:i] + taken[i + 1 :]
+                if _inside(box, frame) and not any(_overlap(box, other) for other in others):
+                    found = label
+                    taken.append(box)
+                    break
+            if found is not None:
+                break
+        placed.append(found)
+    return placed
+
+
+def spread(ys: Sequence[float], low: float, high: float, gap: float = _HEIGHT) -> list[float]:
+    """Moves heights apart so that lines of text fit, each as near to its own as can be.
+
+    Args:
+      ys: Heights, in any order.
+      low: The least height.
+      high: The greatest.
+      gap: Distance that two need.
+
+    Returns:
+      Heights in the same order.
+    """
+    order = sorted(range(len(ys)), key=lambda i: ys[i])
+    moved = [min(max(ys[i], low), high) for i in order]
+    for i in range(1, len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + gap)
+    for i in reversed(range(len(moved))):  # what was pushed out of the frame comes back
+        moved[i] = min(moved[i], high if i == len(moved) - 1 else moved[i + 1] - gap)
+    found = [0.0] * len(ys)
+    for i, y in zip(order, moved, strict=True):
+        found[i] = y
+    return found
+
+
+def _around(text: str, x: float, y: float, reach: float) -> list[tuple[Placed, Box]]:
+    """Places around a point: right, left, above, below, then the corners."""
+    width, away = width_of(text), reach + 4
+    offsets = [
+        ("start", away, 4.0),
+        ("end", -away, 4.0),
+        ("middle", 0.0, -away - 1),
+        ("middle", 0.0, away + 10),
+        ("start", away - 2, -away + 2),
+        ("start", away - 2, away + 8),
+        ("end", -away + 2, -away + 2),
+        ("end", -away + 2, away + 8),
+    ]
+    found = []
+    for anchor, dx, dy in offsets:
+        left = x + dx - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+        baseline = y + dy
+        box = (left, baseline - 11, left + width, baseline + 3)
+        found.append((Placed(text, x + dx, baseline, anchor), box))
+    return found
+
+
+def _inside(box: Box, frame: Box) -> bool:
+    return box[0] >= frame[0] and box[1] >= frame[1] and box[2] <= frame[2] and box[3] <= frame[3]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

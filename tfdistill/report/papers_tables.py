@@ -1,0 +1,276 @@
+"""The papers' table as tables, and those as text, Markdown and CSV. Pure.
+
+Milliseconds of one device never share a column with those of another, and every speed-up is over
+the reference on the same device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from tfdistill.benchmark import terminal
+from tfdistill.report import cells, markdown, published
+from tfdistill.report import format as fmt
+from tfdistill.report.cells import Cell, Row, Table
+from tfdistill.report.papers import Latency, PapersTable, title
+
+_UNSURE = " ?"
+
+
+def tables(value: PapersTable) -> list[Table]:
+    """Builds all tables: beside the papers, sizes, latencies, what is published."""
+    by_threads = [
+        latencies(value, quantization, threads)
+        for quantization in value.quantizations
+        for threads in value.threads
+    ]
+    return [beside(value), sizes(value), *by_threads, published_rows(value)]
+
+
+def beside(value: PapersTable) -> Table:
+    """Our speed beside each paper's, each with its device, at the longest length."""
+    quantization, threads, length = value.quantizations[0], value.threads[0], max(value.lengths)
+    columns = ["Model", "Here: latency", "Here: speed-up"]
+    sources = [
+        source
+        for source in value.sources
+        if any(row.source == source.key and _is_known(value, row.model) for row in value.published)
+    ]
+    for source in sources:
+        if source.unit:
+            columns.append(f"{source.device}: {'latency' if source.unit == 'ms' else 'time'}")
+        columns.append(f"{source.device}: speed-up")
+    rows = []
+    for entry in value.models:
+        row = value.latency(entry.model, quantization, length, threads)
+        shown = [_milliseconds(row), _ratio(row, value)]
+        for source in sources:
+            said = published.row_of(source.key, entry.model)
+            if source.unit:
+                shown.append(_time(said, source))
+            shown.append(_published_ratio(said))
+        rows.append(Row(Cell(title(entry.model)), tuple(shown)))
+    notes = [
+        f"Here: an inference at {length} tokens in {quantization}, {_threads(threads)}, on "
+        f"{_kind(value)}.",
+        *(f"{source.device}: {source.circumstances} ({_where(source)})." for source in sources),
+        "Milliseconds of two devices are not comparable. Every speed-up is over "
+        f"{title(value.reference)} on the same device.",
+    ]
+    caption = "Speed here, and as it was published on other devices"
+    return Table("beside", caption, tuple(columns), tuple(rows), tuple(notes))
+
+
+def sizes(value: PapersTable) -> Table:
+    """Parameters, operations and file sizes, beside what is published of the first two."""
+    length = max(value.models[0].flops, default=0)
+    columns = (
+        "Model",
+        "Parameters",
+        "Parameters, published",
+        f"FLOPs at {length} tokens",
+        "FLOPs, published",
+        *(f"File, {quantization}" for quantization in value.quantizations),
+    )
+    by_file = {(file.model, file.quantization): file for file in value.files}
+    rows = []
+    for entry in value.models:
+        said = published.rows_of(entry.model)
+        found = [by_file.get((entry.model, q)) for q in value.quantizations]
+        rows.append(
+            Row(
+                Cell(title(entry.model)),
+                (
+                    cells.number(entry.parameters),
+                    Cell(_listed(fmt.count(row.parameters) for row in said if row.parameters)),
+                    Cell(fmt.flops(entry.flops[length]), value=entry.flops[length]),
+                    Cell(_listed(fmt.flops(row.flops) for row in said if row.flops)),
+                    *(cells.size(file.size_bytes if file else None) for file in found),
+                ),
+            )
+        )
+    return Table("sizes", "Sizes", columns, tuple(rows), value.notes)
+
+
+def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
+    """Latencies of one quantization on so many threads, at each length."""
+    chosen = [
+        row for row in value.latencies if (row.quantization, row.threads) == (quantization, threads)
+    ]
+    over_float32 = quantization != "float32" and any(row.over_float32 for row in chosen)
+    columns = ["Model"]
+    for length in value.lengths:
+        columns += [f"{length} tokens", "Speed-up"]
+        columns += ["Over float32"] if over_float32 else []
+    rows = []
+    for entry in value.models:
+        shown = []
+        for length in value.lengths:
+            row = value.latency(entry.model, quantization, length, threads)
+            shown += [_milliseconds(row), _ratio(row, value)]
+            if over_float32:
+                absent = Cell(fmt.ABSENT)
+                shown.append(_factor(row.over_float32, row.over_float32_ci) if row else absent)
+        rows.append(Row(Cell(title(entry.model)), tuple(shown)))
+    reference = title(value.reference)
+    note = (
+        f"Medians of at least {min(row.n for row in chosen)} inferences in "
+        f"{min(row.repetitions for row in chosen)} fresh processes each, with 95% intervals; the "
+        f"files of a length took turns. Speed-up: over {reference} in {quantization}."
+    )
+    if over_float32:
+        note += f" Over float32: over {reference} in float32, which took its turns among them."
+    return Table(
+        f"latency-{quantization}-{threads}",
+        f"Latency on {_kind(value)}, {quantization}, {_threads(threads)}",
+        tuple(columns),
+        tuple(rows),
+        (note,),
+    )
+
+
+def published_rows(value: PapersTable) -> Table:
+    """Everything that is published, row by row, with source and device."""
+    rows = []
+    for source in value.sources:
+        said = [row for row in value.published if row.source == source.key]
+        for index, row in enumerate(row for row in said if _is_known(value, row.model)):
+            rows.append(
+                Row(
+                    Cell(title(row.model)),
+                    (
+                        Cell(_where(source)),
+                        Cell(fmt.count(row.parameters), value=row.parameters),
+                        Cell(fmt.flops(row.flops), value=row.flops),
+                        Cell(source.device),
+                        _time(row, source),
+                        _published_ratio(row),
+                        Cell(
+                            fmt.ABSENT if row.glue is None else f"{row.glue:.1f}",
+                            source.glue if row.glue is not None else "",
+                            row.glue,
+                        ),
+                    ),
+                    opens=index == 0 and bool(rows),
+                )
+            )
+    columns = ("Model", "Source", "Parameters", "FLOPs", "Device", "Time", "Speed-up", "GLUE")
+    notes = (
+        "A dash: the paper does not say. Papers average GLUE over different tasks and sets: "
+        "compare scores of one source only.",
+    )
+    return Table("published", "What the papers published", columns, tuple(rows), notes)
+
+
+def render_markdown(value: PapersTable) -> str:
+    """Writes all tables as Markdown."""
+    parts = [f"# {_heading(value)}", *(markdown.table(table) for table in tables(value))]
+    return "\n\n".join(parts) + "\n"
+
+
+def render_text(value: PapersTable) -> str:
+    """Writes all tables for a terminal: without intervals, but saying where one tells nothing."""
+    parts = [_heading(value)]
+    for table in tables(value):
+        parts += ["", f"{table.caption}:", *_aligned(table), *(f"  {note}" for note in table.notes)]
+    parts += ["", f"{_UNSURE.strip()} no difference that this run can tell: the interval holds 1."]
+    return "\n".join(parts)
+
+
+def render_csv(value: PapersTable) -> str:
+    """Writes every latency as a line of CSV, with the sizes of its model and file."""
+    files = {(file.model, file.quantization): file for file in value.files}
+    entries = {entry.model: entry for entry in value.models}
+    rows = []
+    for row in value.latencies:
+        file, entry = files[row.model, row.quantization], entries[row.model]
+        speedup = _factor(row.speedup, row.speedup_ci)
+        rows.append(
+            Row(
+                Cell(row.model),
+                (
+                    Cell(row.quantization),
+                    Cell(f"{row.sequence_length}", value=row.sequence_length),
+                    Cell(f"{row.threads}", value=row.threads),
+                    Cell(f"{entry.parameters}", value=entry.parameters),
+                    Cell("", value=entry.flops.get(row.sequence_length)),
+                    Cell("", value=file.size_bytes, unit="bytes"),
+                    Cell(f"{row.n}", value=row.n),
+                    Cell("", value=row.p50_ms, unit="ms", interval=row.p50_ci_ms),
+                    dataclasses.replace(speedup, detail=""),
+                    dataclasses.replace(_factor(row.over_float32, row.over_float32_ci), detail=""),
+                    Cell(value.kind),
+                    Cell(value.device.name),
+                ),
+            )
+        )
+    columns = (
+        *("Model", "Quantization", "Tokens", "Threads", "Parameters", "FLOPs", "File", "n", "p50"),
+        *("Speed-up", "Over float32", "Kind", "Device"),
+    )
+    return cells.render_csv(Table("table", "Every latency", columns, tuple(rows)))
+
+
+def _heading(value: PapersTable) -> str:
+    toys = "Toys of the papers' models: these figures mean nothing. " if value.scaled_down else ""
+    return f"{toys}The papers' models on {_kind(value)} ({value.runtime.name})"
+
+
+def _kind(value: PapersTable) -> str:
+    kinds = {"host": "the host", "emulator": "the emulated device", "phone": "the phone"}
+    return f"{kinds[value.kind]} {value.device.name}"
+
+
+def _aligned(table: Table) -> list[str]:
+    body = [[_short(cell) for cell in (row.head, *row.cells)] for row in table.rows]
+    return [f"  {line}" for line in terminal.table([table.columns, *body])]
+
+
+def _short(cell: Cell) -> str:
+    if cell.interval is None:
+        return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
+    unsure = not cell.unit and cell.interval[0] <= 1 <= cell.interval[1]
+    return cell.text + (_UNSURE if unsure else "")
+
+
+def _is_known(value: PapersTable, model: str) -> bool:
+    return any(entry.model == model for entry in value.models)
+
+
+def _milliseconds(row: Latency | None) -> Cell:
+    return cells.milliseconds(row.p50_ms, row.p50_ci_ms) if row else Cell(fmt.ABSENT)
+
+
+def _ratio(row: Latency | None, value: PapersTable) -> Cell:
+    if row is not None and row.model == value.reference:
+        return Cell("1×", value=1.0)
+    return _factor(row.speedup, row.speedup_ci) if row else Cell(fmt.ABSENT)
+
+
+def _factor(factor: float | None, interval: tuple[float, float] | None) -> Cell:
+    detail = fmt.interval(*interval) if interval else ""
+    return Cell(fmt.ratio(factor), detail, factor, interval=interval)
+
+
+def _time(row: published.Row | None, source: published.Source) -> Cell:
+    if row is None or row.time is None:
+        return Cell(fmt.ABSENT)
+    return Cell(f"{row.time:g} {source.unit}")
+
+
+def _published_ratio(row: published.Row | None) -> Cell:
+    factor = row.speedup if row else None
+    return Cell(fmt.ABSENT if factor is None else f"{factor:.3g}×", value=factor)
+
+
+def _where(source: published.Source) -> str:
+    return f"{source.paper}, {source.place}"
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread{'' if number == 1 else 's'}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return " / ".join(dict.fromkeys(texts)) or fmt.ABSENT

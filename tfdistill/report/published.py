@@ -1,0 +1,137 @@
+"""What the papers say of their models: parameters, operations, speed and GLUE, with the device.
+
+Every number stands in the paper and the table that its row names; what a paper does not say is
+None. Latencies are of the device that the paper measured on, and so is each speed-up: none of them
+can be set against a latency of another device. GLUE scores are averages over different tasks and
+sets, so that two of them are comparable only within one source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A table of a paper and the circumstances of its numbers.
+
+    Attributes:
+      key: Short name, unique.
+      paper: Authors, year and title.
+      arxiv: Number of the preprint.
+      place: Table or section.
+      device: What speed was measured on.
+      circumstances: What was measured there, and how.
+      unit: Of `Row.time`; empty where only ratios are published.
+      glue: What the GLUE score averages; empty where the table has none.
+    """
+
+    key: str
+    paper: str
+    arxiv: str
+    place: str
+    device: str
+    circumstances: str
+    unit: str = ""
+    glue: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a published table.
+
+    Attributes:
+      source: Key of the source.
+      model: Preset of this model.
+      parameters: As rounded there.
+      flops: Of one sequence, as rounded there.
+      time: In the source's unit.
+      speedup: Over BERT-base on the same device; 1 for BERT-base itself.
+      glue: In points, as the source averages.
+    """
+
+    source: str
+    model: str
+    parameters: float | None = None
+    flops: float | None = None
+    time: float | None = None
+    speedup: float | None = None
+    glue: float | None = None
+
+
+_MILLION, _BILLION = 1e6, 1e9
+_DISTILBERT = "Sanh et al. 2019, DistilBERT"
+
+SOURCES = (
+    Source(
+        key="mobilebert",
+        paper="Sun et al. 2020, MobileBERT",
+        arxiv="2004.02984",
+        place="table 4",
+        device="Pixel 4",
+        circumstances="an inference at 128 tokens, TensorFlow Lite, 4 threads",
+        unit="ms",
+        glue="test sets",
+    ),
+    Source(
+        key="tinybert",
+        paper="Jiao et al. 2020, TinyBERT",
+        arxiv="1909.10351",
+        place="table 1",
+        device="NVIDIA K80",
+        circumstances="inference on one GPU; only ratios are given",
+        glue="test sets, without WNLI",
+    ),
+    Source(
+        key="distilbert",
+        paper=_DISTILBERT,
+        arxiv="1910.01108",
+        place="tables 1 and 3",
+        device="Xeon E5-2690 v3",
+        circumstances="all of STS-B's development set, one example at a time",
+        unit="s",
+        glue="development sets, with WNLI",
+    ),
+    Source(
+        key="distilbert_phone",
+        paper=_DISTILBERT,
+        arxiv="1910.01108",
+        place="section 4.1",
+        device="iPhone 7 Plus",
+        circumstances='question answering without the tokenizer; "71% faster", no time is given',
+    ),
+)
+
+ROWS = (
+    Row("mobilebert", "bert_base", 109 * _MILLION, 22.5 * _BILLION, 342, 1.0, 78.3),
+    Row("mobilebert", "mobilebert", 25.3 * _MILLION, 5.7 * _BILLION, 62, 342 / 62, 77.7),
+    Row(
+        "mobilebert",
+        "mobilebert_without_opt",
+        25.3 * _MILLION,
+        5.7 * _BILLION,
+        192,
+        342 / 192,
+        78.5,
+    ),
+    Row("mobilebert", "mobilebert_tiny", 15.1 * _MILLION, 3.1 * _BILLION, 40, 342 / 40, 75.8),
+    Row("tinybert", "bert_base", 109 * _MILLION, 22.5 * _BILLION, None, 1.0, 79.5),
+    Row("tinybert", "distilbert_6l_768d", 67.0 * _MILLION, 11.3 * _BILLION, None, 2.0, 76.8),
+    Row("tinybert", "tinybert_4l_312d", 14.5 * _MILLION, 1.2 * _BILLION, None, 9.4, 77.0),
+    Row("tinybert", "tinybert_6l_768d", 67.0 * _MILLION, 11.3 * _BILLION, None, 2.0, 79.4),
+    Row("tinybert", "mobilebert_tiny", 15.1 * _MILLION, 3.1 * _BILLION, None, None, 77.0),
+    Row("distilbert", "bert_base", 110 * _MILLION, None, 668, 1.0, 79.5),
+    Row("distilbert", "distilbert_6l_768d", 66 * _MILLION, None, 410, 668 / 410, 77.0),
+    Row("distilbert_phone", "bert_base", None, None, None, 1.0, None),
+    Row("distilbert_phone", "distilbert_6l_768d", None, None, None, 1.71, None),
+)
+
+
+def rows_of(model: str) -> tuple[Row, ...]:
+    """Returns what is published about a model, in the order of the sources."""
+    return tuple(row for row in ROWS if row.model == model)
+
+
+def row_of(source: str, model: str) -> Row | None:
+    """Returns what one source says about a model, or None."""
+    return next((row for row in ROWS if (row.source, row.model) == (source, model)), None)
