@@ -8,7 +8,7 @@ from tfdistill.config import stage_options
 from tfdistill.config.sections import BUILT_IN_DATA, MASKED_KINDS, Recipe, ShapeConfig
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
-_NO_SIZES = dict.fromkeys(ShapeConfig.model_fields)
+_NO_SIZES = {name: None for name in ShapeConfig.model_fields if name != "hidden_act"}
 _BERT = {"num_layers": 4, "hidden_size": 32, "num_heads": 4, "intermediate_size": 64}
 _MOBILEBERT = {
     "num_layers": 3,

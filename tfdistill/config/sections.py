@@ -151,7 +151,7 @@ class PretrainConfig(Section):
 
 
 class ShapeConfig(Section):
-    """Sizes that replace those of a preset, each where the preset has it."""
+    """Sizes and an activation that replace those of a preset, each where the preset has it."""
 
     num_layers: int | None = pydantic.Field(default=None, gt=0)
     hidden_size: int | None = pydantic.Field(default=None, gt=0)
@@ -160,6 +160,7 @@ class ShapeConfig(Section):
     embedding_size: int | None = pydantic.Field(default=None, gt=0)
     bottleneck_size: int | None = pydantic.Field(default=None, gt=0)
     dense_size: int | None = pydantic.Field(default=None, gt=0)
+    hidden_act: Literal["gelu", "gelu_tanh", "relu"] | None = None
     dropout: float | None = pydantic.Field(default=None, ge=0, lt=1)
 
     def sizes(self) -> dict[str, Any]:

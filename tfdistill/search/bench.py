@@ -1,0 +1,238 @@
+"""The edge of the search: candidates become files with random weights, files become latencies."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tqdm
+
+from tfdistill import errors
+from tfdistill._version import __version__
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.settings import Settings
+from tfdistill.search import design
+from tfdistill.search.space import Candidate
+from tfdistill.search.store import Conditions, Reading, Store
+
+# Measures named files on the device with the same settings, interleaved.
+Measure = Callable[[Mapping[str, pathlib.Path], Settings], schema.Result]
+# Writes the file of a candidate with random weights.
+Convert = Callable[[Candidate, pathlib.Path], None]
+
+_BATCH = 5  # files that take turns, beside the anchor
+_ANCHOR = "anchor"
+# Settings that change no latency, and what `FileForm` says already.
+_HARMLESS = ("lengths", "seed", "timeout_seconds", "cool_timeout_seconds", "max_repeats")
+
+
+@dataclasses.dataclass(frozen=True)
+class FileForm:
+    """What the files of a search have in common.
+
+    Attributes:
+      quantize: Name of a quantization.
+      lengths: Sequence lengths, all in one file.
+      head: "sequence", "token" or "span".
+    """
+
+    quantize: str
+    lengths: tuple[int, ...]
+    head: str
+
+
+class Bench:
+    """Measures candidates on one device and remembers them.
+
+    The anchor, a small file that is always the same, is measured first, to know the device, and
+    again with every batch, to know its mood.
+
+    Args:
+      measure: Measures files on the device.
+      convert: Writes the file of a candidate.
+      store: Where readings are kept.
+      form: Of the files.
+      settings: How to measure.
+      progress: Whether to draw a progress bar on stderr, if that is a terminal.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        convert: Convert,
+        store: Store,
+        form: FileForm,
+        settings: Settings,
+        *,
+        progress: bool = False,
+    ) -> None:
+        self._measure, self._convert, self._store = measure, convert, store
+        self._settings = dataclasses.replace(settings, lengths=form.lengths, texts=False)
+        self._progress = progress
+        self._temporary = tempfile.TemporaryDirectory(prefix="tfdistill-search-")
+        try:
+            self._anchor = self._file(_ANCHOR, design.ANCHOR)
+            result = self._take({_ANCHOR: self._anchor})
+        except BaseException:
+            self._temporary.cleanup()
+            raise
+        options = dataclasses.asdict(self._settings)
+        self.first = result
+        self.conditions = Conditions(
+            device=result.device,
+            runtime=result.runtime,
+            settings={name: value for name, value in options.items() if name not in _HARMLESS},
+            quantize=form.quantize,
+            lengths=form.lengths,
+            head=form.head,
+            tfdistill_version=__version__,
+        )
+
+    def __enter__(self) -> Bench:
+        """Returns itself."""
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Removes what was exported."""
+        self._temporary.cleanup()
+
+    def readings(self, candidates: Sequence[Candidate], what: str) -> list[Reading]:
+        """Measures what is not known yet, a batch at a time, and keeps each batch.
+
+        Args:
+          candidates: Of unique shapes.
+          what: What they are, for the progress bar.
+
+        Returns:
+          A reading for each, in their order.
+
+        Raises:
+          BenchmarkError: If a file cannot be measured.
+          ExportError: If a file cannot be made.
+        """
+        found = {c.name: self._store.get(self.conditions.key(c)) for c in candidates}
+        missing = [c for c in candidates if found[c.name] is None]
+        # In random order: what slows the device down for minutes does not hit one kind of shape.
+        order = np.random.default_rng(self._settings.seed).permutation(len(missing))
+        with tqdm.tqdm(
+            total=len(candidates),
+            initial=len(candidates) - len(missing),
+            desc=what,
+            unit="file",
+            disable=None if self._progress else True,
+        ) as bar:
+            for start in range(0, len(missing), _BATCH):
+                batch = [missing[i] for i in order[start : start + _BATCH]]
+                for reading in self._batch(batch):
+                    self._store.put(reading)
+                    found[reading.name] = reading
+                bar.update(len(batch))
+        return [reading for reading in (found[c.name] for c in candidates) if reading is not None]
+
+    def _batch(self, batch: list[Candidate]) -> list[Reading]:
+        paths = {candidate.name: self._file(candidate.name, candidate) for candidate in batch}
+        result = self._take({**paths, _ANCHOR: self._anchor})
+        anchor = {n: cell.p50_ms for n, cell in _cells(result, _ANCHOR).items()}
+        sizes = {name: path.stat().st_size for name, path in paths.items()}
+        readings = []
+        for candidate in batch:
+            cells = _cells(result, candidate.name)
+            readings.append(
+                Reading(
+                    key=self.conditions.key(candidate),
+                    name=candidate.name,
+                    size_bytes=sizes[candidate.name],
+                    p50_ms={n: cell.p50_ms for n, cell in cells.items()},
+                    p50_ci_ms={n: cell.p50_ci_ms for n, cell in cells.items()},
+                    anchor_ms=anchor,
+                    created=result.created,
+                )
+            )
+            paths[candidate.name].unlink()
+        return readings
+
+    def _file(self, name: str, candidate: Candidate) -> pathlib.Path:
+        path = pathlib.Path(self._temporary.name) / f"{name}.tflite"
+        self._convert(candidate, path)
+        return path
+
+    def _take(self, paths: Mapping[str, pathlib.Path]) -> schema.Result:
+        result = self._measure(paths, self._settings)
+        wanted = {(name, n) for name in paths for n in self._settings.lengths or ()}
+        missing = sorted(wanted - {(cell.model, cell.sequence_length) for cell in result.summary})
+        if missing:
+            reasons = list(dict.fromkeys(f"{f.what}: {f.error}" for f in result.failures))
+            raise errors.BenchmarkError(
+                errors.explain(
+                    "measurement",
+                    f"a latency of {missing[0][0]} at {missing[0][1]} tokens",
+                    "; ".join(reasons) or "none",
+                    "What was measured before is kept: the same command goes on from there.",
+                )
+            )
+        return result
+
+
+def usual_mood(readings: Sequence[Reading], length: int) -> float:
+    """The anchor's median latency over readings, milliseconds."""
+    return statistics.median(reading.anchor_ms[length] for reading in readings)
+
+
+def typical(readings: Sequence[Reading], length: int, usual_ms: float) -> list[float]:
+    """Latencies as they would be in the usual mood of the device, milliseconds.
+
+    Each is divided by the anchor's latency in its batch and multiplied with the usual one.
+    """
+    return [r.p50_ms[length] * usual_ms / r.anchor_ms[length] for r in readings]
+
+
+def unsteadiness(readings: Sequence[Reading], length: int) -> float:
+    """The anchor's slowest / fastest batch - 1: how much the device's mood changed."""
+    anchors = [reading.anchor_ms[length] for reading in readings]
+    return max(anchors) / min(anchors) - 1
+
+
+def converter(form: FileForm, num_labels: int = 2) -> Convert:
+    """Returns what writes files with random weights, through the same export as any other.
+
+    Biases and scales are random too: equal ones would be stored once.
+    """
+
+    def convert(candidate: Candidate, path: pathlib.Path) -> None:
+        import tf_keras as keras
+
+        import export
+        from tfdistill import models
+
+        keras.utils.set_random_seed(0)
+        if form.head == "token":
+            model = models.build_token_classifier(candidate.config, num_labels)
+        elif form.head == "span":
+            model = models.build_span_classifier(candidate.config)
+        else:
+            model = models.build_classifier(candidate.config, num_labels)
+        random = np.random.default_rng(0)
+        for variable in model.weights:
+            if len(variable.shape) == 1:
+                centre = 1.0 if "gamma" in variable.name else 0.0
+                variable.assign(random.normal(centre, 0.02, variable.shape))
+        with tempfile.TemporaryDirectory(prefix="tfdistill-random-") as folder:
+            made = pathlib.Path(folder) / path.name
+            # Speed and size are asked about: answers of random weights need not survive rounding.
+            loose = {"max_error": 1e3, "mean_error": 1e3, "sqnr_db": -60.0}
+            export.to_tflite(
+                model, made, quantize=form.quantize, lengths=form.lengths, bounds=loose
+            )
+            path.write_bytes(made.read_bytes())
+        keras.backend.clear_session()
+
+    return convert
+
+
+def _cells(result: schema.Result, name: str) -> dict[int, schema.Summary]:
+    return {cell.sequence_length: cell for cell in result.summary if cell.model == name}

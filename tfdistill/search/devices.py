@@ -1,0 +1,53 @@
+"""The two ways to measure files: on this machine, and on a phone over adb."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tfdistill import errors
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.settings import Settings
+
+if TYPE_CHECKING:
+    from tfdistill.benchmark.adb import Binary
+
+
+def measure_on_host(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+    """Measures files on this machine; see `benchmark.compare`."""
+    from tfdistill.benchmark import host
+
+    return host.compare(models, settings=settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasureOnPhone:
+    """Measures files on one Android device with `benchmark_model`.
+
+    Attributes:
+      serial: Of the device; None where only one is connected.
+      binary: The tool; None for the one that `tfdistill benchmark` would use.
+    """
+
+    serial: str | None = None
+    binary: Binary | None = None
+
+    def __call__(self, models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+        """Measures files on the device.
+
+        Raises:
+          BenchmarkError: If there is not exactly one device.
+        """
+        from tfdistill.benchmark import adb
+
+        serials = () if self.serial is None else (self.serial,)
+        results = adb.measure(models, settings=settings, serials=serials, binary=self.binary)
+        if len(results) != 1:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    "search", "one device", len(results), "Choose it with --serial SERIAL."
+                )
+            )
+        return results[0]

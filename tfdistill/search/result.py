@@ -1,0 +1,218 @@
+"""search.json: what was measured, how well the latency is known, and what is proposed."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Literal
+
+import pydantic
+
+from tfdistill import errors, files
+from tfdistill.benchmark import schema
+
+FORMAT_VERSION = 1
+FILE_NAME = "search.json"
+# Beyond this median error on files that it has not seen, the model of the latency is no guide.
+LARGEST_MEDIAN_ERROR = 0.1
+
+
+class HeldOut(schema.Part):
+    """How far predictions were from measurements, relative, on files that the fit has not seen.
+
+    Attributes:
+      n: Files.
+      median: Median of |predicted / measured - 1|.
+      p90: Its 90th percentile.
+      worst: The largest.
+    """
+
+    n: int
+    median: float
+    p90: float
+    worst: float
+
+
+class LengthModel(schema.Part):
+    """The latency at one length.
+
+    Attributes:
+      sequence_length: Tokens.
+      coefficients: Milliseconds a unit of work, see `work.Work`.
+      margin: Relative half-width of the 90% interval of a prediction.
+      held_out: Its errors.
+      anchor_spread: Slowest / fastest - 1 of the file that was measured with every batch.
+    """
+
+    sequence_length: int
+    coefficients: dict[str, float]
+    margin: float
+    held_out: HeldOut
+    anchor_spread: float
+
+
+class Measured(schema.Part):
+    """A file that was measured, beside what the fit says of it.
+
+    Attributes:
+      role: "block" (the fit knows it), "held_out" or "proposal".
+      key: Of its reading in the folder of measurements.
+      name: The candidate's.
+      p50_ms: Length -> measured median.
+      predicted_ms: Length -> what the fit says.
+      size_bytes: Of the file.
+      predicted_size_bytes: What the fit says.
+    """
+
+    role: Literal["block", "held_out", "proposal"]
+    key: str
+    name: str
+    p50_ms: dict[int, float]
+    predicted_ms: dict[int, float]
+    size_bytes: int
+    predicted_size_bytes: int
+
+
+class Proposal(schema.Part):
+    """A student whose measured file is within the budget.
+
+    Attributes:
+      name: Says its shape.
+      kind: See `space.KINDS`.
+      config: Its shape, as `models.EncoderConfig` takes it.
+      recipe: Its recipe, relative to search.json.
+      latency_ms: Predicted, at the longest length.
+      interval_ms: 90% of the latencies lie in it.
+      measured_ms: The median of the exported file with random weights.
+      measured_ci_ms: Its 95% interval.
+      size_bytes: Predicted.
+      measured_size_bytes: Of that file.
+      capacity: Parameters of its layers; what stands for a quality that nobody has measured.
+      parameters: All of them.
+      flops: Of one example at the longest length.
+    """
+
+    name: str
+    kind: str
+    config: dict[str, Any]
+    recipe: str
+    latency_ms: float
+    interval_ms: schema.Interval
+    measured_ms: float
+    measured_ci_ms: schema.Interval
+    size_bytes: int
+    measured_size_bytes: int
+    capacity: int
+    parameters: int
+    flops: int
+
+
+class SearchResult(schema.Part):
+    """The whole of search.json.
+
+    Attributes:
+      latency_ms: The budget.
+      size_mb: The budget, millions of bytes; None for any.
+      lengths: Of the files; the budget is for the longest.
+      num_candidates: Students that could be proposed.
+      num_within_budget: Of these, within the budget by prediction.
+      pareto: Names of those that no other of their kind dominates.
+      over_budget: Names that were left out because their measured file breaks the budget.
+      warnings: What a reader of the figures has to know.
+    """
+
+    format_version: Literal[1] = FORMAT_VERSION
+    created: str
+    tfdistill_version: str
+    command: tuple[str, ...] = ()
+    kind: schema.Kind
+    backend: schema.Backend
+    device: schema.Device
+    runtime: schema.Runtime
+    settings: dict[str, Any]
+    method: str
+    task: str
+    teacher: dict[str, Any]
+    quantize: str
+    threads: int
+    latency_ms: float
+    size_mb: float | None
+    lengths: tuple[int, ...]
+    num_candidates: int
+    num_within_budget: int
+    models: tuple[LengthModel, ...]
+    measurements: tuple[Measured, ...]
+    pareto: tuple[str, ...]
+    proposals: tuple[Proposal, ...]
+    over_budget: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_result(path: files.Path) -> SearchResult:
+    """Reads a search.json, or that of a folder.
+
+    Raises:
+      BenchmarkError: If it is missing or malformed.
+    """
+    found = pathlib.Path(path)
+    found = found / FILE_NAME if found.is_dir() else found
+    try:
+        return SearchResult.model_validate_json(found.read_bytes())
+    except FileNotFoundError:
+        received: object = "none"
+    except pydantic.ValidationError as error:
+        received = f"{error.error_count()} faults, the first: {error.errors()[0]['msg']}"
+    raise errors.BenchmarkError(
+        errors.explain(
+            str(found), f"the result of a search, format_version {FORMAT_VERSION}", received
+        )
+    )
+
+
+def format_text(result: SearchResult) -> str:
+    """Writes the proposals as a table for a terminal, with what they rest on."""
+    longest = max(result.lengths)
+    size = "" if result.size_mb is None else f", {result.size_mb:g} MB"
+    lines = [
+        f"{result.device.name} ({result.kind}), {result.threads} thread(s), {longest} tokens, "
+        f"{result.quantize}: at most {result.latency_ms:g} ms{size}",
+    ]
+    for model in result.models:
+        lines.append(
+            f"latency at {model.sequence_length} tokens, on {model.held_out.n} students that the "
+            f"fit has not seen: median error {model.held_out.median:.1%}, p90 "
+            f"{model.held_out.p90:.1%}"
+        )
+    lines.append(
+        f"{result.num_within_budget} of {result.num_candidates} students within the budget, "
+        f"{len(result.pareto)} of them on the front"
+    )
+    heads = ("student", "predicted ms", "measured ms", "MB", "parameters", "in layers", "GFLOPs")
+    rows = [heads, *(_row(proposal) for proposal in result.proposals)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    lines.append("")
+    lines += [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    lines += [
+        "",
+        "Accuracy is not predicted: parameters in layers and depth stand for it, within a kind.",
+        *(f"warning: {warning}" for warning in result.warnings),
+    ]
+    return "\n".join(lines)
+
+
+def _row(proposal: Proposal) -> tuple[str, ...]:
+    low, high = proposal.interval_ms
+    return (
+        proposal.name,
+        f"{proposal.latency_ms:.2f} [{low:.2f}, {high:.2f}]",
+        f"{proposal.measured_ms:.2f}",
+        f"{proposal.measured_size_bytes / 1e6:.1f}",
+        f"{proposal.parameters / 1e6:.1f} M",
+        f"{proposal.capacity / 1e6:.1f} M",
+        f"{proposal.flops / 1e9:.2f}",
+    )

@@ -1,0 +1,162 @@
+"""What an exported student does in one inference, counted from its shape. Pure.
+
+A latency is a sum over operators, so it is linear in these counts: products of many rows run at
+the speed of arithmetic, products of one row at that of memory, attention is float, and the rest is
+per element and per operator. L tokens, width d, inner width f, h heads of k.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from tfdistill import models
+
+HEADS = ("sequence", "token", "span")
+_NEAR_WEIGHTS = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Counts for one example at one length.
+
+    Attributes:
+      constant: 1: what every inference costs.
+      products: Matrix products with weights, of many rows or of one.
+      dense_macs: Multiply-adds of products of L rows.
+      row_weights: Weights of products of one row: the last layer of a classifier of texts is
+        computed for [CLS] alone.
+      dense_elements: Inputs and outputs of the products of L rows: to quantize, to add, to store.
+      attention_macs: Multiply-adds of scores and context.
+      softmax_elements: h L^2 a layer: mask, softmax, transposes.
+      layer_norm_elements: Elements that a LayerNorm sees.
+      no_norm_elements: Elements that a NoNorm sees.
+      gelu_elements: Elements that a GELU sees; a ReLU is part of its product.
+      far_weights: Weights beyond the first four million, which no near cache holds from one
+        inference to the next.
+    """
+
+    constant: float
+    products: float
+    dense_macs: float
+    row_weights: float
+    dense_elements: float
+    attention_macs: float
+    softmax_elements: float
+    layer_norm_elements: float
+    no_norm_elements: float
+    gelu_elements: float
+    far_weights: float
+
+
+FEATURES = tuple(field.name for field in dataclasses.fields(Work))
+
+
+def work(config: models.EncoderConfig, length: int, *, head: str = "sequence") -> Work:
+    """Counts the work of one inference of the exported file.
+
+    Args:
+      config: The shape.
+      length: Tokens L, padding included.
+      head: "sequence" (the last layer for [CLS] alone), "token" or "span".
+
+    Returns:
+      The counts.
+    """
+    networks = config.num_feed_forward if isinstance(config, models.MobileBertConfig) else 1
+    inside = config.attention_width
+    rows = products(config, length, head=head)
+    norms, gelu = length * config.hidden_size, 0  # behind the embeddings
+    attention = softmax = 0
+    for layer in range(config.num_layers):
+        asking = _asking(config, layer, length, head)
+        norms += sum(
+            seen * n_out for seen, _, n_out, normed in _layer(config, asking, length) if normed
+        )
+        if config.hidden_act != "relu":
+            gelu += networks * asking * config.intermediate_size
+        attention += 2 * asking * length * inside
+        softmax += config.num_heads * asking * length
+    many = [(seen, n_in, n_out) for seen, n_in, n_out in rows if seen > 1]
+    no_norm = isinstance(config, models.MobileBertConfig) and config.normalization == "no_norm"
+    return Work(
+        constant=1.0,
+        products=float(len(rows)),
+        dense_macs=float(sum(seen * n_in * n_out for seen, n_in, n_out in many)),
+        row_weights=float(sum(n_in * n_out for seen, n_in, n_out in rows if seen == 1)),
+        dense_elements=float(sum(seen * (n_in + n_out) for seen, n_in, n_out in many)),
+        attention_macs=float(attention),
+        softmax_elements=float(softmax),
+        layer_norm_elements=0.0 if no_norm else float(norms),
+        no_norm_elements=float(norms) if no_norm else 0.0,
+        gelu_elements=float(gelu),
+        far_weights=float(max(0, sum(n_in * n_out for _, n_in, n_out in rows) - _NEAR_WEIGHTS)),
+    )
+
+
+def products(
+    config: models.EncoderConfig, length: int, *, head: str = "sequence"
+) -> list[tuple[int, int, int]]:
+    """Lists the products with weights of one inference: rows, inputs, units."""
+    found: list[tuple[int, int, int]] = []
+    if isinstance(config, models.MobileBertConfig):
+        inputs = (3 if config.trigram else 1) * config.embedding_size
+        found.append((length, inputs, config.hidden_size))
+    for layer in range(config.num_layers):
+        asking = _asking(config, layer, length, head)
+        found += [row[:3] for row in _layer(config, asking, length)]
+    if head != "sequence":
+        return [*found, (length, config.hidden_size, 2)]
+    if config.pooler:
+        found.append((1, config.hidden_size, config.hidden_size))
+    return [*found, (1, config.hidden_size, 2)]
+
+
+def matrix(shapes: list[models.EncoderConfig], length: int, *, head: str) -> np.ndarray:
+    """The work of several shapes as an array (shapes, features), in the order of `FEATURES`."""
+    return np.array([dataclasses.astuple(work(shape, length, head=head)) for shape in shapes])
+
+
+def encoder_parameters(config: models.EncoderConfig) -> int:
+    """Parameters of the layers, without tables, pooler and classifier: what learns from context."""
+    two, one = (models.count_parameters(config.replace(num_layers=n)) for n in (2, 1))
+    return config.num_layers * (two - one)
+
+
+def _asking(config: models.EncoderConfig, layer: int, length: int, head: str) -> int:
+    """Rows that ask in a layer: [CLS] alone in the last one of a classifier of texts."""
+    return 1 if head == "sequence" and layer == config.num_layers - 1 else length
+
+
+def _layer(
+    config: models.EncoderConfig, asking: int, length: int
+) -> Iterator[tuple[int, int, int, bool]]:
+    """Yields rows, inputs, units of a layer's products, and whether a norm follows.
+
+    `asking` rows ask; keys and values are always those of all `length` tokens.
+    """
+    width, inner = config.hidden_size, config.intermediate_size
+    if not isinstance(config, models.MobileBertConfig):
+        yield asking, width, width, False  # query
+        yield length, width, width, False  # key
+        yield length, width, width, False  # value
+        yield asking, width, width, True  # attention output
+        yield asking, width, inner, False
+        yield asking, inner, width, True
+        return
+    inside = config.bottleneck_size
+    narrow = config.bottleneck_attention
+    source = inside if narrow or config.shared_key_query else width
+    yield (length if narrow else asking), width, inside, True  # bottleneck
+    if config.shared_key_query:
+        yield length, width, inside, True
+    yield asking, source, inside, False  # query
+    yield length, source, inside, False  # key
+    yield length, inside if narrow else width, inside, False  # value
+    yield asking, inside, inside, True  # attention output
+    for _ in range(config.num_feed_forward):
+        yield asking, inside, inner, False
+        yield asking, inner, inside, True
+    yield asking, inside, width, True
