@@ -42,6 +42,7 @@ _ROOMS = (
     "objectives",
     "report",
     "run",
+    "search",
     "training",
     "weights",
 )

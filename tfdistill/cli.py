@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from tfdistill import __version__, errors
 from tfdistill.commands import (
+    benchmarks,
     compression,
     data,
     export,
@@ -22,7 +23,10 @@ from tfdistill.commands import (
     pretraining,
     quantizations,
     recipes,
+    results,
     runs,
+    search,
+    table,
 )
 
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
@@ -36,6 +40,10 @@ _COMMANDS = (
     *data.COMMANDS,
     *pretraining.COMMANDS,
     *inspection.COMMANDS,
+    *table.COMMANDS,
+    *benchmarks.COMMANDS,
+    *search.COMMANDS,
+    *results.COMMANDS,
 )
 
 

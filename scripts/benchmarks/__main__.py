@@ -14,7 +14,8 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "bucketing", "augmentation", "inference")
-EXTRA = ("peers",)  # installs other runtimes, so it only runs when it is named
+# These only run when they are named: one installs other runtimes, one needs a quiet machine.
+EXTRA = ("peers", "noise")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -31,15 +31,15 @@ def measure(*, quick: bool) -> record.Outcome:
         student = export(student_name, "dynamic_wi8_afp32", _STUDENT_LENGTHS, folder)
         compared = host.compare([teacher, student], progress=True, **settings)
     baseline, candidate = teacher.stem, student.stem
-    p50_ms = {(row["model"], row["sequence_length"]): row["p50_ms"] for row in compared["summary"]}
-    (against_teacher,) = compared["comparisons"]
-    low, high = against_teacher["speedup_ci"]
+    p50_ms = {(row.model, row.sequence_length): row.p50_ms for row in compared.summary}
+    (against_teacher,) = compared.comparisons
+    low, high = against_teacher.speedup_ci
     return record.Outcome(
         title=f"inference: {candidate} against {baseline}, one thread",
         figures=[
             record.Figure(
                 f"faster than {baseline} at 128 tokens",
-                against_teacher["speedup"],
+                against_teacher.speedup,
                 35.0,
                 unit="x",
                 note=f"95% interval {low:.1f} to {high:.1f}",
@@ -60,9 +60,9 @@ def measure(*, quick: bool) -> record.Outcome:
             (f"{model}, {length} tokens", f"p50 {value:.3f} ms")
             for (model, length), value in p50_ms.items()
         ],
-        settings=compared["settings"],
-        samples=compared,
-        notes=compared["notes"],
+        settings=compared.settings,
+        samples=compared.model_dump(mode="json"),
+        notes=compared.notes,
     )
 
 

@@ -24,7 +24,7 @@ import record
 import tqdm
 
 from tfdistill import errors
-from tfdistill.benchmark import stats
+from tfdistill.benchmark.statistics import stats
 
 _HERE = pathlib.Path(__file__).parent
 _PLACE = record.ROOT / ".runtimes" / "peers"

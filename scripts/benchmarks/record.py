@@ -69,8 +69,9 @@ class Outcome:
 
 def describe_machine() -> dict[str, Any]:
     """Describes machine and versions, with the load before the benchmark."""
-    machine = environment.describe()
-    machine["runtime"] = {name: environment.version_of(name) for name in PACKAGES}
+    machine = environment.device().model_dump(mode="json")
+    machine["python"] = environment.runtime().packages["python"]
+    machine["packages"] = {name: environment.version_of(name) for name in PACKAGES}
     machine["load_average_before"] = environment.load_average()
     return machine
 

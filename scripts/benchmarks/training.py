@@ -49,7 +49,7 @@ def measure(*, quick: bool) -> record.Outcome:
     seconds = turns.medians(samples["seconds"])
     share, faster = ratios(seconds, operations)
     busy_share, busy_faster = ratios(turns.medians(samples["processor_seconds"]), operations)
-    fit_for_it = _BFLOAT16_FLAGS & set(environment.describe()["cpu_flags_of_interest"])
+    fit_for_it = _BFLOAT16_FLAGS & set(environment.device().cpu_flags)
     return record.Outcome(
         title=f"training: {student_name} from {teacher_name}, intermediate stage, "
         f"batch {batch}, {length} tokens",

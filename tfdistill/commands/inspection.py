@@ -1,4 +1,4 @@
-"""inspect, benchmark, compare, doctor: look at a file, a measurement, a machine."""
+"""inspect, doctor: look at a file, at a machine."""
 
 from __future__ import annotations
 
@@ -58,74 +58,6 @@ def _model_file(path: pathlib.Path) -> pathlib.Path:
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
     card = manifest.read_manifest(folder)
     return files.inside(folder, card.model.file)
-
-
-def _benchmark_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="an export folder, a run folder or a .tflite file")
-    _add_measurement(parser)
-
-
-def _compare_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", nargs="+", help="export folders or files; the first is the base")
-    _add_measurement(parser)
-
-
-def _add_measurement(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--device", choices=("host",), default="host", help="where to measure (default: host)"
-    )
-    parser.add_argument("--threads", type=base.numbers, default=(1,), metavar="N,N,...")
-    parser.add_argument("--lengths", type=base.numbers, metavar="L,L,...", help="(default: all)")
-    parser.add_argument("--warmup", type=int, default=10, help="(default: %(default)s)")
-    parser.add_argument("--runs", type=int, default=100, help="at least (default: %(default)s)")
-    parser.add_argument("--min-seconds", type=float, default=2.0, help="(default: %(default)s)")
-    parser.add_argument("--repetitions", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--out", metavar="FILE", help="also write the result here, as JSON")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier result")
-    base.add_json(parser)
-
-
-def _benchmark(args: argparse.Namespace) -> None:
-    _measure([args.model], args)
-
-
-def _compare(args: argparse.Namespace) -> None:
-    if len(args.models) < 2:
-        raise errors.ConfigError(
-            errors.explain("models", "two or more", len(args.models), "Use `tfdistill benchmark`.")
-        )
-    _measure(args.models, args)
-
-
-def _measure(models: list[str], args: argparse.Namespace) -> None:
-    from tfdistill import benchmark
-
-    if args.out and pathlib.Path(args.out).exists() and not args.overwrite:
-        raise errors.OutputExistsError(
-            errors.explain(args.out, "an absent file", "an earlier result", "Use --overwrite.")
-        )
-    options: dict[str, Any] = {
-        "threads": args.threads,
-        "lengths": args.lengths,
-        "warmup": args.warmup,
-        "runs": args.runs,
-        "min_seconds": args.min_seconds,
-        "repetitions": args.repetitions,
-        "progress": sys.stderr.isatty(),
-    }
-    paths = [_export_folder(pathlib.Path(model)) for model in models]
-    if len(paths) == 1:
-        result = benchmark.measure(paths[0], **options)
-    else:
-        result = benchmark.compare(paths, **options)
-    if args.out:
-        benchmark.write_result(result, args.out)
-    base.show(result, as_json=args.json, lines=[benchmark.format_text(result)])
-
-
-def _export_folder(path: pathlib.Path) -> pathlib.Path:
-    is_run = path.is_dir() and not (path / "model.json").is_file()
-    return path / "export" if is_run and (path / "export" / "model.json").is_file() else path
 
 
 def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
@@ -195,26 +127,6 @@ COMMANDS = (
         arguments=_inspect_arguments,
         execute=_inspect,
         examples=("inspect runs/demo/export", "inspect model.tflite --json"),
-    ),
-    base.Command(
-        name="benchmark",
-        summary="measure an exported file on this host",
-        arguments=_benchmark_arguments,
-        execute=_benchmark,
-        examples=(
-            "benchmark runs/demo/export --threads 1,2",
-            "benchmark runs/demo --lengths 32 --runs 1000 --out latency.json",
-        ),
-    ),
-    base.Command(
-        name="compare",
-        summary="measure several files interleaved in one run and compare them",
-        arguments=_compare_arguments,
-        execute=_compare,
-        examples=(
-            "compare runs/demo/teacher/export runs/demo/export",
-            "compare a.tflite b.tflite --threads 1 --json",
-        ),
     ),
     base.Command(
         name="doctor",

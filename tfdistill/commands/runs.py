@@ -82,21 +82,38 @@ def _summary(metrics: dict[str, Any], out: pathlib.Path) -> list[str]:
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", help="a run folder")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a run folder, a result of `tfdistill benchmark --out`, a folder of `tfdistill "
+        "quantizations`, or a folder that holds such things",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="the folder that is written (default: the run folder of a single run, else report)",
+    )
 
 
 def _report(args: argparse.Namespace) -> None:
     from tfdistill import report
 
-    folder = pathlib.Path(args.run)
-    if not folder.is_dir():
+    missing = [path for path in args.paths if not pathlib.Path(path).exists()]
+    if missing:
         raise errors.ConfigError(
             errors.explain(
-                "run folder", "a folder that `tfdistill run` wrote", args.run, "Check the path."
+                "run folder or result",
+                "a folder that `tfdistill run` wrote, or a file of `tfdistill benchmark --out`",
+                f"{', '.join(missing)}: no such file or folder",
+                "Check the path.",
             )
         )
-    report.write(folder)
-    print(folder / "report.html")
+    if len(args.paths) == 1 and report.is_run(args.paths[0]):
+        page, _ = report.write(args.paths[0], args.out)
+    else:
+        page, _ = report.write_comparison(args.paths, args.out or "report")
+    print(page)
 
 
 COMMANDS = (
@@ -119,9 +136,15 @@ COMMANDS = (
     ),
     base.Command(
         name="report",
-        summary="write report.html and report.md of a run folder",
+        summary="write a page about a run, or one that compares many runs and results",
+        description="Writes report.html, report.md and, as CSV, report-tables. Of one run folder: "
+        "its story and its evidence. Of several paths: accuracy against latency against size, a "
+        "section for each device; hosts, emulated devices and phones are never mixed.",
         arguments=_report_arguments,
         execute=_report,
-        examples=("report runs/demo", "report runs/tinybert_4l_sst2"),
+        examples=(
+            "report runs/demo",
+            "report runs/sst2 pixel8.json runs/sst2_quantizations --out runs/compared",
+        ),
     ),
 )

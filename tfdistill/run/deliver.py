@@ -195,4 +195,6 @@ def measure(
         repetitions=settings.repetitions,
         progress=True,
     )
+    if result.failures:
+        raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
     benchmark.write_result(result, path)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 
+import numpy as np
 import tf_keras as keras
 
 from export import bundle, runtime, verify
@@ -117,8 +118,19 @@ class ExportedSource:
           ManifestError: If the file answers another kind of task, or has other labels.
         """
         file = runtime.TfliteModel(self.folder / self.card.model.file)
-        self._check(task, file.head)
-        outputs = verify.file_outputs(file, examples.encoded)
+        self.check(task, file.head)
+        return self.score(verify.file_outputs(file, examples.encoded), examples.encoded, task)
+
+    def score(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
+    ) -> dict[str, float]:
+        """Computes the task's metrics of outputs, wherever the file was run.
+
+        Args:
+          outputs: float (rows, num_labels), see `export.rows`, in the order of the file's labels.
+          encoded: What the file was fed with.
+          task: The task, of the kind and with the labels of the file.
+        """
         record = self.card.task
         if record is not None and record.labels:
             outputs = outputs[:, [record.labels.index(label) for label in task.labels]]
@@ -130,9 +142,18 @@ class ExportedSource:
                 null_threshold=record.span.null_threshold,
             )
             task = dataclasses.replace(task, spans=rules)
-        return metrics.score(task, outputs, examples.encoded)
+        return metrics.score(task, outputs, encoded)
 
-    def _check(self, task: tasks.TaskSpec, head: str) -> None:
+    def check(self, task: tasks.TaskSpec, head: str) -> None:
+        """Refuses a task that the file does not answer.
+
+        Args:
+          task: The task.
+          head: What the file answers for: "sequence", "token" or "span".
+
+        Raises:
+          ManifestError: If the file answers another kind of task, or has other labels.
+        """
         record = self.card.task
         wanted = task.head if task.head in ("token", "span") else "sequence"
         faults = []

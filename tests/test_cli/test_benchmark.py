@@ -1,0 +1,291 @@
+"""`tfdistill benchmark`: what it asks the backends for, what it writes, how it ends."""
+
+import errno
+import json
+import pathlib
+import sys
+import types
+
+import benchmark_results as fake
+import pytest
+
+from tfdistill import cli, errors
+from tfdistill.benchmark import host, interruption, result, schema
+from tfdistill.benchmark.settings import Settings
+
+
+def a_result(name="student", *, device=fake.HOST, failures=()):
+    rows = fake.repetitions(2.0, model=name)
+    return result.assemble(
+        kind="host" if device == fake.HOST else "phone",
+        backend="litert" if device == fake.HOST else "benchmark_model",
+        device=device,
+        runtime=fake.RUNTIME,
+        models=[fake.model_file(name)],
+        measurements=rows,
+        failures=failures,
+        settings=Settings(),
+        command=("tfdistill", "benchmark"),
+        created="2026-01-01T00:00:00+00:00",
+    )
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Replaces the measurement on this host; lists what it was asked for."""
+
+    class Calls(list):
+        outcome = a_result()
+
+    calls = Calls()
+
+    def recorded(models, *, settings, examples, progress):
+        calls.append(types.SimpleNamespace(models=models, settings=settings, examples=examples))
+        if isinstance(calls.outcome, BaseException):
+            raise calls.outcome
+        return calls.outcome
+
+    monkeypatch.setattr(host, "compare", recorded)
+    return calls
+
+
+def test_every_option_reaches_the_settings(asked):
+    options = (
+        "--threads 1,2 --lengths 32,64 --delegates none,xnnpack --affinity 1 --warmup 3 --runs 7 "
+        "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 --sustained 60 --operators "
+        "--when-throttled repeat --timeout 9"
+    )
+    assert cli.main(["benchmark", "a.tflite", "b.tflite", *options.split()]) == 0
+    (call,) = asked
+    assert call.models == [pathlib.Path("a.tflite"), pathlib.Path("b.tflite")]
+    assert call.settings == Settings(
+        threads=(1, 2),
+        lengths=(32, 64),
+        delegates=("none", "xnnpack"),
+        affinity="1",
+        warmup=3,
+        runs=7,
+        min_seconds=0.5,
+        repetitions=4,
+        cool_down_seconds=1.5,
+        sustained_seconds=60,
+        operators=True,
+        when_throttled="repeat",
+        timeout_seconds=9,
+    )
+    assert call.examples == ()
+
+
+def test_a_run_folder_stands_for_its_export(asked, tmp_path):
+    for folder in ("run/export", "plain"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "model.json").write_text("{}")
+    assert cli.main(["benchmark", str(tmp_path / "run"), str(tmp_path / "plain")]) == 0
+    assert asked[0].models == [tmp_path / "run" / "export", tmp_path / "plain"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--serial x", "--serial: expected --device adb"),
+        ("--binary x", "--binary: expected --device adb"),
+        ("--app", "--app: expected --device adb"),
+        ("--device adb --app --binary x", "--binary: expected benchmark_model"),
+        ("--device adb --app --operators", "--operators: expected benchmark_model"),
+        ("--device adb --app --task sst2", "--task: expected benchmark_model"),
+        ("--device adb --binary-sha256 00", "--binary-sha256: expected --binary"),
+        ("--data-dir x --limit 3", "--limit: expected --task"),
+        ("--runs 0", "runs: expected at least 1"),
+        ("--repetitions 0 --warmup -1", "warmup: expected at least 0"),
+        ("--delegates tpu", "delegates: expected some of"),
+        ("--delegates gpu", "--device adb"),
+        ("--affinity cores", "hexadecimal mask"),
+        ("--min-seconds nan", "min_seconds: expected"),
+    ],
+)
+def test_misuse_exits_with_2_before_anything_is_measured(asked, options, complaint, capsys):
+    assert cli.main(["benchmark", "a.tflite", *options.split()]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not asked
+
+
+def test_all_misused_options_are_named_at_once(asked, capsys):
+    assert cli.main(["benchmark", "a.tflite", "--serial", "x", "--data-dir", "y"]) == 2
+    said = capsys.readouterr().err
+    assert "--serial" in said and "--data-dir" in said
+
+
+@pytest.mark.parametrize(
+    "option", [["--threads", "0"], ["--lengths", "a"], ["--device", "ios"], []]
+)
+def test_what_does_not_parse_is_misuse(option):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["benchmark", *option])
+    assert stopped.value.code == 2
+
+
+def test_the_result_is_written_and_shown(asked, tmp_path, capsys):
+    out = tmp_path / "deep" / "latency.json"
+    assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 0
+    assert result.read_result(out) == asked.outcome
+    assert "student" in capsys.readouterr().out
+    assert [path.name for path in out.parent.iterdir()] == ["latency.json"]
+    assert cli.main(["benchmark", "a.tflite", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == asked.outcome.model_dump(mode="json")
+
+
+def test_an_earlier_result_is_kept_unless_it_may_be_replaced(asked, tmp_path, capsys):
+    out = tmp_path / "latency.json"
+    out.write_text("mine")
+    assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert out.read_text() == "mine" and not asked
+    assert cli.main(["benchmark", "a.tflite", "--out", str(out), "--overwrite"]) == 0
+    assert result.read_result(out) == asked.outcome
+
+
+def test_a_folder_is_no_place_for_a_result(asked, tmp_path, capsys):
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path), "--overwrite"]) == 2
+    assert "Name a file in it" in capsys.readouterr().err
+    assert not asked
+
+
+def test_a_place_that_cannot_be_written_is_found_before_measuring(asked, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "file" / "x.json")]) == 2
+    assert "a file that can be written" in capsys.readouterr().err
+    assert not asked
+
+
+def test_a_full_disk_is_found_before_measuring(asked, tmp_path, monkeypatch, capsys):
+    def full(self, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert not asked
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_meanwhile_does_not_take_the_figures_along(
+    asked, tmp_path, monkeypatch, capsys
+):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tfdistill.benchmark.write_result", full, raising=False)
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 1
+    said = capsys.readouterr()
+    assert "student" in said.out and "No space left" in said.err
+
+
+def test_a_failure_in_one_place_is_written_and_is_no_success(asked, tmp_path, capsys):
+    failure = schema.Failure(what="b, 8 tokens", error="it broke")
+    asked.outcome = a_result(failures=[failure])
+    out = tmp_path / "latency.json"
+    assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 1
+    assert result.read_result(out).failures == (failure,)
+    assert "b, 8 tokens" in capsys.readouterr().out
+
+
+def test_an_interruption_writes_what_is_finished_and_exits_with_130(asked, tmp_path):
+    partial = a_result(failures=[interruption.FAILURE])
+    asked.outcome = interruption.BenchmarkInterrupted([partial])
+    out = tmp_path / "latency.json"
+    assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 130
+    assert result.read_result(out) == partial
+
+
+def test_an_interruption_with_nothing_finished_writes_nothing(asked, tmp_path):
+    asked.outcome = interruption.BenchmarkInterrupted([])
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_measured_exits_with_1(asked, capsys):
+    asked.outcome = errors.BenchmarkError("no such file")
+    assert cli.main(["benchmark", "a.tflite"]) == 1
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.fixture
+def phones(monkeypatch):
+    """Replaces both ways to measure on phones; lists their options."""
+    from tfdistill.benchmark import adb
+    from tfdistill.benchmark.adb import app
+
+    other = fake.PHONE.model_copy(update={"id": "ba9876543210"})
+    calls = []
+
+    def measured(backend):
+        def measure(models, **options):
+            calls.append((backend, models, options))
+            devices = [fake.PHONE, other] if len(options["serials"]) > 1 else [fake.PHONE]
+            return [a_result(device=device) for device in devices]
+
+        return measure
+
+    monkeypatch.setattr(adb, "measure", measured("benchmark_model"), raising=False)
+    monkeypatch.setattr(app, "measure", measured("app"))
+    return calls
+
+
+def test_phones_are_measured_with_the_binary_that_is_named(phones):
+    command = ["benchmark", "a.tflite", "--device", "adb", "--serial", "S1", "--delegates", "gpu"]
+    checksum = "ab" * 32
+    assert cli.main([*command, "--binary", "bm", "--binary-sha256", checksum]) == 0
+    ((backend, models, options),) = phones
+    assert (backend, models) == ("benchmark_model", [pathlib.Path("a.tflite")])
+    assert options["serials"] == ("S1",)
+    assert (options["binary"].source, options["binary"].sha256) == ("bm", checksum)
+    assert options["settings"].delegates == ("gpu",)
+    assert (options["examples"], options["metric"]) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "package"),
+    [(["--app"], "io.github.tfdistill.demo"), (["--app", "org.example.mine"], "org.example.mine")],
+)
+def test_the_app_is_measured_by_its_package(phones, given, package):
+    assert cli.main(["benchmark", "a.tflite", "--device", "adb", *given]) == 0
+    ((backend, _, options),) = phones
+    assert (backend, options["package"], options["serials"]) == ("app", package, ())
+
+
+def test_each_of_several_phones_gets_a_file_of_its_own(phones, tmp_path, capsys):
+    out = tmp_path / "latency.json"
+    command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--out", str(out), "--json"]
+    both = ["--serial", "S1", "--serial", "S2"]
+    assert cli.main([*command, *both]) == 0
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["latency-0123456789ab.json", "latency-ba9876543210.json"]
+    shown = json.loads(capsys.readouterr().out)["results"]
+    assert [value["device"]["id"] for value in shown] == ["0123456789ab", "ba9876543210"]
+    assert cli.main([*command, *both]) == 2  # they are there already
+    assert cli.main([*command, "--serial", "S1"]) == 0
+    assert out.is_file()
+
+
+def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch):
+    from tfdistill.benchmark.inputs import LabelledExample
+
+    seen = []
+    rows = types.SimpleNamespace(examples=(LabelledExample((1, 2), (0, 0), label=1),), metric=len)
+
+    def labelled_rows(models, settings):
+        seen.append(settings)
+        return rows
+
+    stand_in = types.SimpleNamespace(labelled_rows=labelled_rows)
+    package = types.SimpleNamespace(labelled=stand_in)  # the real one takes seconds to import
+    monkeypatch.setitem(sys.modules, "tfdistill.run", package)
+    task = ["--task", "sst2", "--data-dir", "glue", "--limit", "5"]
+    assert cli.main(["benchmark", "a.tflite", *task]) == 0
+    assert asked[0].examples == rows.examples
+    assert cli.main(["benchmark", "a.tflite", "--device", "adb", "--binary", "b", *task]) == 0
+    options = phones[0][2]
+    assert (options["examples"], options["metric"]) == (rows.examples, len)
+    assert seen[0] == seen[1]
+    given = {key: value for key, value in seen[0].items() if value is not None}
+    assert given == {"task": "sst2", "dir": "glue", "dev_limit": 5}

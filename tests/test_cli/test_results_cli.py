@@ -1,0 +1,138 @@
+"""tfdistill compare and history: exit codes, limits, and what is said about bad input."""
+
+import csv
+import io
+import json
+
+import benchmark_results as made
+import pytest
+
+from tfdistill import cli
+from tfdistill.benchmark import result
+from tfdistill.commands import results
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Writes results of the given levels and returns their paths."""
+
+    def write(**levels):
+        paths = []
+        for index, (name, level) in enumerate(levels.items()):
+            value = made.assembled(
+                made.repetitions(level, seed=index),
+                models=[made.model_file(sha256=f"{index}" * 64, size_bytes=1000 + index)],
+                created=f"2026-11-0{index + 1}T00:00:00+00:00",
+            )
+            paths.append(str(result.write_result(value, tmp_path / f"{name}.json")))
+        return paths
+
+    return write
+
+
+@pytest.mark.parametrize("text, value", [("5%", 0.05), ("0%", 0.0), ("12.5 %", 0.125)])
+def test_percentages_are_parsed(text, value):
+    assert results.percent(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["5", "0.05", "-5%", "%", "nan%", "inf%", "five%", "5%%", ""])
+def test_what_is_no_percentage_is_misuse(text, stored, capsys):
+    old, new = stored(old=2.0, new=2.0)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["compare", old, new, f"--fail-if-slower={text}"])
+    assert stopped.value.code == 2
+    assert f"expected a percentage such as 5%, received {text!r}" in capsys.readouterr().err
+
+
+def test_a_slower_file_fails_a_build_only_when_a_limit_is_asked_for(stored, capsys):
+    old, new = stored(old=2.0, new=2.4)
+    assert cli.main(["compare", old, new]) == 0
+    assert "slower" in capsys.readouterr().out
+    assert cli.main(["compare", old, new, "--fail-if-slower", "5%"]) == 1
+    assert "FAILED: student at 32 tokens, 1 thread: " in capsys.readouterr().out
+    assert cli.main(["compare", old, new, "--fail-if-slower", "50%"]) == 0
+    assert capsys.readouterr().out.endswith("\npassed\n")
+    assert cli.main(["compare", new, old, "--fail-if-slower", "5%"]) == 0
+
+
+def test_json_holds_the_ruling(stored, capsys):
+    old, new = stored(old=2.0, new=2.4)
+    assert cli.main(["compare", old, new, "--fail-if-slower", "5%", "--json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert value["gate"]["passed"] is False
+    assert len(value["gate"]["reasons"]) == 1
+    assert value["rows"][0]["faster"] is False
+    assert cli.main(["compare", old, new, "--json"]) == 0
+    assert "gate" not in json.loads(capsys.readouterr().out)
+
+
+def test_a_larger_file_fails(stored):
+    old, new = stored(old=2.0, new=2.0)
+    assert cli.main(["compare", old, new, "--fail-if-larger", "0%"]) == 1
+    assert cli.main(["compare", old, new, "--fail-if-larger", "1%"]) == 0
+
+
+def test_the_files_of_one_result_are_compared(tmp_path, capsys):
+    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.4, model="new", seed=1)]
+    path = str(result.write_result(made.assembled(rows), tmp_path / "both.json"))
+    assert cli.main(["compare", path]) == 0
+    assert "the files took turns" in capsys.readouterr().out
+    assert cli.main(["compare", path, "--fail-if-slower", "5%"]) == 1
+
+
+def test_another_device_is_refused_or_shown_without_a_verdict(stored, tmp_path, capsys):
+    (old,) = stored(old=2.0)
+    other = made.assembled(
+        made.repetitions(1.0), device=made.HOST.model_copy(update={"id": "c" * 12})
+    )
+    new = str(result.write_result(other, tmp_path / "new.json"))
+    assert cli.main(["compare", old, new]) == 1
+    assert "--other-device" in capsys.readouterr().err
+    assert cli.main(["compare", old, new, "--other-device"]) == 0
+    shown = capsys.readouterr().out
+    assert "another device: this says nothing about the files" in shown
+    assert "faster" not in shown
+    limit = ["--other-device", "--fail-if-slower", "5%"]
+    assert cli.main(["compare", old, new, *limit]) == 2
+    assert "No limit holds from one device to another" in capsys.readouterr().err
+
+
+def test_models_and_folders_are_referred_to_benchmark(stored, tmp_path, capsys):
+    (old,) = stored(old=2.0)
+    for new in (str(tmp_path), str(tmp_path / "model.tflite")):
+        assert cli.main(["compare", old, new]) == 2
+        assert "`tfdistill benchmark OLD NEW`" in capsys.readouterr().err
+
+
+def test_undecided_needs_a_limit(stored, capsys):
+    old, new = stored(old=2.0, new=2.0)
+    assert cli.main(["compare", old, new, "--fail-if-undecided"]) == 2
+    assert "--fail-if-slower beside it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ['{"format_version": 2, "kind"', '{"format_version": 1}', ""])
+def test_a_bad_result_is_an_error_with_exit_code_1(content, stored, tmp_path, capsys):
+    (old,) = stored(old=2.0)
+    bad = tmp_path / "bad.json"
+    bad.write_text(content)
+    for command in (["compare", old, str(bad)], ["history", str(bad)]):
+        assert cli.main(command) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "bad.json: expected a benchmark result" in captured.err
+
+
+def test_history_shows_a_folder_as_text_json_and_csv(stored, tmp_path, capsys):
+    stored(one=2.0, two=3.0)
+    (tmp_path / "model.json").write_text("{}")
+    assert cli.main(["history", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "SLOWER" in text and "Skipped" in text
+    assert cli.main(["history", str(tmp_path), "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    assert [entry["beyond_chance"] for entry in entries] == [None, True]
+    assert cli.main(["history", str(tmp_path), "--csv"]) == 0
+    captured = capsys.readouterr()
+    assert len(list(csv.DictReader(io.StringIO(captured.out)))) == 2
+    assert "Skipped" in captured.err
+    assert cli.main(["history", str(tmp_path), "--csv", "--json"]) == 2

@@ -1,0 +1,110 @@
+"""tfdistill search, up to the device and the converter."""
+
+import json
+
+import lawful_device
+import pytest
+
+from tfdistill import cli
+from tfdistill.search import bench, devices
+
+SHORT = ("--quick", "--count", "3")
+
+
+@pytest.fixture
+def phone(monkeypatch):
+    phone = lawful_device.Phone(noise=0.01)
+    monkeypatch.setattr(bench, "converter", lambda form: phone.convert)
+    monkeypatch.setattr(devices, "measure_on_host", phone.measure)
+    monkeypatch.setattr(
+        devices.MeasureOnPhone, "__call__", lambda self, *args: phone.measure(*args)
+    )
+    return phone
+
+
+def search(*arguments):
+    return cli.main(["search", *map(str, arguments)])
+
+
+def test_it_writes_recipes_and_names_the_next_command(phone, tmp_path, capsys):
+    out = tmp_path / "search"
+    assert search("--latency-ms", 3, "--length", 64, "--out", out, *SHORT) == 0
+    text = capsys.readouterr().out
+    found = json.loads((out / "search.json").read_text())
+    assert len(found["proposals"]) == len(list((out / "recipes").glob("*.yaml"))) == 3
+    assert found["latency_ms"] == 3 and found["lengths"] == [64]
+    next_command = text.strip().splitlines()[-1].removeprefix("next: tfdistill ").split()
+    assert cli.main(next_command) == 0
+    assert "valid" in capsys.readouterr().out
+
+
+def test_json_is_the_result(phone, tmp_path, capsys):
+    search("--latency-ms", 3, "--out", tmp_path, "--json", *SHORT)
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == json.loads((tmp_path / "search.json").read_text())
+
+
+def test_options_reach_the_device_and_the_recipes(phone, tmp_path, monkeypatch):
+    asked = []
+
+    def measure(models, settings):
+        asked.append(settings)
+        return phone.result(models, settings)
+
+    monkeypatch.setattr(devices, "measure_on_host", measure)
+    options = "--threads 2 --affinity 3 --delegate none --runs 7 --repetitions 4 --min-seconds 0"
+    more = "--method logits --kinds relu --task mrpc --teacher bert-large-cased --vocab-size 9000"
+    given = [*options.split(), *more.split(), "--length", "64,32"]
+    assert search("--latency-ms", 9, "--out", tmp_path, *given, *SHORT) == 0
+    assert {s.threads for s in asked} == {(2,)} and {s.lengths for s in asked} == {(32, 64)}
+    assert (asked[0].affinity, asked[0].delegates) == ("3", ("none",))
+    assert (asked[0].runs, asked[0].repetitions, asked[0].min_seconds) == (7, 4, 0.0)
+    found = json.loads((tmp_path / "search.json").read_text())
+    assert {p["kind"] for p in found["proposals"]} == {"relu"}
+    assert {p["config"]["vocab_size"] for p in found["proposals"]} == {9000}
+    text = next((tmp_path / "recipes").iterdir()).read_text()
+    assert "bert-large-cased" in text and "mrpc" in text and "hidden_act: relu" in text
+
+
+def test_a_phone_is_asked_through_adb(phone, tmp_path):
+    given = ["--device", "adb", "--serial", "abc", "--latency-ms", 3, "--out", tmp_path]
+    assert search(*given, *SHORT) == 0
+    assert phone.measured
+
+
+def test_an_impossible_budget_is_misuse_and_names_the_fastest(phone, tmp_path, capsys):
+    assert search("--latency-ms", 0.001, "--out", tmp_path, *SHORT) == 2
+    assert "The fastest is 2l_96d_12h_192f" in capsys.readouterr().err
+
+
+def test_an_earlier_result_is_kept(phone, tmp_path, capsys):
+    (tmp_path / "search.json").write_text("{}")
+    assert search("--latency-ms", 3, "--out", tmp_path) == 2
+    assert "--overwrite" in capsys.readouterr().err
+
+
+def test_an_interrupted_search_says_that_it_is_kept(phone, tmp_path, capsys):
+    phone.fails_at = 3
+    assert search("--latency-ms", 3, "--out", tmp_path, *SHORT) == 130
+    assert "kept" in capsys.readouterr().err
+    assert list((tmp_path / "measurements").iterdir())
+
+
+@pytest.mark.parametrize(
+    "given, fault",
+    [
+        (["--quantize", "static_wi8_ai8"], "without calibration"),
+        (["--quantize", "int7"], "int7"),
+        (["--serial", "x"], "--serial: expected --device adb"),
+        (["--teacher", "who/knows"], "--teacher-layers"),
+        (["--vocab-size", "0"], "--vocab-size"),
+        (["--kinds", "no_norm"], "kinds for tinybert"),
+        (["--size-mb", "nan"], "size_mb"),
+        (["--runs", "0"], "runs"),
+        (["--length", "1024"], "lengths"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_measured(phone, tmp_path, capsys, given, fault):
+    assert search("--latency-ms", 3, "--out", tmp_path, *given) in (1, 2)
+    assert fault in capsys.readouterr().err
+    assert phone.calls == 0

@@ -1,0 +1,119 @@
+"""tfdistill table: what it asks of the device, and the whole path on toys."""
+
+import json
+import types
+
+import pytest
+
+from tfdistill import cli
+from tfdistill.commands import table as command
+from tfdistill.report import papers
+from tfdistill.run import papers as making
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Stands in for the long work; returns what it was asked for."""
+    found = {}
+
+    def make_table(out, request, measure, **options):
+        found.update(out=out, request=request, measure=measure, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(making, "make_table", make_table)
+    return found
+
+
+def test_the_default_is_the_seven_models_in_two_quantizations(asked):
+    assert cli.main(["table", "--out", "somewhere"]) == 130
+    request = asked["request"]
+    assert request.presets == tuple(papers.TITLES) and len(request.presets) == 7
+    assert request.quantizations == ("float32", "dynamic_wi8_afp32")
+    assert (request.settings.lengths, request.settings.threads) == ((32, 64, 128), (1, 2))
+    assert request.place == "host" and not request.scaled_down
+    assert request.settings.runs * request.settings.repetitions == 90
+
+
+def test_options_reach_the_measurement(asked):
+    options = "--models bert_tiny,bert_mini --lengths 16 --threads 4 --quantize float16 "
+    options += "--runs 7 --warmup 1 --min-seconds 0 --repetitions 2 --cool-down 5 --overwrite"
+    assert cli.main(["table", "--out", "somewhere", *options.split()]) == 130
+    request = asked["request"]
+    assert request.presets == ("bert_tiny", "bert_mini")
+    assert (request.quantizations, request.settings.lengths) == (("float16",), (16,))
+    settings = request.settings
+    assert (settings.threads, settings.runs, settings.warmup) == ((4,), 7, 1)
+    assert (settings.min_seconds, settings.repetitions, settings.cool_down_seconds) == (0, 2, 5)
+    assert asked["overwrite"]
+
+
+def test_a_phone_is_measured_through_adb(asked, monkeypatch):
+    calls = []
+
+    def measure(paths, **options):
+        calls.append((paths, options))
+        return ["result"]
+
+    adb = types.SimpleNamespace(Binary=lambda source, sha256: (source, sha256), measure=measure)
+    monkeypatch.setattr("tfdistill.benchmark.adb", adb, raising=False)
+    options = "--device adb --serial SECRET --binary tool --binary-sha256 00"
+    assert cli.main(["table", "--out", "somewhere", *options.split()]) == 130
+    assert asked["measure"](["a"], "settings") == "result"
+    assert calls == [
+        (["a"], {"settings": "settings", "serials": ("SECRET",), "binary": ("tool", "00")})
+    ]
+    place = asked["request"].place
+    assert place.startswith("adb-") and "SECRET" not in place
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--serial X", "--device adb"),
+        ("--binary-sha256 00", "--device adb"),
+        ("--runs 0", "runs"),
+        ("--models bert_bass", "bert_base"),
+        ("--lengths 1024", "512"),
+    ],
+)
+def test_misuse_is_told_before_anything_is_made(options, said, tmp_path, capsys):
+    assert cli.main(["table", "--out", str(tmp_path / "out"), *options.split()]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--out", "x", "--json", "--markdown"]])
+def test_a_folder_is_needed_and_one_form_of_output(options, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["table", *options])
+    assert stopped.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_a_table_is_of_one_phone(monkeypatch):
+    adb = types.SimpleNamespace(measure=lambda *_, **__: ["one", "two"])
+    monkeypatch.setattr("tfdistill.benchmark.adb", adb, raising=False)
+    with pytest.raises(command.errors.ConfigError, match="one device"):
+        command._on_phone([], None, serial=None, binary=None, binary_sha256=None)
+
+
+@pytest.mark.slow
+def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_reads(
+    tmp_path, capsys, monkeypatch
+):
+    options = "--scaled-down --models bert_base,mobilebert_tiny --quantize float32 --lengths 8 "
+    options += "--threads 1 --runs 4 --warmup 1 --min-seconds 0 --repetitions 2"
+    arguments = ["table", *options.split(), "--out", str(tmp_path / "out")]
+    assert cli.main([*arguments, "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["scaled_down"] and table["kind"] == "host"
+    assert len(table["latencies"]) == 2
+    for row in table["latencies"]:
+        assert row["p50_ci_ms"][0] <= row["p50_ms"] <= row["p50_ci_ms"][1]
+        assert row["n"] >= 8
+    monkeypatch.setattr(command, "_on_host", None)  # nothing is measured again
+    assert cli.main([*arguments, "--markdown"]) == 0
+    shown = capsys.readouterr().out
+    assert shown == (tmp_path / "out" / "table.md").read_text()
+    assert cli.main(arguments) == 0
+    assert "MobileBERT-TINY" in capsys.readouterr().out

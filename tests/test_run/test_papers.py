@@ -1,0 +1,292 @@
+"""`run.papers`: files and measurements of the papers' table are kept, and never mixed."""
+
+import dataclasses
+import pathlib
+import shutil
+
+import pytest
+import tf_keras as keras
+
+from tfdistill import errors, models
+from tfdistill.benchmark import inputs, result, schema
+from tfdistill.benchmark.settings import Settings
+from tfdistill.report import papers as value
+from tfdistill.run import paper_files, paper_request, papers
+
+PRESETS = ("bert_base", "mobilebert")
+QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
+SETTINGS = Settings(threads=(1, 2), lengths=(8,), runs=4, rounds=2, repetitions=2, texts=False)
+TIMES = {"bert_base": 12.0, "mobilebert": 4.0}
+
+
+class Stopwatch:
+    """Stands in for a device: durations that follow from the file's name and the threads.
+
+    It stops, as Ctrl-C does, at the measurement of index `stop`.
+    """
+
+    def __init__(self, stop=None, device="a processor", failures=()):
+        self.stop, self.device, self.failures = stop, device, failures
+        self.asked = []
+
+    def __call__(self, paths, settings):
+        if len(self.asked) == self.stop:
+            raise KeyboardInterrupt
+        names = [pathlib.Path(path).name for path in paths]
+        (length,), (threads,) = settings.lengths, settings.threads
+        self.asked.append((names, length, threads))
+        rows = []
+        for name in names:
+            preset, quantization = name.split("-")
+            ms = TIMES[preset] / threads / (4 if quantization != "float32" else 1)
+            for repetition in range(settings.repetitions):
+                samples = tuple(ms * (1 + 0.001 * i) for i in range(settings.runs))
+                rows.append(
+                    schema.Measurement(
+                        model=name,
+                        sequence_length=length,
+                        threads=threads,
+                        repetition=repetition,
+                        samples_ms=samples,
+                        block_runs=settings.runs // settings.rounds,
+                    )
+                )
+        return result.assemble(
+            kind="host",
+            backend="litert",
+            device=schema.Device(name=self.device),
+            runtime=schema.Runtime(name="ai_edge_litert", version="2.3.0"),
+            models=[result.model_file(inputs.open_subject(path)) for path in paths],
+            measurements=rows,
+            failures=self.failures,
+            settings=settings,
+            command=(),
+            created="2026-01-01T00:00:00+00:00",
+        )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def convert_here():
+    """Converts in this process, without the wait for a new one."""
+    from export import convert
+
+    def convert_here(saved_model, file, *, timeout_s=None, **options):
+        del timeout_s
+        convert.main(convert.command_line(saved_model, file, **options))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("export.convert.convert", convert_here)
+        yield
+
+
+@pytest.fixture(scope="module")
+def files_made(tmp_path_factory, convert_here):
+    """The exports of a table, made once: a table that was stopped at its first measurement."""
+    folder = tmp_path_factory.mktemp("table") / "out"
+    with pytest.raises(KeyboardInterrupt):
+        papers.make_table(folder, request(), Stopwatch(stop=0))
+    return folder
+
+
+@pytest.fixture
+def folder(files_made, tmp_path):
+    return pathlib.Path(shutil.copytree(files_made, tmp_path / "out"))
+
+
+@pytest.fixture
+def no_export(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("exported again")
+
+    monkeypatch.setattr(paper_files.tflite, "to_tflite", refuse)
+
+
+def request(**changes):
+    values = {
+        "presets": PRESETS,
+        "quantizations": QUANTIZATIONS,
+        "settings": SETTINGS,
+        "scaled_down": True,
+    }
+    return paper_request.Request(**{**values, **changes})
+
+
+def test_a_table_that_was_stopped_goes_on_where_it_stood(folder, no_export):
+    with pytest.raises(KeyboardInterrupt):
+        papers.make_table(folder, request(), Stopwatch(stop=3))
+    kept = sorted(path.name for path in (folder / "measurements" / "host").iterdir())
+    assert kept == ["dynamic_wi8_afp32-8-1.json", "float32-8-1.json", "float32-8-2.json"]
+    rest = Stopwatch()
+    table = papers.make_table(folder, request(), rest)
+    assert [asked[1:] for asked in rest.asked] == [(8, 2)]
+    assert len(table.latencies) == 2 * 2 * 2
+    once_more = Stopwatch()
+    assert papers.make_table(folder, request(), once_more).latencies == table.latencies
+    assert once_more.asked == []
+
+
+def test_the_reference_in_float32_takes_turns_among_the_small_files(folder, no_export):
+    watch = Stopwatch()
+    papers.make_table(folder, request(), watch)
+    float32, small = watch.asked[0][0], watch.asked[2][0]
+    assert float32 == [f"{preset}-float32" for preset in PRESETS]
+    assert small == [*(f"{preset}-dynamic_wi8_afp32" for preset in PRESETS), "bert_base-float32"]
+
+
+def test_the_table_holds_sizes_speedups_and_where_they_come_from(folder, no_export):
+    table = papers.make_table(folder, request(), Stopwatch())
+    row = table.latency("mobilebert", "dynamic_wi8_afp32", 8, 2)
+    assert row.speedup == pytest.approx(3.0)
+    assert row.over_float32 == pytest.approx(12.0)
+    assert row.speedup_ci[0] <= 3.0 <= row.speedup_ci[1]
+    assert (row.n, row.repetitions) == (8, 2)
+    assert table.latency("bert_base", "float32", 8, 1).speedup is None
+    assert table.latency("bert_base", "dynamic_wi8_afp32", 8, 1).over_float32 == pytest.approx(4.0)
+    for file in table.files:
+        on_disk = folder / file.file
+        assert on_disk.stat().st_size == file.size_bytes
+    by_name = {entry.model: entry for entry in table.models}
+    config = paper_files.shape("mobilebert", scaled_down=True)
+    assert by_name["mobilebert"].parameters == models.count_parameters(config)
+    assert by_name["mobilebert"].flops == {8: models.flops(config, 8)}
+    for name in table.measurements:
+        assert result.read_result(folder / name).summary
+    written = value.PapersTable.model_validate_json((folder / "table.json").read_bytes())
+    assert written == table
+    assert (folder / "table.md").read_text().startswith("# Toys")
+    assert len((folder / "table.csv").read_text().splitlines()) == 1 + len(table.latencies)
+
+
+def test_more_threads_are_added_to_a_table(folder, no_export):
+    papers.make_table(folder, request(), Stopwatch())
+    settings = dataclasses.replace(SETTINGS, threads=(1, 2, 4))
+    watch = Stopwatch()
+    table = papers.make_table(folder, request(settings=settings), watch)
+    assert [asked[2] for asked in watch.asked] == [4, 4]
+    assert table.threads == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"presets": PRESETS[:1]}, "models"),
+        ({"settings": Settings(lengths=(8, 16))}, "lengths"),
+        ({"scaled_down": False}, "scaled_down"),
+    ],
+)
+def test_another_table_is_refused_and_nothing_changes(folder, changes, said):
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(errors.OutputExistsError, match=f"(?s){said}.*--overwrite"):
+        papers.make_table(folder, request(**changes), Stopwatch())
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{"])
+def test_a_damaged_request_is_another_table(folder, content):
+    (folder / "request.json").write_text(content)
+    with pytest.raises(errors.OutputExistsError, match="--overwrite"):
+        papers.make_table(folder, request(), Stopwatch())
+
+
+def test_measurements_taken_in_another_way_are_not_mixed_in(folder, no_export):
+    papers.make_table(folder, request(), Stopwatch())
+    settings = dataclasses.replace(SETTINGS, runs=400)
+    with pytest.raises(errors.OutputExistsError, match="'runs': 400"):
+        papers.make_table(folder, request(settings=settings), Stopwatch())
+
+
+def test_measurements_of_other_files_are_not_mixed_in(folder, no_export):
+    papers.make_table(folder, request(), Stopwatch())
+    kept = folder / "measurements" / "host" / "float32-8-1.json"
+    digest = result.read_result(kept).models[1].sha256
+    kept.write_text(kept.read_text().replace(f'"sha256": "{digest}"', f'"sha256": "{"0" * 64}"'))
+    with pytest.raises(errors.OutputExistsError, match="one of other files"):
+        papers.make_table(folder, request(), Stopwatch())
+
+
+def test_measurements_of_two_machines_are_not_mixed(folder, no_export):
+    with pytest.raises(KeyboardInterrupt):
+        papers.make_table(folder, request(), Stopwatch(stop=1))
+    with pytest.raises(errors.BenchmarkError, match="all on one device"):
+        papers.make_table(folder, request(), Stopwatch(device="another"))
+
+
+def test_a_measurement_with_a_failure_is_not_kept(folder, no_export):
+    broken = Stopwatch(failures=[schema.Failure(what="bert_base", error="out of memory")])
+    with pytest.raises(errors.BenchmarkError, match="bert_base: out of memory"):
+        papers.make_table(folder, request(), broken)
+    assert not (folder / "measurements").exists()
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(errors.OutputExistsError, match="other files"):
+        papers.make_table(tmp_path, request(), Stopwatch())
+    with pytest.raises(KeyboardInterrupt):
+        one = request(presets=PRESETS[:1], quantizations=QUANTIZATIONS[:1])
+        papers.make_table(tmp_path, one, Stopwatch(stop=0), overwrite=True)
+    assert (tmp_path / "letter.txt").read_text() == "dear"
+
+
+def test_overwrite_starts_anew(folder):
+    papers.make_table(folder, request(), Stopwatch())
+    watch = Stopwatch()
+    changed = request(presets=PRESETS[1:], quantizations=("float32",))
+    table = papers.make_table(folder, changed, watch, overwrite=True)
+    assert table.reference == "mobilebert"
+    assert [path.name for path in (folder / "files").iterdir()] == ["mobilebert-float32"]
+    assert len(watch.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"presets": ("bert_bass",)}, "bert_base"),
+        ({"presets": ("bilstm_1l_150d",)}, "transformer"),
+        ({"presets": ()}, "models"),
+        ({"quantizations": ("static_wi8_ai8",)}, "calibration"),
+        ({"quantizations": ("int8",)}, "quantiz"),
+        ({"settings": Settings(lengths=(1024,))}, "at most 512"),
+        ({"settings": Settings()}, "lengths"),
+    ],
+)
+def test_what_cannot_become_a_table_is_refused_at_once(changes, said):
+    with pytest.raises(errors.ConfigError, match=said):
+        request(**changes)
+
+
+def test_a_full_disk_is_told_before_the_export(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(paper_files.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(errors.ExportError, match="GB free"):
+        paper_files.export_missing(tmp_path / "files", "bert_tiny", ("float32",), lengths=(8,))
+
+
+def test_no_weight_is_left_out_by_a_converter():
+    model = paper_files.random_classifier(paper_files.shape("mobilebert", scaled_down=True))
+    again = paper_files.random_classifier(paper_files.shape("mobilebert", scaled_down=True))
+    for variable, same in zip(model.trainable_variables, again.trainable_variables, strict=True):
+        array = variable.numpy()
+        assert (array == same.numpy()).all()
+        assert not (array == 0).all() and not (array == 1).all(), variable.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("preset", "parameters"),
+    [
+        ("bert_base", 109_482_240),
+        ("distilbert_6l_768d", 66_362_880),
+        ("tinybert_4l_312d", 14_350_248),
+        ("tinybert_6l_768d", 66_955_008),
+        ("mobilebert", 24_581_888),
+        ("mobilebert_without_opt", 24_581_888),
+        ("mobilebert_tiny", 15_485_696),
+    ],
+)
+def test_the_papers_models_have_exactly_so_many_parameters(preset, parameters, monkeypatch):
+    monkeypatch.setattr("tfdistill.models.maker.initializer", keras.initializers.Zeros)
+    built = models.build_encoder(paper_files.shape(preset))
+    assert built.count_params() == parameters
+    assert models.count_parameters(models.preset(preset)) == parameters
+    keras.backend.clear_session()

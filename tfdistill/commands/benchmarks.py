@@ -1,0 +1,324 @@
+"""benchmark: measure exported files on this host, on phones, and in the app on phones."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import errors, files
+from tfdistill.commands import base
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfdistill.benchmark import schema
+    from tfdistill.benchmark.settings import Settings
+    from tfdistill.run.labelled import LabelledRows
+
+_APP = "io.github.tfdistill.demo"
+_KINDS = ("classification", "regression", "multi_label", "token", "span")
+_PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
+_ID = "[0-9a-f]" * 12
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="an export folder, a run folder or a .tflite file; several take turns, and the "
+        "others are compared with the first",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("host", "adb"),
+        default="host",
+        help="this machine, or phones through adb (default: %(default)s)",
+    )
+    _add_what(parser.add_argument_group("what to measure"))
+    _add_how_long(parser.add_argument_group("how long"))
+    _add_phones(parser.add_argument_group("phones (--device adb)"))
+    _add_examples(parser.add_argument_group("a task's development examples instead of golden ones"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", metavar="FILE", help="also write the result here, as JSON")
+    output.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    base.add_json(parser)
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--threads", type=base.numbers, default=(1,), metavar="N,N,...")
+    group.add_argument("--lengths", type=base.numbers, metavar="L,L,...", help="(default: all)")
+    group.add_argument(
+        "--delegates",
+        type=_names,
+        default=("xnnpack",),
+        metavar="NAME,...",
+        help="of xnnpack, none, and on phones gpu, nnapi (default: xnnpack)",
+    )
+    group.add_argument(
+        "--affinity",
+        metavar="MASK",
+        help="the cores: a hexadecimal mask such as f0, or big, little, all",
+    )
+    group.add_argument(
+        "--sustained",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="also run each file without pauses for S seconds",
+    )
+    group.add_argument(
+        "--operators", action="store_true", help="also measure where the time of an inference goes"
+    )
+
+
+def _add_how_long(group: argparse._ArgumentGroup) -> None:
+    shown = "(default: %(default)s)"
+    group.add_argument("--warmup", type=int, default=10, help=shown)
+    group.add_argument("--runs", type=int, default=100, help=f"at least {shown}")
+    group.add_argument("--min-seconds", type=float, default=2.0, help=shown)
+    group.add_argument("--repetitions", type=int, default=3, help=f"fresh processes {shown}")
+    group.add_argument(
+        "--cool-down", type=float, default=0.0, metavar="S", help="rest before each repetition"
+    )
+    group.add_argument(
+        "--when-throttled",
+        choices=("flag", "repeat"),
+        default="flag",
+        help="say so, or leave the repetition out and repeat it (default: %(default)s)",
+    )
+    group.add_argument(
+        "--timeout", type=float, default=300.0, metavar="S", help="for one answer " + shown
+    )
+
+
+def _add_phones(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--serial",
+        action="append",
+        default=[],
+        metavar="SERIAL",
+        help="which phone, as `adb devices` lists it, or all; may be given several times",
+    )
+    group.add_argument(
+        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
+    )
+    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
+    group.add_argument(
+        "--app",
+        nargs="?",
+        const=_APP,
+        metavar="PACKAGE",
+        help=f"measure in the demo app instead (default: {_APP})",
+    )
+
+
+def _add_examples(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--task", help="the task that the files answer; its metrics are measured on phones"
+    )
+    group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
+    group.add_argument("--text-column", metavar="NAME", help="for a task of your own")
+    group.add_argument("--pair-column", metavar="NAME", help="the second sentence, if there is one")
+    group.add_argument("--label-column", metavar="NAME", help="for a task of your own")
+    group.add_argument("--kind", choices=_KINDS, help="for a task of your own")
+    group.add_argument("--limit", type=int, metavar="N", help="only the first N examples")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+
+
+def _benchmark(args: argparse.Namespace) -> int:
+    from tfdistill.benchmark import interruption
+
+    _check_options(args)
+    settings = _settings(args)
+    _check_output(args)
+    models = [export_folder(pathlib.Path(model)) for model in args.models]
+    try:
+        results = _measure(models, settings, args)
+    except interruption.BenchmarkInterrupted as stopped:
+        _write(stopped.results, args)
+        raise
+    try:
+        _write(results, args)
+    finally:  # a full disk does not take the figures along
+        _show(results, args)
+    return 1 if any(result.failures for result in results) else 0
+
+
+def _measure(
+    models: Sequence[pathlib.Path], settings: Settings, args: argparse.Namespace
+) -> Sequence[schema.Result]:
+    rows = _rows(models, args)
+    progress = sys.stderr.isatty()
+    if args.device == "host":
+        from tfdistill.benchmark import host
+
+        examples = () if rows is None else rows.examples
+        return [host.compare(models, settings=settings, examples=examples, progress=progress)]
+    serials = tuple(args.serial)
+    if args.app is not None:
+        from tfdistill.benchmark.adb import app
+
+        return app.measure(models, settings=settings, serials=serials, package=args.app)
+    from tfdistill.benchmark import adb
+
+    binary = None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
+    return adb.measure(
+        models,
+        settings=settings,
+        serials=serials,
+        binary=binary,
+        examples=() if rows is None else rows.examples,
+        metric=None if rows is None else rows.metric,
+        progress=progress,
+    )
+
+
+def _rows(models: Sequence[pathlib.Path], args: argparse.Namespace) -> LabelledRows | None:
+    if args.task is None:
+        return None
+    from tfdistill.run import labelled
+
+    names = ("task", "text_column", "pair_column", "label_column", "kind")
+    settings = {name: getattr(args, name) for name in names}
+    more = {"dir": args.data_dir, "dev_limit": args.limit}
+    return labelled.labelled_rows(models, {**settings, **more})
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuses options that nothing would read."""
+    phones = {
+        "--serial": args.serial,
+        "--binary": args.binary,
+        "--binary-sha256": args.binary_sha256,
+        "--app": args.app,
+    }
+    examples = ("data_dir", "text_column", "pair_column", "label_column", "kind", "limit")
+    faults = []
+    if args.device == "host":
+        faults += [(name, "--device adb", "--device host") for name, v in phones.items() if v]
+    if args.app is not None:
+        own = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
+        remedy = "benchmark_model, without --app"
+        faults += [(name, remedy, "--app") for name, value in own.items() if value]
+    if args.binary_sha256 is not None and args.binary is None:
+        faults.append(("--binary-sha256", "--binary", "none"))
+    if args.task is None:
+        for name in examples:
+            if getattr(args, name) is not None:
+                faults.append((f"--{name.replace('_', '-')}", "--task", "none"))
+    if faults:
+        raise errors.ConfigError("\n".join(errors.explain(*fault) for fault in faults))
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    from tfdistill.benchmark import settings
+
+    try:
+        asked = settings.Settings(
+            threads=args.threads,
+            lengths=args.lengths,
+            delegates=args.delegates,
+            affinity=args.affinity,
+            warmup=args.warmup,
+            runs=args.runs,
+            min_seconds=args.min_seconds,
+            repetitions=args.repetitions,
+            cool_down_seconds=args.cool_down,
+            sustained_seconds=args.sustained,
+            operators=args.operators,
+            when_throttled=args.when_throttled,
+            timeout_seconds=args.timeout,
+        )
+        if args.device == "host":
+            from tfdistill.benchmark import host
+
+            host.check(asked)
+    except errors.BenchmarkError as error:
+        raise errors.ConfigError(str(error)) from None
+    return asked
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Finds out before anything is measured whether the result can be written.
+
+    Raises:
+      OutputExistsError: If there is an earlier result that may not be replaced.
+      ConfigError: If the folder cannot be written, or its disk is full.
+    """
+    if args.out is None:
+        return
+    out = pathlib.Path(args.out)
+    earlier = [path for path in (out, *out.parent.glob(f"{out.stem}-{_ID}{out.suffix}"))]
+    several = len(args.serial) > 1 or "all" in args.serial
+    found = [path for path in (earlier if several else [out]) if path.exists()]
+    if out.is_dir() or (found and not args.overwrite):
+        raise errors.OutputExistsError(
+            errors.explain(
+                str(found[0]),
+                "an absent file",
+                "a folder" if out.is_dir() else "an earlier result",
+                "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",
+            )
+        )
+    try:
+        with files.atomic_write(out.with_name(f".{out.name}.probe")) as probe:
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        out.with_name(f".{out.name}.probe").unlink()
+    except OSError as error:
+        raise errors.ConfigError(
+            errors.explain(
+                f"--out {out}", "a file that can be written", error, "Use another --out."
+            )
+        ) from error
+
+
+def _write(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
+    from tfdistill import benchmark
+
+    if args.out is None:
+        return
+    out = pathlib.Path(args.out)
+    several = len(args.serial) > 1 or "all" in args.serial
+    for i, result in enumerate(results):
+        label = result.device.id or str(i)
+        path = out.with_name(f"{out.stem}-{label}{out.suffix}") if several else out
+        benchmark.write_result(result, path)
+
+
+def _show(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
+    from tfdistill import benchmark
+
+    values: list[Any] = [result.model_dump(mode="json") for result in results]
+    lines = ["\n\n".join(benchmark.format_text(result) for result in results)]
+    base.show(
+        values[0] if len(values) == 1 else {"results": values}, as_json=args.json, lines=lines
+    )
+
+
+def export_folder(path: pathlib.Path) -> pathlib.Path:
+    """Returns the export of a run folder, and anything else as it is."""
+    is_run = path.is_dir() and not (path / "model.json").is_file()
+    return path / "export" if is_run and (path / "export" / "model.json").is_file() else path
+
+
+COMMANDS = (
+    base.Command(
+        name="benchmark",
+        summary="measure exported files on this host or on phones",
+        arguments=_arguments,
+        execute=_benchmark,
+        examples=(
+            "benchmark runs/demo/export --threads 1,2 --out latency.json",
+            "benchmark runs/demo/export runs/other/export --device adb --binary benchmark_model",
+        ),
+        description="Measure exported files: start, first inference, steady latency, memory, "
+        "tokenizer. Several files take turns in random order and are compared with the first. "
+        "Ctrl-C keeps what is finished: it is written to --out.",
+    ),
+)

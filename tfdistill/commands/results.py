@@ -1,0 +1,162 @@
+"""compare, history: what measurements say about one another."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+import sys
+
+from tfdistill import errors
+from tfdistill.commands import base
+
+
+def percent(text: str) -> float:
+    """Parses "5%" into 0.05."""
+    number = text.strip()
+    try:
+        value = float(number[:-1]) / 100 if number.endswith("%") else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a percentage such as 5%, received {text!r}")
+    return value
+
+
+def _compare_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("old", help="a result of `tfdistill benchmark`: the baseline")
+    parser.add_argument(
+        "new", nargs="?", help="another; without it, the files of the one result are compared"
+    )
+    parser.add_argument(
+        "--other-device",
+        action="store_true",
+        help="show results of two devices side by side; nothing is said about the files",
+    )
+    gate = parser.add_argument_group("limits, for builds: exit 1 when one is exceeded")
+    gate.add_argument(
+        "--fail-if-slower",
+        type=percent,
+        metavar="5%",
+        help="when a place is slower by more than this, and slower beyond chance",
+    )
+    gate.add_argument("--fail-if-larger", type=percent, metavar="1%", help="when a file is larger")
+    gate.add_argument(
+        "--fail-if-less-accurate",
+        type=percent,
+        metavar="0.5%",
+        help="when the task's metric is lower by more points than this",
+    )
+    gate.add_argument(
+        "--allow-throttled", action="store_true", help="let measurements of a hot device pass"
+    )
+    gate.add_argument(
+        "--fail-if-undecided",
+        action="store_true",
+        help="also when the measurements are too noisy for the limit of --fail-if-slower",
+    )
+    base.add_json(parser)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from tfdistill.benchmark import result
+    from tfdistill.benchmark.comparing import changes, comparison_text, gate
+
+    limits = gate.Limits(
+        slower=args.fail_if_slower,
+        larger=args.fail_if_larger,
+        less_accurate=args.fail_if_less_accurate,
+        allow_throttled=args.allow_throttled,
+        refuse_undecided=args.fail_if_undecided,
+    )
+    if args.other_device and limits.slower is not None:
+        raise errors.ConfigError(
+            errors.explain(
+                "--fail-if-slower",
+                "two results of one device",
+                "--other-device",
+                "No limit holds from one device to another: measure both files on one.",
+            )
+        )
+    if limits.refuse_undecided and limits.slower is None:
+        raise errors.ConfigError(
+            errors.explain("--fail-if-undecided", "--fail-if-slower beside it", "none")
+        )
+    for path in filter(None, (args.old, args.new)):
+        _refuse_models(pathlib.Path(path))
+    old = result.read_result(args.old)
+    if args.new is None:
+        found = changes.within(old)
+    else:
+        new = result.read_result(args.new)
+        found = changes.between(old, new, devices_may_differ=args.other_device)
+    shown = comparison_text.as_dict(found)
+    lines = [comparison_text.format_text(found)]
+    ruling = gate.judge(found, limits)
+    if limits:
+        shown["gate"] = {
+            "passed": ruling.passed,
+            "reasons": list(ruling.reasons),
+            "warnings": list(ruling.warnings),
+        }
+        lines += ["", gate.format_text(ruling)]
+    base.show(shown, as_json=args.json, lines=lines)
+    return 0 if ruling.passed else 1
+
+
+def _refuse_models(path: pathlib.Path) -> None:
+    if path.is_dir() or path.suffix == ".tflite":
+        raise errors.ConfigError(
+            errors.explain(
+                str(path),
+                "a result of `tfdistill benchmark --out FILE`",
+                "a folder" if path.is_dir() else "a model",
+                "To measure several files in turns and compare them: "
+                "`tfdistill benchmark OLD NEW`.",
+            )
+        )
+
+
+def _history_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "results", nargs="+", metavar="FILE|DIR", help="results, or folders that hold some"
+    )
+    parser.add_argument("--csv", action="store_true", help="write the rows as CSV to stdout")
+    base.add_json(parser)
+
+
+def _history(args: argparse.Namespace) -> None:
+    from tfdistill.benchmark.comparing import history
+
+    if args.csv and args.json:
+        raise errors.ConfigError(errors.explain("output", "--csv or --json", "both"))
+    found = history.trace(*history.collect(args.results))
+    if args.csv:
+        sys.stdout.write(history.format_csv(found))
+        for note in found.notes:
+            print(note, file=sys.stderr)
+    else:
+        base.show(history.as_dict(found), as_json=args.json, lines=[history.format_text(found)])
+
+
+COMMANDS = (
+    base.Command(
+        name="compare",
+        summary="compare measurements, and fail a build whose file became slower",
+        description="Compares two results of `tfdistill benchmark` on one device, or the files of "
+        'one result. "faster" and "slower" are said only where the 95% interval says so.',
+        arguments=_compare_arguments,
+        execute=_compare,
+        examples=(
+            "compare old.json new.json --fail-if-slower 5%",
+            "compare both.json --fail-if-slower 5% --fail-if-larger 1%",
+        ),
+    ),
+    base.Command(
+        name="history",
+        summary="list measurements over time, and which changes are beyond chance",
+        arguments=_history_arguments,
+        execute=_history,
+        examples=("history results/", "history monday.json tuesday.json --csv"),
+    ),
+)

@@ -1,0 +1,170 @@
+"""table: the papers' models on a device, beside what the papers published."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tfdistill import errors
+from tfdistill.commands import base
+
+if TYPE_CHECKING:
+    from tfdistill.benchmark import schema
+    from tfdistill.benchmark.settings import Settings
+    from tfdistill.run.papers import Measure
+
+_QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    shown = "(default: %(default)s)"
+    parser.add_argument(
+        "--models",
+        type=_names,
+        metavar="NAME,...",
+        help="presets (default: the seven of the papers)",
+    )
+    parser.add_argument("--lengths", type=base.numbers, default=(32, 64, 128), metavar="L,L,...")
+    parser.add_argument("--threads", type=base.numbers, default=(1, 2), metavar="N,N,...")
+    parser.add_argument(
+        "--quantize",
+        type=_names,
+        default=_QUANTIZATIONS,
+        metavar="NAME,...",
+        help=f"(default: {','.join(_QUANTIZATIONS)})",
+    )
+    parser.add_argument(
+        "--scaled-down",
+        action="store_true",
+        help="toys of the same kinds: the whole path in a minute, figures that mean nothing",
+    )
+    group = parser.add_argument_group("measurement")
+    group.add_argument("--warmup", type=int, default=3, help=shown)
+    group.add_argument("--runs", type=int, default=30, help=f"at least {shown}")
+    group.add_argument("--min-seconds", type=float, default=0.3, help=shown)
+    group.add_argument("--repetitions", type=int, default=3, help=f"fresh processes {shown}")
+    group.add_argument(
+        "--cool-down", type=float, default=0.0, metavar="S", help="rest before each repetition"
+    )
+    group.add_argument("--device", choices=("host", "adb"), default="host", help=shown)
+    group.add_argument("--serial", metavar="SERIAL", help="which phone, as `adb devices` lists it")
+    group.add_argument("--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for adb")
+    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
+    base.add_output(parser)
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="write the table as JSON to stdout")
+    shape.add_argument("--markdown", action="store_true", help="write Markdown to stdout")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _table(args: argparse.Namespace) -> None:
+    if args.device == "host":
+        given = [n for n in ("serial", "binary", "binary_sha256") if getattr(args, n) is not None]
+        if given:
+            option = f"--{given[0].replace('_', '-')}"
+            raise errors.ConfigError(errors.explain(option, "--device adb", "--device host"))
+    from tfdistill.benchmark.settings import Settings
+    from tfdistill.report import papers as value
+    from tfdistill.report import papers_tables
+    from tfdistill.run import paper_request, papers
+
+    try:
+        settings = Settings(
+            threads=args.threads,
+            lengths=args.lengths,
+            warmup=args.warmup,
+            runs=args.runs,
+            min_seconds=args.min_seconds,
+            repetitions=args.repetitions,
+            cool_down_seconds=args.cool_down,
+            texts=False,
+        )
+    except errors.BenchmarkError as error:
+        raise errors.ConfigError(str(error)) from None
+    request = paper_request.Request(
+        presets=args.models or tuple(value.TITLES),
+        quantizations=args.quantize,
+        settings=settings,
+        place=_place(args),
+        scaled_down=args.scaled_down,
+    )
+    table = papers.make_table(
+        pathlib.Path(args.out),
+        request,
+        _measure(args),
+        overwrite=args.overwrite,
+        progress=sys.stderr.isatty(),
+    )
+    text = papers_tables.render_markdown(table) if args.markdown else None
+    base.show(
+        table.model_dump(mode="json"),
+        as_json=args.json,
+        lines=[(text or papers_tables.render_text(table)).rstrip("\n")],
+    )
+
+
+def _place(args: argparse.Namespace) -> str:
+    """Returns a folder name for a device that does not tell its serial number."""
+    if args.device == "host":
+        return "host"
+    return f"adb-{hashlib.sha256((args.serial or '').encode()).hexdigest()[:12]}"
+
+
+def _measure(args: argparse.Namespace) -> Measure:
+    if args.device == "host":
+        return _on_host
+    return functools.partial(
+        _on_phone, serial=args.serial, binary=args.binary, binary_sha256=args.binary_sha256
+    )
+
+
+def _on_host(paths: Sequence[pathlib.Path], settings: Settings) -> schema.Result:
+    from tfdistill.benchmark import host
+
+    return host.compare(paths, settings=settings)
+
+
+def _on_phone(
+    paths: Sequence[pathlib.Path],
+    settings: Settings,
+    *,
+    serial: str | None,
+    binary: str | None,
+    binary_sha256: str | None,
+) -> schema.Result:
+    from tfdistill.benchmark import adb
+
+    source = None if binary is None else adb.Binary(binary, sha256=binary_sha256)
+    serials = () if serial is None else (serial,)
+    results = adb.measure(paths, settings=settings, serials=serials, binary=source)
+    if len(results) != 1:
+        raise errors.ConfigError(
+            errors.explain("--serial", "one device", f"{len(results)}", "A table is of one device.")
+        )
+    return results[0]
+
+
+COMMANDS = (
+    base.Command(
+        name="table",
+        summary="size and speed of the papers' models on a device, beside the published numbers",
+        arguments=_arguments,
+        execute=_table,
+        examples=(
+            "table --out runs/table",
+            "table --models bert_base,tinybert_4l_312d --lengths 128 --threads 1 --out runs/small",
+        ),
+        description="Export BERT-base, DistilBERT, TinyBERT, MobileBERT and its variants with "
+        "random weights, measure them in turns, and show parameters, FLOPs, file sizes, latency "
+        "and speed-up beside what the papers published, with the device of each. A table that was "
+        "stopped goes on when the command is given again.",
+    ),
+)

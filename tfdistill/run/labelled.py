@@ -1,0 +1,127 @@
+"""Labelled examples of a task as exported files are fed with them, to measure them on a device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from export import runtime
+from tfdistill import config, errors, files
+from tfdistill.benchmark.inputs import LabelledExample
+from tfdistill.data import tasks
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.run import inputs
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledRows:
+    """Examples of a task as rows of tokens, and the means to judge answers to them.
+
+    Attributes:
+      examples: One a row: a text or pair, a part of a sentence's words, a window of a question.
+      encoded: The same, as the metrics know them.
+      source: The file whose manifest was followed.
+      task: The task.
+    """
+
+    examples: tuple[LabelledExample, ...]
+    encoded: EncodedExamples
+    source: inputs.ExportedSource
+    task: tasks.TaskSpec
+
+    def metric(self, answers: Sequence[np.ndarray]) -> dict[str, float]:
+        """Computes the task's metrics of a file's answers, wherever it was run.
+
+        Args:
+          answers: One a row, in the order of `examples`: float (num_labels,) for texts and pairs,
+            (tokens, num_labels) without padding for words, (tokens, 2), starts and ends, for
+            questions.
+        """
+        whole = self.task.head not in ("token", "span")
+        joined = np.stack(answers) if whole else np.concatenate(answers)
+        return self.source.score(joined, self.encoded, self.task)
+
+
+def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> LabelledRows:
+    """Reads the development split of a task and encodes it as the files' manifests say.
+
+    Args:
+      models: Export folders, or files in them, that answer this task with one vocabulary.
+      settings: Fields of `config.DataConfig`; `max_length` is the files' own.
+
+    Returns:
+      The rows.
+
+    Raises:
+      ConfigError: If a file has no manifest with a vocabulary, or the files do not share one.
+      DataError: If the task cannot be read.
+      ManifestError: If a file answers another kind of task, or has other labels.
+    """
+    opened = [_open(model) for model in models]
+    source = min(opened, key=lambda candidate: candidate.max_length)
+    longest = source.max_length
+    more = {"max_length": longest, "doc_stride": max(longest // 2, 1)}
+    data = config.parse_section(config.DataConfig, {**settings, **more}, source="command line")
+    task, examples = inputs.labelled(data, "dev")
+    for model, other in zip(models, opened, strict=True):
+        other.check(task, runtime.TfliteModel(other.folder / other.card.model.file).head)
+        if _reading(other) != _reading(source):
+            raise errors.ConfigError(
+                errors.explain(
+                    f"{model} with --task",
+                    f"the vocabulary, case, windows and labels of {source.folder}",
+                    "others",
+                    "Measure it in a run of its own.",
+                )
+            )
+    encoded = source.encode(examples, data)
+    return LabelledRows(tuple(_rows(encoded, examples)), encoded, source, task)
+
+
+def _open(model: files.Path) -> inputs.ExportedSource:
+    opened = inputs.open_answerer(str(model))
+    if not isinstance(opened, inputs.ExportedSource):
+        raise errors.ConfigError(
+            errors.explain(
+                f"{model} with --task", "an export folder", "no model.json", "Leave --task out."
+            )
+        )
+    return opened
+
+
+def _reading(source: inputs.ExportedSource) -> tuple[Any, ...]:
+    task, vocab = source.card.task, source.tokenizer.vocab.sha256
+    windows = None if task is None or task.span is None else (task.span, source.max_length)
+    return vocab, source.lower_case, windows, None if task is None else task.labels
+
+
+def _rows(encoded: EncodedExamples, examples: tasks.Examples) -> list[LabelledExample]:
+    """Gives each row its ids, its label, and its text where the text gives just these ids."""
+    found = []
+    texts = np.arange(len(encoded)) if encoded.sources is None else encoded.sources
+    rows_of_text = np.bincount(texts)
+    for i, text in enumerate(texts.tolist()):
+        alone = rows_of_text[text] == 1
+        pair = examples.pairs[text] if examples.pairs is not None else None
+        found.append(
+            LabelledExample(
+                input_ids=tuple(encoded.row(i).tolist()),
+                token_type_ids=tuple(encoded.row_types(i).tolist()),
+                text=examples.texts[text] if alone else None,
+                pair=pair if alone else None,
+                label=_label(encoded, i),
+            )
+        )
+    return found
+
+
+def _label(encoded: EncodedExamples, i: int) -> Any:
+    if encoded.labels is None:
+        return None
+    if encoded.token_labels:
+        return tuple(encoded.labels[encoded.offsets[i] : encoded.offsets[i + 1]].tolist())
+    value = encoded.labels[i].tolist()
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,143 @@
+"""The papers' models with random weights, as files to measure: time does not depend on weights."""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+import numpy as np
+import tf_keras as keras
+
+from export import quantize, tflite
+from tfdistill import errors, files, manifest, models
+from tfdistill.models.presets import as_config
+
+NUM_LABELS = 2
+_FILE = "model.tflite"
+_BYTES = 4  # of a weight in float32
+_DEVIATION = 0.02  # BERT's own
+_TOY = {"num_layers": 1, "hidden_size": 32, "intermediate_size": 32, "vocab_size": 200}
+
+
+def shape(preset: str, *, scaled_down: bool = False) -> models.EncoderConfig:
+    """Returns the shape of a preset, or of a toy of its kind.
+
+    Raises:
+      ConfigError: If there is no such preset, or it is no transformer.
+    """
+    config = as_config(preset)
+    if not scaled_down:
+        return config
+    if isinstance(config, models.MobileBertConfig):
+        return config.replace(**_TOY, num_heads=2, embedding_size=16, bottleneck_size=16)
+    return config.replace(**_TOY, num_heads=2)
+
+
+def random_classifier(config: models.EncoderConfig, seed: int = 0) -> keras.Model:
+    """Builds a classifier in which no bias is zero and no scale is one.
+
+    A converter would leave those out, and the file would be smaller and faster than a trained one.
+    """
+    keras.utils.set_random_seed(seed)
+    model = models.build_classifier(config, NUM_LABELS)
+    random = np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        if variable.shape.rank == 1:
+            noise = random.normal(0.0, _DEVIATION, variable.shape)
+            variable.assign_add(noise.astype(np.float32))
+    return model
+
+
+def name_of(preset: str, quantization: str) -> str:
+    """Returns the name of a file in the results, and of its folder."""
+    return f"{preset}-{quantization}"
+
+
+def export_missing(
+    folder: files.Path,
+    preset: str,
+    quantizations: Sequence[str],
+    *,
+    lengths: Sequence[int],
+    scaled_down: bool = False,
+    seed: int = 0,
+) -> dict[str, manifest.Manifest]:
+    """Exports a preset in every quantization that is not there yet.
+
+    Args:
+      folder: Gets a folder a file.
+      preset: The model.
+      quantizations: Names of quantizations that need no calibration.
+      lengths: Of the signatures.
+      scaled_down: Whether a toy of its kind is exported.
+      seed: Of the weights.
+
+    Returns:
+      The manifests by quantization.
+
+    Raises:
+      ConfigError: If an option is not valid.
+      ExportError: If a file could not be made, or there is no room for it.
+    """
+    root = pathlib.Path(folder)
+    found: dict[str, manifest.Manifest] = {}
+    for quantization in quantizations:
+        place = root / name_of(preset, quantization)
+        if (place / manifest.FILE_NAME).is_file():
+            found[quantization] = manifest.read_manifest(place)
+    missing = [quantization for quantization in quantizations if quantization not in found]
+    if not missing:
+        return found
+    config = shape(preset, scaled_down=scaled_down)
+    _check_room(root, models.count_parameters(config), len(missing))
+    model = random_classifier(config, seed)
+    for quantization in missing:
+        name = name_of(preset, quantization)
+        found[quantization] = tflite.to_tflite(
+            model,
+            root / name / _FILE,
+            quantize=quantization,
+            lengths=tuple(lengths),
+            name=name,
+            overwrite=True,  # what has no manifest was cut off
+        )
+    del model
+    keras.backend.clear_session()
+    gc.collect()
+    return found
+
+
+def check_quantizations(names: Sequence[str]) -> None:
+    """Checks that each can be made of a model that nobody has trained.
+
+    Raises:
+      ConfigError: If one is unknown, or needs real examples to measure ranges on.
+    """
+    for name in names:
+        if quantize.quantization(name).needs_calibration:
+            raise errors.ConfigError(
+                errors.explain(
+                    "--quantize",
+                    "quantizations without calibration, such as float32 or dynamic_wi8_afp32",
+                    name,
+                    "Random weights have no ranges to measure.",
+                )
+            )
+
+
+def _check_room(folder: pathlib.Path, parameters: int, count: int) -> None:
+    """Checks that the files and the converter's copies fit on the disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    needed = (count + 2) * _BYTES * parameters
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise errors.ExportError(
+            errors.explain(
+                f"disk of {folder.name}/",
+                f"{needed / 1e9:.1f} GB for the next model",
+                f"{free / 1e9:.1f} GB free",
+                "Free some, or use another --out.",
+            )
+        )
