@@ -1,0 +1,39 @@
+plugins {
+    alias(libs.plugins.android.application)
+    alias(libs.plugins.kotlin.android)
+}
+
+android {
+    namespace = "io.github.tfdistill.demo"
+    compileSdk = 35
+
+    defaultConfig {
+        applicationId = "io.github.tfdistill.demo"
+        minSdk = 26
+        targetSdk = 35
+        versionCode = 1
+        versionName = "1.0"
+    }
+
+    androidResources {
+        noCompress += "tflite" // so that the model is mapped straight from the package
+    }
+
+    compileOptions {
+        sourceCompatibility = JavaVersion.VERSION_17
+        targetCompatibility = JavaVersion.VERSION_17
+    }
+
+    sourceSets { getByName("test").resources.srcDir("../core/src/test/resources") }
+
+    testOptions { unitTests.isIncludeAndroidResources = true }
+}
+
+kotlin { jvmToolchain(17) }
+
+dependencies {
+    implementation(project(":core"))
+    implementation(libs.litert)
+    testImplementation(libs.junit)
+    testImplementation(libs.robolectric)
+}

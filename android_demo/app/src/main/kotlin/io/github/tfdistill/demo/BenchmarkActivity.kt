@@ -1,0 +1,60 @@
+package io.github.tfdistill.demo
+
+import android.app.Activity
+import android.os.Bundle
+import android.view.WindowManager
+import android.widget.TextView
+import io.github.tfdistill.demo.benchmark.BenchmarkJob
+import io.github.tfdistill.demo.core.BenchmarkState
+
+/**
+ * Started by `tfdistill benchmark --device adb --app`; only adb's shell may start it.
+ *
+ * It measures once and shows how far it is; leaving it ends the benchmark.
+ */
+class BenchmarkActivity : Activity() {
+    private val demo: DemoApplication
+        get() = application as DemoApplication
+
+    private var job: BenchmarkJob? = null
+
+    override fun onCreate(saved: Bundle?) {
+        super.onCreate(saved)
+        window.addFlags(WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON)
+        setContentView(R.layout.benchmark)
+        if (saved != null) {
+            show(null) // Android brought it back without adb: nobody waits for a result
+            return
+        }
+        val handler = demo.onMainThread()
+        val started =
+            BenchmarkJob(applicationContext, demo.services, extras()) { state ->
+                handler.execute { show(state) }
+            }
+        job = started
+        demo.services.worker.execute(started)
+    }
+
+    override fun onDestroy() {
+        job?.cancel()
+        super.onDestroy()
+    }
+
+    private fun show(state: BenchmarkState?) {
+        checkNotNull(findViewById<TextView>(R.id.state)).text =
+            when (state?.state) {
+                BenchmarkState.RUNNING ->
+                    getString(R.string.benchmark_running, state.finished, state.of)
+                BenchmarkState.DONE -> getString(R.string.benchmark_done)
+                BenchmarkState.FAILED -> getString(R.string.benchmark_failed, state.error)
+                else -> getString(R.string.benchmark_over)
+            }
+    }
+
+    /** Values that an intent may bring, and nothing that would have to be unpacked. */
+    private fun extras(): Map<String, Any?> {
+        val found = intent.extras ?: return emptyMap()
+        @Suppress("DEPRECATION") // the typed successors begin with API 33
+        return found.keySet().associateWith { found.get(it) }
+    }
+}

@@ -1,0 +1,62 @@
+package io.github.tfdistill.demo
+
+import android.app.Application
+import android.os.Handler
+import android.os.Looper
+import io.github.tfdistill.demo.core.Accelerator
+import io.github.tfdistill.demo.core.Bundle
+import io.github.tfdistill.demo.core.FileSource
+import io.github.tfdistill.demo.core.ModelRunner
+import io.github.tfdistill.demo.runtime.AssetModels
+import io.github.tfdistill.demo.runtime.AssetSource
+import java.util.concurrent.Executor
+import java.util.concurrent.ExecutorService
+import java.util.concurrent.Executors
+import org.tensorflow.lite.TensorFlowLite
+
+/** Opens the model file of a bundle. */
+fun interface ModelOpener {
+    /**
+     * Opens a model; the caller closes it.
+     *
+     * @throws io.github.tfdistill.demo.core.BundleException if the file is not the manifest's
+     */
+    fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner
+}
+
+/** What the screens stand on; tests put others in their place. */
+class Services(
+    val source: FileSource,
+    val models: ModelOpener,
+    /** Where models run: one thread, so that one inference does not disturb another. */
+    val worker: ExecutorService = Executors.newSingleThreadExecutor(),
+    /** The version of the library that runs models; null if it does not tell. */
+    val runtimeVersion: () -> String? = { null },
+)
+
+class DemoApplication : Application() {
+    /** Made at first use, so that a test can set its own before. */
+    var services: Services
+        get() =
+            own
+                ?: Services(
+                        AssetSource(assets),
+                        AssetModels(assets),
+                        runtimeVersion = TensorFlowLite::runtimeVersion,
+                    )
+                    .also { own = it }
+        set(value) {
+            own = value
+        }
+
+    private var own: Services? = null
+
+    /** The main screen's model, kept while the screen is turned. */
+    val main: MainModel by lazy { MainModel(services, onMainThread()) }
+
+    /** Runs jobs on the main thread. */
+    fun onMainThread(): Executor {
+        val handler = Handler(Looper.getMainLooper())
+        return Executor { handler.post(it) }
+    }
+}

@@ -1,0 +1,108 @@
+package io.github.tfdistill.demo.benchmark
+
+import android.content.Context
+import android.content.Intent
+import android.content.IntentFilter
+import android.os.BatteryManager
+import android.os.Build
+import android.os.PowerManager
+import android.os.SystemClock
+import io.github.tfdistill.demo.core.Conditions
+import io.github.tfdistill.demo.core.Probe
+import java.io.File
+import java.io.IOException
+import java.time.OffsetDateTime
+import java.time.temporal.ChronoUnit
+
+/** Asks Android and Linux what an app may know; what is not told is null. */
+class AndroidProbe(private val context: Context) : Probe, AutoCloseable {
+    private val power = checkNotNull(context.getSystemService(PowerManager::class.java))
+    private var worst: Int? = null
+    private val listener: PowerManager.OnThermalStatusChangedListener? = listen()
+
+    private fun listen(): PowerManager.OnThermalStatusChangedListener? {
+        if (Build.VERSION.SDK_INT < Build.VERSION_CODES.Q) return null
+        val own = PowerManager.OnThermalStatusChangedListener(::heard)
+        return try {
+            power.addThermalStatusListener(own)
+            own
+        } catch (_: RuntimeException) {
+            null // this device has no such service; the status can still be asked for
+        }
+    }
+
+    /** The thermal status may rise and fall again between two questions. */
+    @Synchronized
+    private fun heard(status: Int) {
+        worst = maxOf(worst ?: status, status)
+    }
+
+    @Synchronized
+    private fun thermalStatus(): Int? {
+        if (Build.VERSION.SDK_INT < Build.VERSION_CODES.Q) return null
+        val now = power.currentThermalStatus
+        return maxOf(worst ?: now, now).also { worst = null }
+    }
+
+    override fun now(): String = OffsetDateTime.now().truncatedTo(ChronoUnit.SECONDS).toString()
+
+    override fun nanoTime(): Long = SystemClock.elapsedRealtimeNanos()
+
+    override fun conditions(): Conditions {
+        val battery = context.registerReceiver(null, IntentFilter(Intent.ACTION_BATTERY_CHANGED))
+        fun value(name: String) = battery?.getIntExtra(name, -1)?.takeIf { it >= 0 }
+        val level = value(BatteryManager.EXTRA_LEVEL)
+        val scale = value(BatteryManager.EXTRA_SCALE)?.takeIf { it > 0 }
+        return Conditions(
+            time = now(),
+            thermalStatus = thermalStatus(),
+            batteryPercent = if (level == null || scale == null) null else 100.0 * level / scale,
+            batteryTemperatureC = value(BatteryManager.EXTRA_TEMPERATURE)?.let { it / 10.0 },
+            charging = value(BatteryManager.EXTRA_PLUGGED)?.let { it != 0 },
+            frequenciesMhz = frequencies("scaling_cur_freq"),
+        )
+    }
+
+    override fun residentBytes(): Long? = status("VmRSS")
+
+    override fun peakResidentBytes(): Long? = status("VmHWM")
+
+    override fun sleep(seconds: Double) = Thread.sleep((1000 * seconds).toLong())
+
+    override fun close() {
+        if (listener != null && Build.VERSION.SDK_INT >= Build.VERSION_CODES.Q) {
+            power.removeThermalStatusListener(listener)
+        }
+    }
+
+    companion object {
+        private val SPACES = Regex("\\s+")
+
+        /** The clock of each core in MHz; empty if one is not told. */
+        fun frequencies(name: String): List<Double> {
+            val cores = Runtime.getRuntime().availableProcessors()
+            val found =
+                (0 until cores).mapNotNull {
+                    read("/sys/devices/system/cpu/cpu$it/cpufreq/$name")?.trim()?.toDoubleOrNull()
+                }
+            return if (found.size == cores) found.map { it / 1000 } else emptyList()
+        }
+
+        /** A line of /proc/self/status that is in kB. */
+        private fun status(name: String): Long? =
+            read("/proc/self/status")
+                ?.lineSequence()
+                ?.firstOrNull { it.startsWith("$name:") }
+                ?.split(SPACES)
+                ?.getOrNull(1)
+                ?.toLongOrNull()
+                ?.times(1024)
+
+        private fun read(path: String): String? =
+            try {
+                File(path).readText()
+            } catch (_: IOException) {
+                null // an app may not read it on this device
+            }
+    }
+}

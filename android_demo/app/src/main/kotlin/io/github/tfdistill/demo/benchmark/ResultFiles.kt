@@ -1,0 +1,41 @@
+package io.github.tfdistill.demo.benchmark
+
+import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.core.BenchmarkState
+import java.io.File
+import java.io.FileOutputStream
+import java.io.IOException
+import java.io.OutputStream
+
+/**
+ * The files that adb reads, each whole or not there.
+ *
+ * @param runId checked: it is a part of a file's name
+ */
+class ResultFiles(private val folder: File, private val runId: String) {
+    /** Says how far the benchmark is. */
+    fun write(state: BenchmarkState) =
+        replace("$runId.state.json") { it.write(state.toJson().toByteArray()) }
+
+    /** Writes the result. */
+    fun write(result: BenchmarkResult) = replace("$runId.json", result::write)
+
+    private fun replace(name: String, write: (OutputStream) -> Unit) {
+        if (!folder.isDirectory && !folder.mkdirs()) throw IOException("cannot make $folder")
+        val target = File(folder, name)
+        val temporary = File(folder, "$name.tmp")
+        try {
+            FileOutputStream(temporary).use {
+                write(it)
+                it.fd.sync()
+            }
+            if (!temporary.renameTo(target)) throw IOException("cannot write $target")
+        } finally {
+            temporary.delete()
+        }
+    }
+
+    companion object {
+        const val FOLDER = "benchmark"
+    }
+}

@@ -1,0 +1,35 @@
+package io.github.tfdistill.demo.runtime
+
+import android.content.res.AssetManager
+import io.github.tfdistill.demo.ModelOpener
+import io.github.tfdistill.demo.core.Accelerator
+import io.github.tfdistill.demo.core.Bundle
+import io.github.tfdistill.demo.core.ModelRunner
+import java.nio.MappedByteBuffer
+import java.nio.channels.FileChannel
+
+/** Opens model files that lie uncompressed in the package: they are mapped, not copied. */
+class AssetModels(private val assets: AssetManager) : ModelOpener {
+    override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
+        require(accelerator == Accelerator.CPU) { "accelerator $accelerator is not here" }
+        val runner = InterpreterRunner(map(bundle.modelPath), threads)
+        try {
+            bundle.checkModel(runner.signatures)
+            return runner
+        } catch (error: RuntimeException) {
+            runner.close()
+            throw error
+        }
+    }
+
+    private fun map(path: String): MappedByteBuffer =
+        assets.openFd(path).use { file ->
+            file.createInputStream().use { stream ->
+                stream.channel.map(
+                    FileChannel.MapMode.READ_ONLY,
+                    file.startOffset,
+                    file.declaredLength,
+                )
+            }
+        }
+}

@@ -1,0 +1,164 @@
+package io.github.tfdistill.demo.core
+
+import java.io.FileNotFoundException
+import java.io.IOException
+import java.io.InputStream
+import java.security.MessageDigest
+
+/** Where files are read from: the assets of an app, or a folder. */
+fun interface FileSource {
+    /**
+     * Opens a file.
+     *
+     * @param path names with "/" between
+     * @throws FileNotFoundException if there is none
+     */
+    fun open(path: String): InputStream
+}
+
+/** A bundle whose files are the ones that were exported, and fit one another. */
+class Bundle
+internal constructor(
+    val name: String,
+    val entry: IndexEntry,
+    val manifest: Manifest,
+    val vocabulary: Vocabulary,
+) {
+    /** The tokenizer of the model. */
+    val tokenizer: Tokenizer
+    val task: TaskRecord
+    val lengths: Lengths
+
+    init {
+        val record = checkNotNull(manifest.tokenizer) // checked when it was read
+        tokenizer = Tokenizer(vocabulary, record.lowerCase)
+        task = checkNotNull(manifest.task)
+        lengths = Lengths(manifest.signatures, record.maxLength)
+    }
+
+    /** Path of the model file in the source that the bundle was read from. */
+    val modelPath: String
+        get() = pathOf(manifest.model)
+
+    /** Path of a file of the bundle in its source. */
+    fun pathOf(record: FileRecord): String = "${Bundles.FOLDER}/${entry.folder}/${record.file}"
+
+    /**
+     * Checks that a runtime sees the model of the manifest in the model file.
+     *
+     * @throws BundleException if a signature is missing or has other tensors
+     */
+    fun checkModel(found: Map<String, SignatureTensors>) = ManifestChecks.check(manifest, found)
+}
+
+/** The bundles that `tfdistill export --android` put into a folder of assets. */
+class Bundles(private val source: FileSource) {
+
+    /**
+     * Reads bundles/index.json.
+     *
+     * @throws BundleException if it is missing or damaged, or of a later version
+     */
+    fun index(): BundleIndex {
+        val content = String(read("$FOLDER/$INDEX"), Charsets.UTF_8)
+        val version = BundleIndex.FORMAT_VERSION
+        val index = StrictJson.decode(INDEX, content, version, BundleIndex.serializer())
+        ManifestChecks.check(index)
+        return index
+    }
+
+    /**
+     * Opens a bundle and checks each of its files; reads them whole.
+     *
+     * @param name its name in the index
+     * @throws BundleException if it is not there, damaged, or nothing that this app can use
+     */
+    fun open(name: String): Bundle {
+        val index = index()
+        val entry =
+            index.bundles[name]
+                ?: throw BundleException(
+                    BundleFault.MISSING,
+                    explain("bundle", "one of ${index.bundles.keys}", name),
+                )
+        val folder = "$FOLDER/${entry.folder}"
+        val content = verified(folder, entry.manifest)
+        val card =
+            StrictJson.decode(
+                "model.json of $name",
+                String(content, Charsets.UTF_8),
+                Manifest.FORMAT_VERSION,
+                Manifest.serializer(),
+            )
+        ManifestChecks.check(card)
+        val tokenizer = checkNotNull(card.tokenizer)
+        val vocabulary = Vocabulary.parse(verified(folder, tokenizer.vocab))
+        if (vocabulary.size != tokenizer.vocabSize) {
+            throw unsuitable("tokens of $name", "${tokenizer.vocabSize}", vocabulary.size)
+        }
+        card.labelsFile?.let { checkLabels(name, verified(folder, it), card) }
+        for (record in listOfNotNull(entry.tokens, card.goldenFile, card.model)) {
+            compare(folder, record, digest("$folder/${record.file}"))
+        }
+        return Bundle(name, entry, card, vocabulary)
+    }
+
+    private fun checkLabels(name: String, content: ByteArray, card: Manifest) {
+        val lines = String(content, Charsets.UTF_8).removeSuffix("\n").split('\n')
+        val labels = card.task?.labels
+        if (lines != labels) throw unsuitable("labels.txt of $name", "$labels", lines)
+    }
+
+    private fun verified(folder: String, record: FileRecord): ByteArray {
+        val content = read("$folder/${record.file}")
+        compare(folder, record, hex(MessageDigest.getInstance(SHA256).digest(content)))
+        return content
+    }
+
+    private fun compare(folder: String, record: FileRecord, received: String) {
+        if (received == record.sha256) return
+        val remedy = "The file is not the one that was exported; export again."
+        val message = explain("$folder/${record.file}", record.sha256, received, remedy)
+        throw BundleException(BundleFault.TAMPERED, message)
+    }
+
+    private fun read(path: String): ByteArray = opened(path) { it.readBytes() }
+
+    private fun digest(path: String): String =
+        opened(path) { stream ->
+            val digest = MessageDigest.getInstance(SHA256)
+            val buffer = ByteArray(1 shl 16)
+            while (true) {
+                val count = stream.read(buffer)
+                if (count < 0) break
+                digest.update(buffer, 0, count)
+            }
+            hex(digest.digest())
+        }
+
+    private fun <T> opened(path: String, use: (InputStream) -> T): T =
+        try {
+            source.open(path).use(use)
+        } catch (error: FileNotFoundException) {
+            val remedy = "`tfdistill export --android` makes it."
+            throw BundleException(
+                BundleFault.MISSING,
+                explain(path, "a file", "none", remedy),
+                error,
+            )
+        } catch (error: IOException) {
+            throw BundleException(BundleFault.MALFORMED, explain(path, "a file", "$error"), error)
+        }
+
+    private fun unsuitable(what: String, expected: String, received: Any?) =
+        BundleException(BundleFault.UNSUITABLE, explain(what, expected, received))
+
+    companion object {
+        const val FOLDER = "bundles"
+        const val INDEX = "index.json"
+        private const val SHA256 = "SHA-256"
+
+        internal fun hex(bytes: ByteArray): String =
+            bytes.joinToString("") { (it.toInt() and 0xFF).toString(16).padStart(2, '0') }
+    }
+}

@@ -1,0 +1,15 @@
+package io.github.tfdistill.demo.core
+
+/** A model file that a runtime has opened; used by one thread at a time. */
+interface ModelRunner : AutoCloseable {
+    /** What the runtime sees in the file, by name of the signature. */
+    val signatures: Map<String, SignatureTensors>
+
+    /**
+     * Runs a signature.
+     *
+     * @param inputs int32 of the signature's length each, by name: never by position
+     * @return the outputs by name, flat
+     */
+    fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray>
+}

@@ -1,0 +1,220 @@
+"""The Android demo, compiled, tested and packed without Android Studio: one build for all of these.
+
+This side reads what the tests wrote, and looks at how things lie in the package.
+"""
+
+import hashlib
+import json
+import os
+import re
+import struct
+import subprocess
+import xml.etree.ElementTree as ElementTree
+import zipfile
+
+import pytest
+from test_android import vectors
+
+from tfdistill import manifest
+from tfdistill.benchmark import result, schema
+
+DEMO = vectors.ROOT / "android_demo"
+PAGE_BYTES = 16384
+NAMESPACE = "{http://maven.apache.org/POM/4.0.0}"
+
+
+@pytest.mark.slow
+def test_all_kotlin_compiles_and_its_tests_pass(build):
+    assert "BUILD SUCCESS" in build.log
+    classes = {name.split(".")[0] for name in build.passed}
+    written = {
+        path.stem
+        for path in DEMO.glob("*/src/test/kotlin/**/*Test.kt")
+        if "@Test" in path.read_text("utf-8")
+    }
+    assert classes == written
+    real = "TokenizerTest.gives the ids of the golden vectors of a real vocabulary"
+    assert build.skipped == (set() if os.environ.get("TFDISTILL_DATA") else {real})
+
+
+@pytest.mark.slow
+def test_the_harness_reads_a_result_that_the_app_wrote(build):
+    found = schema.Result.model_validate_json((build.results / "benchmark.json").read_bytes())
+    card = manifest.read_manifest(vectors.RESOURCES / "bundles" / "pairs-float32")
+    assert (found.kind, found.backend, found.format_version) == ("phone", "app", 2)
+    (model,) = found.models
+    assert model.manifest == card
+    assert (model.sha256, model.size_bytes) == (card.model.sha256, card.model.size_bytes)
+    first, second = found.measurements
+    assert first.samples_ms == (1.25, 1.5, 0.0001)
+    assert (first.sequence_length, first.threads, first.delegate) == (16, 2, "xnnpack")
+    assert first.peak_rss_bytes is not None and first.left_out == "the device throttled"
+    assert (second.delegate, second.repetition, second.samples_ms) == ("gpu", 1, ())
+    assert found.before.thermal_status == 1 and found.after.thermal_status is None
+    assert found.sustained[0].windows[0].p90_ms == 2.0
+    assert found.failures[0].error == 'no such "accelerator" \U0001f600 \u2028'
+    assert found.settings["delegates"] == ["xnnpack"] and found.settings["lengths"] == [16]
+    assert not found.summary
+
+
+@pytest.mark.slow
+def test_the_harness_completes_what_a_started_app_left_behind(build):
+    content = json.loads((build.results / "app.json").read_bytes())
+    for row in content["texts"]:  # the clock of the test stands still while it tokenizes
+        row["tokenizer_ms"] = [0.1] * len(row["tokenizer_ms"])
+    found = result.complete(schema.Result.model_validate(content))
+    assert len(found.measurements) == 8 and len(found.texts) == 4
+    assert {(row.sequence_length, row.threads) for row in found.summary} == {
+        (length, threads) for length in (16, 24) for threads in (1, 2)
+    }
+    # Every inference took 1.5 ms of the test's own clock.
+    assert (
+        {row.p50_ms for row in found.summary} == {row.p50_ms for row in found.end_to_end} == {1.5}
+    )
+    assert found.runtime.packages == {"litert": "9.9"}
+    assert found.device.os == "Android 15 (API 35)"
+
+
+@pytest.mark.slow
+def test_the_harness_reads_the_state_that_the_app_wrote(build):
+    assert json.loads((build.results / "state.json").read_text()) == {
+        "format_version": 1,
+        "state": "running",
+        "finished": 1,
+        "of": 3,
+        "error": None,
+    }
+
+
+def test_both_builds_take_the_same_versions():
+    versions = (DEMO / "gradle" / "libs.versions.toml").read_text().split("[libraries]")[0]
+    catalog = dict(re.findall(r'^(\S+) = "(.+?)"', versions, re.M))
+    properties = ElementTree.parse(DEMO / "pom.xml").getroot().find(f"{NAMESPACE}properties")
+    pom = {item.tag.removeprefix(NAMESPACE): item.text for item in properties}
+    shared = ("kotlin", "kotlinx-serialization", "junit", "robolectric")
+    assert {name: catalog[name] for name in shared} == {
+        name: pom[f"{name}.version"] for name in shared
+    }
+
+
+def test_both_builds_are_for_the_same_android():
+    script = (DEMO / "app" / "build.gradle.kts").read_text()
+    assert re.search(r"compileSdk = 35\b", script) and re.search(r"targetSdk = 35\b", script)
+    pom = (DEMO / "pom.xml").read_text()
+    assert "<android-all.version>15-robolectric-" in pom  # Android 15 is API 35
+
+
+def test_core_imports_nothing_of_android():
+    files = list((DEMO / "core" / "src" / "main").rglob("*.kt"))
+    assert len(files) > 10
+    for file in files:
+        assert not re.findall(
+            r"^import (?:android|androidx|org\.tensorflow)\b", file.read_text(), re.M
+        )
+
+
+@pytest.fixture(scope="module")
+def package(build, tmp_path_factory):
+    """A package with the toy models."""
+    assert build.passed
+    path = tmp_path_factory.mktemp("apk") / "app.apk"
+    script = vectors.ROOT / "scripts" / "android"
+    done = subprocess.run(
+        [script, "apk", "--assets", vectors.RESOURCES, "--out", path],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def archive(package):
+    with zipfile.ZipFile(package) as opened:
+        yield opened
+
+
+def place_of(archive, entry):
+    """The first byte of an entry's content."""
+    archive.fp.seek(entry.header_offset + 26)
+    name, extra = struct.unpack("<HH", archive.fp.read(4))
+    return entry.header_offset + 30 + name + extra
+
+
+def tool(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow
+def test_models_libraries_and_resources_can_be_mapped(archive):
+    mapped = [e for e in archive.infolist() if e.filename.endswith((".tflite", ".so", ".arsc"))]
+    assert len(mapped) == 3 + 2 + 1
+    for entry in mapped:
+        assert entry.compress_type == zipfile.ZIP_STORED
+        multiple = PAGE_BYTES if entry.filename.endswith(".so") else 4
+        assert place_of(archive, entry) % multiple == 0, entry.filename
+    assert {e.filename.split("/")[1] for e in mapped if e.filename.startswith("lib/")} == {
+        "arm64-v8a",
+        "x86_64",
+    }
+
+
+@pytest.mark.slow
+def test_bundles_are_the_ones_of_their_index(archive):
+    def content(name):
+        return archive.read(f"assets/bundles/{name}")
+
+    index = json.loads(content("index.json"))
+    for name, entry in index["bundles"].items():
+        card = json.loads(content(f"{name}/model.json"))
+        for record in (entry["manifest"], entry["tokens"], card["model"], card["golden_file"]):
+            found = hashlib.sha256(content(f"{name}/{record['file']}")).hexdigest()
+            assert found == record["sha256"]
+    assert len(index["bundles"]) == 3
+
+
+@pytest.mark.slow
+def test_all_classes_are_in_the_dex(archive):
+    dex = archive.read("classes.dex")
+    assert dex.startswith(b"dex\n03")
+    for name in (
+        *("MainActivity", "BenchmarkActivity", "core/Tokenizer", "runtime/InterpreterRunner"),
+    ):
+        assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
+    assert b"Lorg/tensorflow/lite/NativeInterpreterWrapper;" in dex
+    assert b"Landroidx/test" not in dex and b"Lorg/junit" not in dex
+
+
+@pytest.mark.slow
+def test_the_manifest_says_what_the_gradle_build_says(package):
+    script = (vectors.ROOT / "android_demo" / "app" / "build.gradle.kts").read_text()
+    said = dict(
+        re.findall(r"(applicationId|minSdk|targetSdk|versionCode|versionName) = (\S+)", script)
+    )
+    badging = tool("aapt", "dump", "badging", str(package))
+    name = said["applicationId"].strip('"')
+    version = said["versionName"].strip('"')
+    assert f"package: name='{name}' versionCode='{said['versionCode']}'" in badging
+    assert f"versionName='{version}'" in badging
+    assert f"sdkVersion:'{said['minSdk']}'" in badging
+    assert f"targetSdkVersion:'{said['targetSdk']}'" in badging
+    assert f"launchable-activity: name='{name}.MainActivity'" in badging
+    assert "uses-permission" not in badging  # it asks for nothing
+    assert re.search(r"locales: .*'zh'", badging)
+
+
+@pytest.mark.slow
+def test_only_adb_may_start_a_benchmark(package):
+    tree = tool("aapt2", "dump", "xmltree", str(package), "--file", "AndroidManifest.xml")
+    activities = tree.split("E: activity")[1:]
+    exported = {re.search(r'name\(.*?\)="\.?([\w.]+)"', part).group(1): part for part in activities}
+    guarded = {
+        name.rpartition(".")[2]
+        for name, part in exported.items()
+        if "android.permission.DUMP" in part
+    }
+    assert guarded == {"BenchmarkActivity"}
+    assert len(exported) == 2

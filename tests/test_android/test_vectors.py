@@ -1,0 +1,133 @@
+"""What is checked in for the Kotlin tests is still what Python says."""
+
+import json
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from test_android import vectors
+
+from export import android_bundle
+from tfdistill import manifest
+from tfdistill.benchmark.statistics import stats
+from tfdistill.data import spans, squad, unicode_classes
+from tfdistill.data.spec import SpanRules
+from tfdistill.data.tokenize import Tokenizer
+
+CORE = vectors.ROOT / "android_demo" / "core" / "src" / "main" / "kotlin"
+BUNDLES = vectors.RESOURCES / "bundles"
+NAMES = ("pairs-float32", "spans-float32", "tags-float32")
+
+
+def read_lines(path: pathlib.Path):
+    return [json.loads(line) for line in path.read_text("ascii").splitlines()]
+
+
+def golden(name):
+    return json.loads((BUNDLES / name / "golden.json").read_bytes())
+
+
+def test_the_character_classes_of_kotlin_are_those_of_python():
+    (file,) = CORE.rglob("UnicodeClasses.kt")
+    found = re.findall(r'const val (\w+)\s*=\s*"+([^"]*)"', file.read_text("utf-8"))
+    own = {name: value for name, value in vars(unicode_classes).items() if name.isupper()}
+    assert {name: value.split() for name, value in found} == {
+        name: value.split() for name, value in own.items()
+    }
+    assert len(own) == 7
+
+
+def test_the_words_of_the_nasty_texts_are_those_of_the_tokenizer():
+    assert read_lines(vectors.RESOURCES / "words.jsonl") == vectors.words_lines()
+
+
+def test_the_places_of_pieces_are_those_of_the_tokenizer():
+    vocab_file = BUNDLES / "pairs-float32" / "vocab.txt"
+    found = read_lines(vectors.RESOURCES / "places.jsonl")
+    assert found == vectors.places_lines(vocab_file)
+    whole = [line for line in found if "".join(line["parts"]) == "".join(line["text"].split())]
+    assert 10 < len(whole) < len(found) - 10
+
+
+def test_the_statistics_are_those_of_the_harness():
+    for case in json.loads((vectors.RESOURCES / "statistics.json").read_text()):
+        samples = case.pop("samples_ms")
+        # Sums of another NumPy may be rounded in another way.
+        assert case == pytest.approx(stats.summarize(samples), rel=1e-14)
+
+
+def test_the_bundles_are_whole():
+    index = android_bundle.read_index(vectors.RESOURCES, verify=True)
+    assert tuple(index.bundles) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_token_vectors_are_those_of_the_tokenizer(name):
+    card = manifest.read_manifest(BUNDLES / name)
+    tokenizer = Tokenizer(BUNDLES / name / card.tokenizer.vocab.file)
+    header, *cases = read_lines(BUNDLES / name / "tokens.jsonl")
+    assert header["num_cases"] == len(cases) > 200
+    for case in cases:
+        ids = tokenizer.encode(case["text"], case.get("pair"), case["max_length"])
+        assert case["input_ids"] == ids, case
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_files_still_give_their_golden_outputs(name):
+    from ai_edge_litert.interpreter import Interpreter
+
+    card = manifest.read_manifest(BUNDLES / name)
+    interpreter = Interpreter(str(BUNDLES / name / card.model.file), num_threads=1)
+    examples = golden(name)["examples"]
+    for example in examples:
+        length = card.signatures[example["signature"]].sequence_length
+        count = len(example["input_ids"])
+        feed = {
+            "input_ids": example["input_ids"],
+            "attention_mask": [1] * count,
+            "token_type_ids": example["token_type_ids"],
+        }
+        padded = {
+            key: np.array([values + [0] * (length - count)], np.int32)
+            for key, values in feed.items()
+            if key in card.signatures[example["signature"]].inputs
+        }
+        outputs = interpreter.get_signature_runner(example["signature"])(**padded)
+        if card.task.kind == "span":
+            found = np.stack([outputs["start_logits"][0], outputs["end_logits"][0]], axis=1)[:count]
+        else:
+            (found,) = (values[0] for values in outputs.values())
+            found = found[:count] if card.task.kind == "token" else found
+        # Another processor's kernels; the toys' outputs are of size 1.
+        np.testing.assert_allclose(found, example["outputs"], atol=2e-4)
+    assert len(examples) >= 8
+
+
+def test_the_golden_questions_are_answered_as_the_decoder_does():
+    card = manifest.read_manifest(BUNDLES / "spans-float32")
+    record = card.task.span
+    rules = SpanRules(
+        unanswerable=record.unanswerable,
+        max_answer_length=record.max_answer_length,
+        n_best=record.n_best,
+        null_threshold=record.null_threshold,
+    )
+    tokenizer = Tokenizer(BUNDLES / "spans-float32" / "vocab.txt")
+    content = golden("spans-float32")
+    for question in content["questions"]:
+        encoded = spans.encode_questions(
+            [squad.Question("0", question["question"], question["context"], (), None)],
+            tokenizer,
+            card.tokenizer.max_length,
+            doc_stride=record.doc_stride,
+            max_question_length=record.max_question_length,
+            labelled=False,
+        )
+        own = [content["examples"][i] for i in question["examples"]]
+        assert [encoded.row(i).tolist() for i in range(len(encoded))] == [
+            example["input_ids"] for example in own
+        ]
+        logits = np.concatenate([np.array(example["outputs"]) for example in own])
+        answer = spans.decode(logits, encoded, rules)[0]
+        assert answer.text == question["answer"]

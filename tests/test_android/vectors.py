@@ -1,0 +1,259 @@
+"""What the Kotlin tests compare with: made here once, checked in, and checked again by the tests.
+
+To write the files anew: `python tests/test_android/vectors.py`. They are the resources of core's
+tests in android_demo: words.jsonl, places.jsonl and statistics.json beside `bundles`, three toy
+models as `tfdistill export --android` puts them into an app.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).parents[2]
+RESOURCES = ROOT / "android_demo" / "core" / "src" / "test" / "resources"
+LENGTHS = (16, 24)
+TAGS = ("O", "B-PER", "I-PER")
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+WORDS = (
+    *("the", "a", "it", "is", "not", "good", "bad", "film", "story", "was", "who", "made"),
+    *("mary", "john", "paris", "saw", "in", "when", "did", "very", "and", "ele", "##ve", "naiv"),
+    *("##s", "##ing", "##ed", "##ly", ".", ",", "?", "!", "'", "-", "(", ")", "日", "本", "한"),
+)
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PIECES = (*LETTERS, *("##" + letter for letter in LETTERS))
+VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
+
+
+def words_lines() -> list[dict[str, Any]]:
+    """Every nasty text with its words; a few of them without lower-casing, too."""
+    from export.nasty_texts import nasty_texts
+    from tfdistill.data import tokenize
+
+    texts = nasty_texts()
+    cases = [(text, True) for text in texts] + [(text, False) for text in texts[::4]]
+    return [
+        {
+            "text": text,
+            "lower_case": lower_case,
+            "words": " ".join(tokenize.split_words([text], lower_case=lower_case)),
+        }
+        for text, lower_case in cases
+    ]
+
+
+def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
+    """Texts with the part of the text that each piece stands for."""
+    from export.nasty_texts import nasty_texts
+    from tfdistill.data.tokenize import Tokenizer
+
+    # Two marks that stay, and that decomposition puts into the other order.
+    own = ["a\u302e\U0001d165 \u302e\U0001d165\u302f", "Élève naïve İstanbul (Good)!"]
+    texts = [*own, *(text for text in nasty_texts()[:60] if len(text) < 200)]
+    tokenizer = Tokenizer(vocab_file)
+    found = []
+    for text in texts:
+        if any(0xD800 <= ord(letter) <= 0xDFFF for letter in text):
+            continue  # as a sequence of characters, Python and Java do not mean the same
+        located = tokenizer.locate([text])
+        parts = [text[a:b] for a, b in zip(located.starts, located.ends, strict=True)]
+        found.append({"text": text, "ids": located.ids.tolist(), "parts": parts})
+    return found
+
+
+def statistics() -> list[dict[str, Any]]:
+    """Samples with what `stats.summarize` says of them."""
+    from tfdistill.benchmark.statistics import stats
+
+    random = np.random.default_rng(7)
+    samples: list[list[float]] = [[2.5], [1.0, 3.0], [4.0, 4.0, 4.0], [5.0, 1.0, 2.0]]
+    for count in (7, 10, 99, 100, 101, 333):
+        samples.append([round(float(x), 4) for x in random.lognormal(1, 0.4, count)])
+    return [{"samples_ms": values, **stats.summarize(values)} for values in samples]
+
+
+def encoder() -> Any:
+    """The shape of the toys."""
+    from tfdistill import models
+
+    return models.EncoderConfig(
+        family="tinybert",
+        num_layers=1,
+        hidden_size=8,
+        num_heads=2,
+        intermediate_size=8,
+        vocab_size=len(VOCABULARY),
+        max_positions=max(LENGTHS),
+    )
+
+
+def lively(model: Any, seed: int) -> Any:
+    """Gives a model weights of ordinary size, so that each one matters for the answer."""
+    random = np.random.default_rng(seed)
+    for variable in model.weights:
+        noise = random.standard_normal(variable.shape)
+        if len(variable.shape) == 1:
+            variable.assign(variable + 0.1 * noise)
+        else:
+            scale = 1.0 if "embeddings" in variable.name else 2 / np.sqrt(variable.shape[0])
+            variable.assign(scale * noise)
+    return model
+
+
+def sentence(random: np.random.Generator, least: int, most: int) -> str:
+    """A sentence of the toys' words, some with capitals, accents, or unknown."""
+    known = [word for word in WORDS if word.isascii() and word.isalpha()]
+    pool = [
+        *known,
+        *known,
+        "Élève",
+        "naïvely",
+        "films",
+        "(Mary)",
+        "don't",
+        "日本",
+        "Ünïted",
+        "한글",
+    ]
+    return " ".join(random.choice(pool, random.integers(least, most + 1)))
+
+
+def bundles(target: pathlib.Path) -> None:
+    """Exports the three toys as bundles of a folder of assets."""
+    import export
+    from export import nasty_texts, token_vectors
+
+    few = nasty_texts.nasty_texts()[::12]
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        mock.patch.multiple(token_vectors, nasty_texts=lambda: few, _NUM_PAIRS=210),
+    ):
+        place = pathlib.Path(temporary)
+        vocab_file = place / "vocab.txt"
+        vocab_file.write_text("\n".join(VOCABULARY) + "\n", "utf-8")
+        for name, make in {"pairs": _pairs, "spans": _spans, "tags": _tags}.items():
+            model, task, examples, encoded = make(vocab_file)
+            done = place / name / "model.tflite"
+            done.parent.mkdir()
+            export.to_tflite(
+                model,
+                done,
+                quantize="float32",
+                lengths=LENGTHS,
+                check_on=encoded,
+                texts=examples,
+                task=task,
+                vocab_file=vocab_file,
+                softmax=name == "pairs",
+                name=name,
+            )
+            export.to_android(done, target, texts=examples, overwrite=True)
+
+
+def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
+    from export import verify
+    from tfdistill import models
+    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.tasks import Examples, TaskSpec
+    from tfdistill.data.tokenize import Tokenizer
+
+    task = TaskSpec("toy", "text", "label", "pair", labels=("no", "yes", "maybe"))
+    random = np.random.default_rng(1)
+    texts = [sentence(random, 1, 9) for _ in range(24)]
+    pairs = [sentence(random, 1, 7) if i % 2 else "" for i in range(24)]
+    examples = Examples(task, texts, pairs, None)
+    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    model = lively(models.build_classifier(encoder(), 3), 1)
+    labels = verify.model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
+    return model, task, examples, dataclasses.replace(encoded, labels=labels)
+
+
+def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
+    from export import verify
+    from tfdistill import models
+    from tfdistill.data import spans, squad
+    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
+    from tfdistill.data.tokenize import Tokenizer
+
+    rules = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_threshold=-4.5)
+    task = TaskSpec("asked", "question", "answers", "context", kind="span", spans=rules)
+    random = np.random.default_rng(2)
+    tokenizer = Tokenizer(vocab_file)
+    model = lively(models.build_span_classifier(encoder().replace(pooler=False)), 2)
+
+    def encode(asked: Sequence[squad.Question]) -> tuple[Examples, Any]:
+        texts = [question.question for question in asked]
+        contexts = [question.context for question in asked]
+        gold = np.zeros((len(asked), 2), np.int32)
+        examples = Examples(task, texts, contexts, gold, questions=list(asked))
+        return examples, encode_examples(
+            examples, tokenizer, max(LENGTHS), doc_stride=6, max_question_length=5
+        )
+
+    asked = [
+        squad.Question(str(i), sentence(random, 1, 5), sentence(random, 4, 24), (), None)
+        for i in range(20)
+    ]
+    _, encoded = encode(asked)
+    answers = spans.decode(verify.model_logits(model, encoded, LENGTHS), encoded, rules)
+    known = []
+    for i, question in enumerate(asked):
+        text = answers[i].text
+        start = question.context.index(text) if text else None
+        known.append(dataclasses.replace(question, answers=(text,) if text else (), start=start))
+    return model, task, *encode(known)
+
+
+def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
+    from export import verify
+    from tfdistill import models
+    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.tasks import Examples, TaskSpec
+    from tfdistill.data.tokenize import Tokenizer
+
+    task = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
+    random = np.random.default_rng(3)
+    words = [sentence(random, 2, 12).split() for _ in range(20)]
+    words[3][1] = "\x7f"  # a word without a piece
+    tags = np.empty(len(words), object)
+    tags[:] = [np.zeros(len(row), np.int32) for row in words]
+    examples = Examples(task, [" ".join(row) for row in words], None, tags, words=words)
+    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    model = lively(models.build_token_classifier(encoder().replace(pooler=False), len(TAGS)), 3)
+    answers = verify.model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
+    labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
+    return model, task, examples, dataclasses.replace(encoded, labels=labels)
+
+
+def jsonl(lines: Sequence[dict[str, Any]]) -> str:
+    """A line of ASCII each."""
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def main() -> None:
+    """Writes all of them."""
+    RESOURCES.mkdir(parents=True, exist_ok=True)
+    bundles(RESOURCES)
+    vocab_file = RESOURCES / "bundles" / "pairs-float32" / "vocab.txt"
+    for name, content in {
+        "words.jsonl": jsonl(words_lines()),
+        "places.jsonl": jsonl(places_lines(vocab_file)),
+        "statistics.json": json.dumps(statistics(), indent=1) + "\n",
+    }.items():
+        (RESOURCES / name).write_text(content, "ascii")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.path.insert(0, str(ROOT))
+    main()
