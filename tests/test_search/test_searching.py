@@ -82,6 +82,19 @@ def test_a_recipe_says_where_it_comes_from_and_what_it_needs(finished):
     assert not any(line.endswith(" ") for line in text.splitlines())
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028"])
+def test_what_a_device_calls_itself_stays_in_the_comment(tmp_path, end):
+    class Odd(Phone):
+        def result(self, models, settings):
+            found = super().result(models, settings)
+            device = found.device.model_copy(update={"name": f"A phone{end}name: another"})
+            return found.model_copy(update={"device": device})
+
+    found = run(tmp_path, Odd(), count=1)
+    recipe = config.load_recipe(str(tmp_path / found.proposals[0].recipe))
+    assert recipe.name == f"tinybert_{found.proposals[0].name}_sst2"
+
+
 def test_kinds_all_have_their_place(tmp_path):
     found = run(tmp_path, Phone(), method="logits", count=8)
     assert {p.kind for p in found.proposals} == set(space.METHOD_KINDS["logits"])

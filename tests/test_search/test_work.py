@@ -54,6 +54,33 @@ def test_layers_add_up():
     np.testing.assert_array_equal(np.delete(steps[0], far), np.delete(steps[1], far))
 
 
+def test_only_products_too_large_for_a_near_cache_are_read_again():
+    narrow, wide = (
+        models.preset("bert_base").replace(num_layers=2, hidden_size=h, intermediate_size=4 * h)
+        for h in (480, 768)
+    )
+    assert work.work(narrow, 16).large_macs == 0  # 480 x 1920: fewer than a million
+    assert work.work(wide, 16).large_macs == 16 * 2 * 768 * 3072  # the last layer sees one row
+
+
+def test_weights_that_the_caches_do_not_hold_are_the_share_of_small_products():
+    def far(num_layers, width):
+        shape = models.preset("bert_base").replace(
+            num_layers=num_layers, hidden_size=width, num_heads=12, intermediate_size=4 * width
+        )
+        counted = work.work(shape, 16)
+        return counted.far_weights, counted.farther_weights
+
+    one_layer = 12 * 240 * 240
+    rest = 240 * 240 + 240 * 2  # pooler, classifier
+    assert far(5, 240) == (0, 0)
+    assert far(8, 240) == (8 * one_layer + rest - 4e6, 0)
+    assert far(12, 240) == (12 * one_layer + rest - 4e6, 12 * one_layer + rest - 8e6)
+    weights = 12 * 768 * 768 * 2 + 768 * 768 + 768 * 2
+    small = weights - 2 * 2 * 768 * 3072
+    assert far(2, 768)[0] == (weights - 4e6) * small / weights
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_contents_are_the_parameters_of_the_model(shape):
     held = size.contents(shape, (32,))

@@ -41,7 +41,7 @@ class Known:
       blocks: What the latency is fitted to, with few layers.
       whole: What it is fitted to, whole students.
       held_out: What it is judged by.
-      proposals: What was measured at last; the fit does not know them.
+      proposals: What is proposed, or was to be; the fit knows those that are in `whole`, too.
       latency: Model by sequence length.
       held_out_errors: By sequence length.
       sizes: The model of a file's size.

@@ -146,7 +146,9 @@ def write_recipe(path: files.Path, estimate: Estimate, goal: Goal, notes: Sequen
     recipe = config.load_recipe(str(path))
     missing = config.missing_inputs(recipe)
     needs = ["Before it can run it needs", *(f"  {line}" for line in missing)] if missing else []
-    header = "".join(f"# {line}".rstrip() + "\n" for line in [*notes, *needs])
+    # Notes name the device as it names itself: whatever YAML takes for a new line stays inside.
+    lines = [" ".join(line.splitlines()) for line in [*notes, *needs]]
+    header = "".join(f"# {line}".rstrip() + "\n" for line in lines)
     files.atomic_write_text(path, header + text)
     built = shape_of(recipe.student, estimate.candidate.config.vocab_size)
     wanted = estimate.candidate.config.replace(max_positions=built.max_positions)

@@ -67,9 +67,12 @@ def _read(path: pathlib.Path) -> models.EncoderConfig:
 
     try:
         raw = json.loads(path.read_bytes())
-        assert isinstance(raw, dict)
-    except (ValueError, AssertionError) as error:
+    except ValueError as error:
         raise errors.ConfigError(errors.explain(str(path), "a JSON object", error)) from error
+    if not isinstance(raw, dict):
+        raise errors.ConfigError(
+            errors.explain(str(path), "a JSON object", f"a {type(raw).__name__}")
+        )
     return hf_config.parse_config(raw)
 
 

@@ -15,7 +15,9 @@ import numpy as np
 from tfdistill import models
 
 HEADS = ("sequence", "token", "span")
-_NEAR_WEIGHTS = 4_000_000
+# An int8 weight is a byte: about what one core's own cache holds, and what the shared ones hold.
+_LARGE_PRODUCT = 1_000_000
+_NEAR, _FAR = 4_000_000, 8_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Work:
       constant: 1: what every inference costs.
       products: Matrix products with weights, of many rows or of one.
       dense_macs: Multiply-adds of products of L rows.
+      large_macs: Those of them whose weights no near cache holds: they are read again for each
+        group of rows.
       row_weights: Weights of products of one row: the last layer of a classifier of texts is
         computed for [CLS] alone.
       dense_elements: Inputs and outputs of the products of L rows: to quantize, to add, to store.
@@ -34,13 +38,15 @@ class Work:
       layer_norm_elements: Elements that a LayerNorm sees.
       no_norm_elements: Elements that a NoNorm sees.
       gelu_elements: Elements that a GELU sees; a ReLU is part of its product.
-      far_weights: Weights beyond the first four million, which no near cache holds from one
-        inference to the next.
+      far_weights: Weights of the other products that are not in a near cache any more when the
+        next inference comes: the share of them in all weights beyond the first four million.
+      farther_weights: The same beyond the first eight million: caches differ from device to device.
     """
 
     constant: float
     products: float
     dense_macs: float
+    large_macs: float
     row_weights: float
     dense_elements: float
     attention_macs: float
@@ -49,6 +55,7 @@ class Work:
     no_norm_elements: float
     gelu_elements: float
     far_weights: float
+    farther_weights: float
 
 
 FEATURES = tuple(field.name for field in dataclasses.fields(Work))
@@ -79,12 +86,17 @@ def work(config: models.EncoderConfig, length: int, *, head: str = "sequence") -
             gelu += networks * asking * config.intermediate_size
         attention += 2 * asking * length * inside
         softmax += config.num_heads * asking * length
+    weights = sum(n_in * n_out for _, n_in, n_out in rows)
+    small = sum(n_in * n_out for _, n_in, n_out in rows if n_in * n_out <= _LARGE_PRODUCT)
     many = [(seen, n_in, n_out) for seen, n_in, n_out in rows if seen > 1]
     no_norm = isinstance(config, models.MobileBertConfig) and config.normalization == "no_norm"
     return Work(
         constant=1.0,
         products=float(len(rows)),
         dense_macs=float(sum(seen * n_in * n_out for seen, n_in, n_out in many)),
+        large_macs=float(
+            sum(seen * n_in * n_out for seen, n_in, n_out in many if n_in * n_out > _LARGE_PRODUCT)
+        ),
         row_weights=float(sum(n_in * n_out for seen, n_in, n_out in rows if seen == 1)),
         dense_elements=float(sum(seen * (n_in + n_out) for seen, n_in, n_out in many)),
         attention_macs=float(attention),
@@ -92,7 +104,8 @@ def work(config: models.EncoderConfig, length: int, *, head: str = "sequence") -
         layer_norm_elements=0.0 if no_norm else float(norms),
         no_norm_elements=float(norms) if no_norm else 0.0,
         gelu_elements=float(gelu),
-        far_weights=float(max(0, sum(n_in * n_out for _, n_in, n_out in rows) - _NEAR_WEIGHTS)),
+        far_weights=max(0, weights - _NEAR) * small / weights,
+        farther_weights=max(0, weights - _FAR) * small / weights,
     )
 
 
