@@ -71,6 +71,11 @@ def test_the_harness_completes_what_a_started_app_left_behind(build):
     assert (
         {row.p50_ms for row in found.summary} == {row.p50_ms for row in found.end_to_end} == {1.5}
     )
+    # The runtime of the test replays the golden outputs.
+    assert {(row.sequence_length, row.threads, row.max_abs_error) for row in found.answers} == {
+        (length, threads, 0.0) for length in (16, 24) for threads in (1, 2)
+    }
+    assert not found.failures
     assert found.runtime.packages == {"litert": "9.9"}
     assert found.device.os == "Android 15 (API 35)"
 
@@ -102,6 +107,56 @@ def test_both_builds_are_for_the_same_android():
     assert re.search(r"compileSdk = 35\b", script) and re.search(r"targetSdk = 35\b", script)
     pom = (DEMO / "pom.xml").read_text()
     assert "<android-all.version>15-robolectric-" in pom  # Android 15 is API 35
+    assert "minSdk = 26" in script
+    assert "<android-all-oldest.version>8.0.0_" in pom  # Android 8.0 is API 26
+
+
+def sentences(language):
+    """The strings of a language by name, and its lists."""
+    folder = DEMO / "app" / "src" / "main" / "res" / f"values{language}"
+    root = ElementTree.parse(folder / "strings.xml").getroot()
+    return {
+        item.get("name"): [part.text or "" for part in item] or [item.text or ""] for item in root
+    }
+
+
+def test_english_and_chinese_say_the_same_with_the_same_values():
+    english, chinese = sentences(""), sentences("-zh")
+    assert english.keys() == chinese.keys() and len(english) > 60
+
+    def values(texts):
+        return sorted(re.findall(r"%\d\$[.\d]*[a-z]", "".join(texts)))
+
+    for name, texts in english.items():
+        assert values(texts) == values(chinese[name]), name
+        assert len(texts) == len(chinese[name]) and all(chinese[name]), name
+    sources = "".join(
+        path.read_text("utf-8")
+        for path in (DEMO / "app" / "src" / "main").rglob("*")
+        if path.suffix in (".kt", ".xml") and path.name != "strings.xml"
+    )
+    unused = {
+        name
+        for name in english
+        if not re.search(rf"(@string/|R\.string\.|R\.array\.){name}\b", sources)
+    }
+    assert not unused
+
+
+@pytest.mark.slow
+def test_pictures_of_all_screens_are_drawn(build):
+    names = ("answer", "question", "compare", "benchmark", "device", "fault")
+    for name in names:
+        for variant in ("", "-night"):
+            picture = (build.results / f"android-{name}{variant}.png").read_bytes()
+            width, height = struct.unpack(">II", picture[16:24])
+            assert width == 720 and 500 < height <= 2480
+
+
+def test_the_pictures_of_the_documentation_are_small():
+    pictures = list((vectors.ROOT / "docs" / "pictures").glob("android-*.png"))
+    assert len(pictures) >= 4
+    assert all(path.stat().st_size < 200_000 for path in pictures)
 
 
 def test_core_imports_nothing_of_android():
@@ -181,7 +236,8 @@ def test_all_classes_are_in_the_dex(archive):
     dex = archive.read("classes.dex")
     assert dex.startswith(b"dex\n03")
     for name in (
-        *("MainActivity", "BenchmarkActivity", "core/Tokenizer", "runtime/InterpreterRunner"),
+        *("MainActivity", "BenchmarkActivity", "CompareActivity", "MeasureActivity"),
+        *("DistributionView", "core/Tokenizer", "runtime/InterpreterRunner"),
     ):
         assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
     assert b"Lorg/tensorflow/lite/NativeInterpreterWrapper;" in dex
@@ -211,10 +267,15 @@ def test_only_adb_may_start_a_benchmark(package):
     tree = tool("aapt2", "dump", "xmltree", str(package), "--file", "AndroidManifest.xml")
     activities = tree.split("E: activity")[1:]
     exported = {re.search(r'name\(.*?\)="\.?([\w.]+)"', part).group(1): part for part in activities}
-    guarded = {
-        name.rpartition(".")[2]
-        for name, part in exported.items()
-        if "android.permission.DUMP" in part
+
+    def those_with(pattern):
+        return {
+            name.rpartition(".")[2] for name, part in exported.items() if re.search(pattern, part)
+        }
+
+    assert those_with(r"android\.permission\.DUMP") == {"BenchmarkActivity"}
+    assert those_with(r"exported\(.*?\)=(true|.*0xffffffff)") == {
+        "MainActivity",
+        "BenchmarkActivity",
     }
-    assert guarded == {"BenchmarkActivity"}
-    assert len(exported) == 2
+    assert len(exported) == 5

@@ -1,6 +1,7 @@
 package io.github.tfdistill.demo
 
 import android.app.Application
+import android.content.ComponentCallbacks2
 import android.os.Handler
 import android.os.Looper
 import io.github.tfdistill.demo.core.Accelerator
@@ -47,12 +48,28 @@ class DemoApplication : Application() {
                     .also { own = it }
         set(value) {
             own = value
+            lazyMain = mainModel() // what stood on the others is of no use
         }
 
     private var own: Services? = null
 
-    /** The main screen's model, kept while the screen is turned. */
-    val main: MainModel by lazy { MainModel(services, onMainThread()) }
+    /** What the screens show, kept while they are turned. */
+    val main: MainModel
+        get() = lazyMain.value
+
+    val compare: CompareModel by lazy { CompareModel(services, onMainThread()) }
+    val measure: MeasureModel by lazy { MeasureModel(this, services, onMainThread()) }
+
+    private var lazyMain = mainModel()
+
+    private fun mainModel() = lazy { MainModel(services, onMainThread()) }
+
+    override fun onTrimMemory(level: Int) {
+        super.onTrimMemory(level)
+        if (level >= ComponentCallbacks2.TRIM_MEMORY_UI_HIDDEN && lazyMain.isInitialized()) {
+            main.release()
+        }
+    }
 
     /** Runs jobs on the main thread. */
     fun onMainThread(): Executor {

@@ -1,14 +1,18 @@
 package io.github.tfdistill.demo
 
 import android.app.Activity
+import android.content.Intent
 import android.os.Bundle
+import android.view.Menu
+import android.view.MenuItem
 import android.view.View
-import android.widget.AdapterView
-import android.widget.ArrayAdapter
 import android.widget.Button
 import android.widget.EditText
+import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
+import io.github.tfdistill.demo.core.Outcome
+import io.github.tfdistill.demo.core.Prediction
 import io.github.tfdistill.demo.core.TaskKind
 import io.github.tfdistill.demo.core.TaskRecord
 
@@ -20,16 +24,12 @@ class MainActivity : Activity() {
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
         setContentView(R.layout.main)
-        find<Button>(R.id.run).setOnClickListener {
-            model.run(textOf(R.id.first), textOf(R.id.second))
+        saved?.getString(CHOSEN)?.let(model::prefer)
+        view<Button>(R.id.run).setOnClickListener {
+            model.run(typed(R.id.first), typed(R.id.second))
         }
-        find<Spinner>(R.id.bundles).onItemSelectedListener =
-            object : AdapterView.OnItemSelectedListener {
-                override fun onItemSelected(list: AdapterView<*>, view: View?, at: Int, id: Long) =
-                    model.select(list.getItemAtPosition(at) as String)
-
-                override fun onNothingSelected(list: AdapterView<*>) = Unit
-            }
+        view<Button>(R.id.stop).setOnClickListener { model.stop() }
+        view<Spinner>(R.id.bundles).onChosen(model::select)
     }
 
     override fun onStart() {
@@ -43,45 +43,67 @@ class MainActivity : Activity() {
         super.onStop()
     }
 
+    override fun onSaveInstanceState(out: Bundle) {
+        super.onSaveInstanceState(out)
+        out.putString(CHOSEN, model.state.chosen)
+    }
+
+    override fun onCreateOptionsMenu(menu: Menu): Boolean {
+        menuInflater.inflate(R.menu.main, menu)
+        return true
+    }
+
+    override fun onOptionsItemSelected(item: MenuItem): Boolean {
+        val screen =
+            when (item.itemId) {
+                R.id.compare -> CompareActivity::class.java
+                R.id.measure -> MeasureActivity::class.java
+                R.id.device -> DeviceActivity::class.java
+                else -> return super.onOptionsItemSelected(item)
+            }
+        startActivity(Intent(this, screen))
+        return true
+    }
+
     private fun show(state: MainState) {
-        val fault = state.fault
-        find<View>(R.id.form).visibility = if (fault == null) View.VISIBLE else View.GONE
-        with(find<TextView>(R.id.fault)) {
-            visibility = if (fault == null) View.GONE else View.VISIBLE
-            text = fault?.let { Wording.of(resources, it) }
+        view<View>(R.id.choice).showIf(state.names.isNotEmpty())
+        view<Spinner>(R.id.bundles).offer(state.names, state.chosen)
+        view<View>(R.id.form).showIf(state.fault == null)
+        with(view<TextView>(R.id.fault)) {
+            showIf(state.fault != null)
+            text = state.fault?.let { Wording.of(resources, it) }
         }
-        showNames(state)
         state.bundle?.let { showTask(it.task) }
-        find<Button>(R.id.run).isEnabled = state.bundle != null && !state.running
-        find<TextView>(R.id.answer).text =
+        view<Button>(R.id.run).isEnabled = state.bundle != null
+        view<View>(R.id.stop).showIf(state.running && state.bundle != null)
+        view<TextView>(R.id.answer).text =
             when {
                 state.running -> getString(R.string.running)
                 state.error != null -> getString(R.string.failed, state.error)
-                else -> state.prediction?.let { Wording.of(resources, it) }
+                state.notice != null -> getString(state.notice)
+                else -> state.prediction?.let { Wording.headline(resources, it.outcome) }
             }
+        showDetails(state.prediction)
     }
 
-    private fun showNames(state: MainState) {
-        val spinner = find<Spinner>(R.id.bundles)
-        if (spinner.adapter?.count != state.names.size) {
-            val item = android.R.layout.simple_spinner_dropdown_item
-            spinner.adapter = ArrayAdapter(this, item, state.names)
-        }
-        spinner.isEnabled = !state.running
-        val at = state.names.indexOf(state.bundle?.name)
-        if (at >= 0 && at != spinner.selectedItemPosition) spinner.setSelection(at)
+    private fun showDetails(found: Prediction?) {
+        val labels = (found?.outcome as? Outcome.Labels)?.labels.orEmpty()
+        LabelBars.show(view<LinearLayout>(R.id.bars), labels)
+        view<TextView>(R.id.details).text = found?.let { Wording.details(resources, it) }
+        view<TextView>(R.id.tokens).text = found?.let { Wording.tokens(this, it.tokens) }
+        for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(found != null)
     }
 
     private fun showTask(task: TaskRecord) {
         val span = task.kind == TaskKind.SPAN
-        find<EditText>(R.id.first).setHint(if (span) R.string.question else R.string.text)
-        with(find<EditText>(R.id.second)) {
-            visibility = if (span || task.pair) View.VISIBLE else View.GONE
+        view<EditText>(R.id.first).setHint(if (span) R.string.question else R.string.text)
+        with(view<EditText>(R.id.second)) {
+            showIf(span || task.pair)
             setHint(if (span) R.string.context else R.string.second_text)
         }
     }
 
-    private fun textOf(id: Int): String = find<EditText>(id).text.toString()
-
-    private fun <T : View> find(id: Int): T = checkNotNull(findViewById<T>(id))
+    private companion object {
+        const val CHOSEN = "chosen"
+    }
 }

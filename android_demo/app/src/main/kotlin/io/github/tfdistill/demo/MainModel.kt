@@ -10,14 +10,21 @@ import io.github.tfdistill.demo.core.Prediction
 import io.github.tfdistill.demo.core.Predictor
 import java.util.concurrent.Executor
 
-/** What the main screen shows. */
+/**
+ * What the main screen shows.
+ *
+ * @property chosen name of the bundle that is open, being opened, or cannot be used
+ * @property notice a string that asks the user for something
+ */
 data class MainState(
     val names: List<String> = emptyList(),
+    val chosen: String? = null,
     val bundle: Bundle? = null,
     val fault: BundleException? = null,
     val running: Boolean = false,
     val prediction: Prediction? = null,
     val error: String? = null,
+    val notice: Int? = null,
 )
 
 /**
@@ -36,57 +43,87 @@ class MainModel(private val services: Services, private val main: Executor) {
     var listener: ((MainState) -> Unit)? = null
 
     private val bundles = Bundles(services.source)
+    private val latest = Latest(services.worker)
+    private var preferred: String? = null
     private var runner: ModelRunner? = null // of the worker
 
     init {
-        work({ bundles.index().bundles.keys.sorted() }) { names ->
+        work({ bundles.index().bundles.keys.sorted() }, ::refuse) { names ->
             state = state.copy(names = names, running = false)
-            if (names.isEmpty()) fail(missing()) else select(names.first())
+            if (names.isEmpty()) refuse(BundleException(BundleFault.MISSING, "an empty index"))
+            else select(preferred.takeIf { it in names } ?: names.first())
         }
+    }
+
+    /** The bundle to begin with, if it is there: the one before Android ended the app. */
+    fun prefer(name: String?) {
+        preferred = name
     }
 
     /** Opens another bundle. */
     fun select(name: String) {
-        if (state.running || name == state.bundle?.name) return
-        state = state.copy(running = true, bundle = null, prediction = null, error = null)
-        work({ open(name) }) { state = state.copy(bundle = it, running = false) }
+        if (name == state.chosen) return
+        state = MainState(state.names, name, running = true)
+        work({ open(name) }, ::refuse) { state = state.copy(bundle = it, running = false) }
     }
 
-    /** Answers a text; a second request while one runs is not taken. */
+    /** Answers a text; what was asked before is no longer wanted. */
     fun run(text: String, second: String) {
         val bundle = state.bundle ?: return
-        if (state.running) return
-        state = state.copy(running = true, prediction = null, error = null)
-        work({ Predictor(bundle, checkNotNull(runner)).predict(text, second) }) {
+        stop()
+        if (text.isBlank()) {
+            state = state.copy(prediction = null, error = null, notice = R.string.no_text)
+            return
+        }
+        state = state.copy(running = true, prediction = null, error = null, notice = null)
+        work(
+            { Predictor(bundle, opened(bundle), isCancelled = it).predict(text, second) },
+            { state = state.copy(running = false, error = it.message ?: "$it") },
+        ) {
             state = state.copy(prediction = it, running = false)
         }
     }
 
-    private fun open(name: String): Bundle {
+    /** Stops answering. */
+    fun stop() {
+        if (state.bundle == null || !state.running) return // what is being opened is needed
+        latest.cancel()
+        state = state.copy(running = false)
+    }
+
+    /** Closes the model until it is needed again: Android wants the memory. */
+    fun release() = services.worker.execute(::close)
+
+    private fun close() {
         runner?.close()
         runner = null
-        val bundle = bundles.open(name)
-        runner = services.models.open(bundle, THREADS, Accelerator.CPU)
-        return bundle
     }
 
-    private fun <T> work(job: () -> T, done: (T) -> Unit) {
-        services.worker.execute {
-            val result = runCatching(job)
-            main.execute {
-                result.onSuccess(done).onFailure { error ->
-                    if (error is BundleException && state.bundle == null) fail(error)
-                    else state = state.copy(running = false, error = error.message ?: "$error")
-                }
-            }
+    private fun open(name: String): Bundle {
+        close()
+        return bundles.open(name).also { opened(it) }
+    }
+
+    private fun opened(bundle: Bundle): ModelRunner =
+        runner ?: services.models.open(bundle, THREADS, Accelerator.CPU).also { runner = it }
+
+    private fun <T> work(
+        job: (isCancelled: () -> Boolean) -> T,
+        failed: (Throwable) -> Unit,
+        done: (T) -> Unit,
+    ) =
+        latest.submit { isCancelled ->
+            val result = runCatching { job(isCancelled) }
+            main.execute { if (!isCancelled()) result.fold(done, failed) }
         }
-    }
 
-    private fun fail(error: BundleException) {
-        state = state.copy(running = false, fault = error)
+    /** Whatever keeps a model from being opened, the screen says it. */
+    private fun refuse(error: Throwable) {
+        val fault =
+            error as? BundleException
+                ?: BundleException(BundleFault.UNSUITABLE, error.message ?: "$error", error)
+        state = state.copy(running = false, fault = fault)
     }
-
-    private fun missing() = BundleException(BundleFault.MISSING, "no bundle in the index")
 
     private companion object {
         const val THREADS = 2

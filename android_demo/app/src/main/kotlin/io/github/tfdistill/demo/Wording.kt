@@ -1,14 +1,21 @@
 package io.github.tfdistill.demo
 
+import android.content.Context
 import android.content.res.Resources
+import android.graphics.Typeface
+import android.text.SpannableStringBuilder
+import android.text.Spanned
+import android.text.style.ForegroundColorSpan
+import android.text.style.StyleSpan
 import io.github.tfdistill.demo.core.BundleException
 import io.github.tfdistill.demo.core.BundleFault
 import io.github.tfdistill.demo.core.Outcome
 import io.github.tfdistill.demo.core.Prediction
+import io.github.tfdistill.demo.core.Scored
+import io.github.tfdistill.demo.core.Vocabulary
 
 /** What the app says, in the user's language. */
 object Wording {
-    private const val MOST_LABELS = 10
     private const val MOST_TOKENS = 512
 
     /** What is wrong with a bundle, and what to do. */
@@ -29,29 +36,48 @@ object Wording {
             .joinToString("\n\n")
     }
 
-    /** An outcome, and how it came about. */
-    fun of(resources: Resources, found: Prediction): String {
-        val lines = outcome(resources, found.outcome).toMutableList()
-        lines += ""
+    fun probability(resources: Resources, label: Scored): String =
+        resources.getString(R.string.probability, label.label, 100 * label.probability)
+
+    /** The outcome: of labels the most probable one. */
+    fun headline(resources: Resources, outcome: Outcome): String =
+        when (outcome) {
+            is Outcome.Labels -> probability(resources, outcome.labels.first())
+            is Outcome.Value -> "%.4f".format(outcome.value)
+            is Outcome.Tags ->
+                outcome.words.zip(outcome.tags) { word, tag -> "$word  $tag" }.joinToString("\n")
+            is Outcome.Found ->
+                outcome.answer.text.ifEmpty { resources.getString(R.string.no_answer) }
+        }
+
+    /** How an outcome came about. */
+    fun details(resources: Resources, found: Prediction): String {
+        val lines = ArrayList<String>()
+        lines += resources.getString(R.string.latency, found.tokenizerMs, found.inferenceMs)
+        lines += resources.getString(R.string.length, found.tokens.size, found.sequenceLength)
+        if (found.inferences > 1) lines += resources.getString(R.string.windows, found.inferences)
         if (found.inferences == 1 && found.wholeLength > found.tokens.size) {
             lines += resources.getString(R.string.cut, found.tokens.size, found.wholeLength)
         }
-        val (tokenizer, model) = found.tokenizerMs to found.inferenceMs
-        lines += resources.getString(R.string.latency, tokenizer, model, found.sequenceLength)
-        val shown = found.tokens.take(MOST_TOKENS).joinToString(" ")
-        lines += resources.getString(R.string.tokens, found.tokens.size, shown)
+        val unknown = found.tokens.count { it == Vocabulary.UNKNOWN }
+        if (unknown > 0) lines += resources.getString(R.string.unknown, unknown)
         return lines.joinToString("\n")
     }
 
-    private fun outcome(resources: Resources, outcome: Outcome): List<String> =
-        when (outcome) {
-            is Outcome.Labels ->
-                outcome.labels.take(MOST_LABELS).map {
-                    resources.getString(R.string.probability, it.label, 100 * it.probability)
-                }
-            is Outcome.Value -> listOf("%.4f".format(outcome.value))
-            is Outcome.Tags -> outcome.words.zip(outcome.tags) { word, tag -> "$word  $tag" }
-            is Outcome.Found ->
-                listOf(outcome.answer.text.ifEmpty { resources.getString(R.string.no_answer) })
+    /** What the model read, piece by piece; what it cannot read stands out. */
+    fun tokens(context: Context, tokens: List<String>): CharSequence {
+        val text = SpannableStringBuilder(context.getString(R.string.tokens))
+        for (token in tokens.take(MOST_TOKENS)) {
+            text.append(' ')
+            val begin = text.length
+            text.append(token)
+            if (token != Vocabulary.UNKNOWN) continue
+            val colour = ForegroundColorSpan(context.getColor(R.color.warning))
+            for (span in listOf(colour, StyleSpan(Typeface.BOLD))) {
+                text.setSpan(span, begin, text.length, Spanned.SPAN_EXCLUSIVE_EXCLUSIVE)
+            }
         }
+        if (tokens.size > MOST_TOKENS) text.append(" …")
+        return text
+    }
 }

@@ -5,6 +5,7 @@ import android.os.PowerManager
 import android.widget.TextView
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
+import io.github.tfdistill.demo.runtime.AssetModels
 import java.io.File
 import java.time.Duration
 import kotlinx.serialization.json.Json
@@ -167,5 +168,15 @@ class BenchmarkActivityTest {
         worker.runAll()
         assertTrue(screen.said(), screen.said().startsWith("Nothing was measured"))
         assertNull(folder.list())
+    }
+
+    @Test
+    fun `the GPU is refused with the reason, and not measured on the CPU instead`() {
+        application.services = Services(Toys, AssetModels(application.assets), worker)
+        start(Intent(intent).putExtra("accelerator", "gpu"))
+        worker.runAll()
+        assertEquals("failed", state().state)
+        assertTrue(state().error, "expected cpu, received gpu" in state().error.orEmpty())
+        assertFalse(File(folder, "run-1.json").exists())
     }
 }

@@ -2,13 +2,14 @@ package io.github.tfdistill.demo.benchmark
 
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
+import io.github.tfdistill.demo.core.BundleException
 import java.io.File
 import java.io.FileOutputStream
 import java.io.IOException
 import java.io.OutputStream
 
 /**
- * The files that adb reads, each whole or not there.
+ * The state and the result of a benchmark, each whole or not there.
  *
  * @param runId checked: it is a part of a file's name
  */
@@ -19,6 +20,21 @@ class ResultFiles(private val folder: File, private val runId: String) {
 
     /** Writes the result. */
     fun write(result: BenchmarkResult) = replace("$runId.json", result::write)
+
+    /** The last state; null if there is none that can be read. */
+    fun state(): BenchmarkState? = read("$runId.state.json") { BenchmarkState.read(it) }
+
+    /** The last result; null if there is none that can be read. */
+    fun result(): BenchmarkResult? = read("$runId.json") { BenchmarkResult.read(it) }
+
+    private fun <T> read(name: String, parse: (String) -> T): T? =
+        try {
+            parse(File(folder, name).readText())
+        } catch (_: IOException) {
+            null
+        } catch (_: BundleException) {
+            null // of another version of the app
+        }
 
     private fun replace(name: String, write: (OutputStream) -> Unit) {
         if (!folder.isDirectory && !folder.mkdirs()) throw IOException("cannot make $folder")

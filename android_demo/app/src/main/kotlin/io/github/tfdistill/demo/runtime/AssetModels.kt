@@ -11,7 +11,7 @@ import java.nio.channels.FileChannel
 /** Opens model files that lie uncompressed in the package: they are mapped, not copied. */
 class AssetModels(private val assets: AssetManager) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
-        require(accelerator == Accelerator.CPU) { "accelerator $accelerator is not here" }
+        if (accelerator == Accelerator.GPU) throw UnsupportedOperationException(NO_GPU)
         val runner = InterpreterRunner(map(bundle.modelPath), threads)
         try {
             bundle.checkModel(runner.signatures)
@@ -32,4 +32,12 @@ class AssetModels(private val assets: AssetManager) : ModelOpener {
                 )
             }
         }
+
+    companion object {
+        /** Why there is no GPU, and where there is one. */
+        const val NO_GPU =
+            "accelerator: expected cpu, received gpu. This app does not offer the GPU: LiteRT has " +
+                "it behind another interface (CompiledModel), and a GPU may answer differently. " +
+                "`tfdistill benchmark --device adb --delegates gpu` measures it, and its answers."
+    }
 }

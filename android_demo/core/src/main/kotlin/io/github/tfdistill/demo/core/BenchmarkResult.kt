@@ -110,6 +110,19 @@ data class Sustained(
     val windows: List<SustainedWindow>,
 )
 
+/** The answers of the device against those of a computer, on the same examples. */
+@Serializable
+data class Answered(
+    val model: String,
+    @SerialName("sequence_length") val sequenceLength: Int,
+    val threads: Int,
+    val delegate: String,
+    @SerialName("num_examples") val numExamples: Int,
+    @SerialName("max_abs_error") val maxAbsError: Double,
+    @SerialName("sqnr_db") val sqnrDb: Double?,
+    @SerialName("argmax_agreement") val argmaxAgreement: Double?,
+)
+
 /** What was not measured, and why. */
 @Serializable data class Failure(val what: String, val error: String)
 
@@ -134,6 +147,7 @@ data class BenchmarkResult(
     val measurements: List<Measurement> = emptyList(),
     val texts: List<TextMeasurement> = emptyList(),
     val sustained: List<Sustained> = emptyList(),
+    val answers: List<Answered> = emptyList(),
     val failures: List<Failure> = emptyList(),
     val notes: List<String> = emptyList(),
 ) {
@@ -155,7 +169,7 @@ data class BenchmarkResult(
     }
 }
 
-/** How far a benchmark is that was started from outside; written after each measurement. */
+/** How far a benchmark is; written after each measurement. */
 @Serializable
 data class BenchmarkState(
     @SerialName("format_version") val formatVersion: Int,
@@ -171,5 +185,9 @@ data class BenchmarkState(
         const val RUNNING = "running"
         const val DONE = "done"
         const val FAILED = "failed"
+
+        /** Reads what [toJson] wrote. */
+        fun read(content: String): BenchmarkState =
+            StrictJson.decode("the state", content, FORMAT_VERSION, serializer())
     }
 }

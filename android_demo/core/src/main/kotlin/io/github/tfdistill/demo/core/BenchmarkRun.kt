@@ -22,16 +22,19 @@ interface Probe {
     fun sleep(seconds: Double)
 }
 
-/** What was measured. */
+/** What was measured, and what was not. */
 data class Measured(
     val measurements: List<Measurement>,
     val texts: List<TextMeasurement>,
     val sustained: List<Sustained>,
+    val answers: List<Answered>,
+    val failures: List<Failure>,
 )
 
 /**
  * Measures a bundle as a [BenchmarkRequest] asks: places in random order, each repetition with a
- * file that is opened anew, answers first, warms up and then runs in blocks.
+ * file that is opened anew, answers first, warms up and then runs in blocks. What fails is among
+ * the failures, and the rest goes on.
  *
  * Not thread-safe; [measure] runs on one thread and takes minutes.
  *
@@ -62,10 +65,13 @@ class BenchmarkRun(
         require(unknown.isEmpty()) { explain("lengths", "some of ${bundle.lengths.all}", unknown) }
     }
 
+    private val failures = ArrayList<Failure>()
+
     /**
      * Measures everything.
      *
      * @throws CancellationException if it is told to stop
+     * @throws IllegalStateException if every place fails; says why the first did
      */
     fun measure(): Measured {
         val random = Random(request.seed)
@@ -73,18 +79,42 @@ class BenchmarkRun(
         val of = places.size * request.repetitions
         val measurements = ArrayList<Measurement>()
         val texts = ArrayList<TextMeasurement>()
+        var finished = 0
         progress(0, of)
         for (repetition in 0 until request.repetitions) {
             for (place in places.shuffled(random)) {
                 probe.sleep(request.coolDownSeconds)
-                measurements += measurement(place, repetition, measurements.isEmpty())
-                progress(measurements.size, of)
+                attempt("length ${place.length}, threads ${place.threads}") {
+                    measurements += measurement(place, repetition, measurements.isEmpty())
+                }
+                progress(++finished, of)
             }
-            for (threads in request.threads) textsOf(threads, repetition)?.let { texts += it }
+            check(measurements.isNotEmpty()) { failures.first().error }
+            for (threads in request.threads) {
+                attempt("texts, threads $threads") {
+                    textsOf(threads, repetition)?.let { texts += it }
+                }
+            }
         }
-        val sustained =
-            if (request.sustainedSeconds > 0) request.threads.map(::sustainedOf) else emptyList()
-        return Measured(measurements, texts, sustained)
+        val answers = ArrayList<Answered>()
+        for (threads in request.threads) {
+            attempt("answers, threads $threads") { answers += answersOf(threads) }
+        }
+        val sustained = ArrayList<Sustained>()
+        for (threads in request.threads.takeIf { request.sustainedSeconds > 0 }.orEmpty()) {
+            attempt("sustained, threads $threads") { sustained += sustainedOf(threads) }
+        }
+        return Measured(measurements, texts, sustained, answers, failures)
+    }
+
+    private fun attempt(what: String, work: () -> Unit) {
+        try {
+            work()
+        } catch (error: CancellationException) {
+            throw error
+        } catch (error: Exception) { // of whatever runs the model
+            failures += Failure(what, error.message ?: "$error")
+        }
     }
 
     private fun measurement(place: Place, repetition: Int, first: Boolean): Measurement {
@@ -133,12 +163,11 @@ class BenchmarkRun(
     private fun textsOf(threads: Int, repetition: Int): TextMeasurement? {
         if (golden.texts.isEmpty()) return null
         open(threads).use { runner ->
-            val predictor = Predictor(bundle, runner, probe::nanoTime)
+            val predictor = Predictor(bundle, runner, probe::nanoTime, isCancelled)
             val tokenizer = ArrayList<Double>()
             val whole = ArrayList<Double>()
             for (warm in listOf(true, false)) {
                 for ((text, pair) in golden.texts) {
-                    checkCancelled()
                     val begin = probe.nanoTime()
                     val found = predictor.predict(text, pair)
                     val ms = since(begin)
@@ -150,6 +179,9 @@ class BenchmarkRun(
             return TextMeasurement(bundle.name, threads, delegate, repetition, tokenizer, whole)
         }
     }
+
+    private fun answersOf(threads: Int): List<Answered> =
+        open(threads).use { AnswerCheck(bundle, golden, isCancelled).check(it, threads, delegate) }
 
     /** A run without pauses at the longest length. */
     private fun sustainedOf(threads: Int): Sustained {

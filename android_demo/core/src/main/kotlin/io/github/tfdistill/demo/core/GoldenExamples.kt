@@ -4,14 +4,21 @@ import kotlinx.serialization.SerialName
 import kotlinx.serialization.Serializable
 import kotlinx.serialization.SerializationException
 import kotlinx.serialization.json.Json
+import kotlinx.serialization.json.JsonElement
+import kotlinx.serialization.json.JsonNull
 
-/** An example of golden.json, as far as a benchmark needs it. */
+/**
+ * An example of golden.json, as far as a benchmark needs it.
+ *
+ * @property outputs of the exported file on a computer, nested as the task's tensors are
+ */
 @Serializable
 data class GoldenExample(
     val text: String? = null,
     val pair: String? = null,
     @SerialName("input_ids") val inputIds: List<Int>,
     @SerialName("token_type_ids") val tokenTypeIds: List<Int>,
+    val outputs: JsonElement = JsonNull,
 )
 
 /** Real inputs of a model: the same as `tfdistill benchmark` takes on a host. */
@@ -42,7 +49,7 @@ class GoldenExamples(val examples: List<GoldenExample>) {
     companion object {
         private const val MOST_EXAMPLES = 64
         private const val MOST_TEXTS = 32
-        private val json = Json { ignoreUnknownKeys = true } // the outputs, of several shapes
+        private val json = Json { ignoreUnknownKeys = true } // what other programs need
 
         @Serializable private class Content(val examples: List<GoldenExample>)
 

@@ -1,5 +1,7 @@
 package io.github.tfdistill.demo.core
 
+import java.util.concurrent.CancellationException
+
 /** What a model says about a text. */
 sealed interface Outcome {
     /** Labels with their probabilities, the most probable first. */
@@ -33,11 +35,16 @@ data class Prediction(
     val inferenceMs: Double,
 )
 
-/** From texts to outcomes, with the runtime that was opened for a bundle. */
+/**
+ * From texts to outcomes, with the runtime that was opened for a bundle.
+ *
+ * @property isCancelled is asked before each inference: a long text behind a question has many
+ */
 class Predictor(
     private val bundle: Bundle,
     private val runner: ModelRunner,
     private val nanoTime: () -> Long = System::nanoTime,
+    private val isCancelled: () -> Boolean = { false },
 ) {
     private val tokenizer = bundle.tokenizer
     private val lengths = bundle.lengths
@@ -48,6 +55,7 @@ class Predictor(
      * @param text the text, or the question
      * @param second the second text of a pair, or what the question is about; null or "" for none
      * @throws BundleException if the model answers with what is no number
+     * @throws CancellationException if it is told to stop
      */
     fun predict(text: String, second: String? = null): Prediction {
         val task = bundle.task
@@ -105,6 +113,7 @@ class Predictor(
     }
 
     private fun run(encoding: Encoding): Map<String, FloatArray> {
+        if (isCancelled()) throw CancellationException("the answer was no longer wanted")
         val feed = lengths.feed(encoding, bundle.vocabulary.padId)
         return runner.run(feed.signature, feed.inputs)
     }

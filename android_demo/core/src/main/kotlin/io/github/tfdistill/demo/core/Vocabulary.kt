@@ -12,7 +12,7 @@ class Vocabulary private constructor(private val tokens: List<String>, ids: Map<
         get() = tokens.size
 
     val padId: Int = ids.getValue("[PAD]")
-    val unknownId: Int = ids.getValue("[UNK]")
+    val unknownId: Int = ids.getValue(UNKNOWN)
     val clsId: Int = ids.getValue("[CLS]")
     val sepId: Int = ids.getValue("[SEP]")
 
@@ -28,7 +28,10 @@ class Vocabulary private constructor(private val tokens: List<String>, ids: Map<
     companion object {
         /** What a token begins with that goes on with a word. */
         const val SUFFIX = "##"
-        private val SPECIAL = listOf("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+        /** The token of what has none. */
+        const val UNKNOWN = "[UNK]"
+        private val SPECIAL = listOf("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
 
         /**
          * Reads vocab.txt.

@@ -12,6 +12,7 @@ class BenchmarkRunTest {
     private val golden = GoldenExamples.read(bundle, Resources)
     private val clock = Clock()
     private val models = ArrayList<Model>()
+    private var broken = emptySet<Int>()
 
     /** Time passes only where something says so. */
     private class Clock : Probe {
@@ -81,6 +82,7 @@ class BenchmarkRunTest {
                 golden,
                 clock,
                 { threads ->
+                    check(threads !in broken) { "no $threads threads here" }
                     clock.ns += 7_000_000
                     Model(threads).also { models += it }
                 },
@@ -181,6 +183,36 @@ class BenchmarkRunTest {
         assertEquals(listOf(0.0, 1.001, 2.001), found.windows.map { it.startSeconds })
         assertEquals(listOf(2.5, 2.5, 2.5), found.windows.map { it.p50Ms })
         assertTrue(run().sustained.isEmpty())
+    }
+
+    @Test
+    fun `what fails is said and the rest is measured`() {
+        broken = setOf(2)
+        val told = ArrayList<Int>()
+        val found = run(request.copy(repetitions = 1)) { finished, _ -> told += finished }
+        assertEquals(
+            setOf(16 to 1, 24 to 1),
+            found.measurements.map { it.sequenceLength to it.threads }.toSet(),
+        )
+        val names = found.failures.map { it.what }.toSet()
+        assertEquals(
+            setOf("length 16", "length 24", "texts", "answers").map { "$it, threads 2" }.toSet(),
+            names,
+        )
+        assertTrue(found.failures.all { it.error == "no 2 threads here" })
+        assertEquals((0..4).toList(), told)
+        assertEquals(1, found.measurements.count { it.coldStartMs != null })
+        assertEquals(
+            listOf(16 to 1, 24 to 1),
+            found.answers.map { it.sequenceLength to it.threads },
+        )
+    }
+
+    @Test
+    fun `where nothing can be measured there is no result`() {
+        broken = setOf(1, 2)
+        val error = assertThrows(IllegalStateException::class.java) { run() }
+        assertEquals("no 1 threads here", error.message?.replace('2', '1'))
     }
 
     @Test

@@ -1,0 +1,138 @@
+package io.github.tfdistill.demo
+
+import android.app.Activity
+import android.content.ActivityNotFoundException
+import android.content.Intent
+import android.os.Bundle
+import android.view.View
+import android.view.WindowManager
+import android.widget.Button
+import android.widget.LinearLayout
+import android.widget.ProgressBar
+import android.widget.Spinner
+import android.widget.TextView
+import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.core.Distribution
+import io.github.tfdistill.demo.core.PlaceSummary
+
+/** Measures a bundle, draws what came out and saves it. */
+class MeasureActivity : Activity() {
+    private val model: MeasureModel
+        get() = (application as DemoApplication).measure
+
+    private var drawn: BenchmarkResult? = null
+
+    override fun onCreate(saved: Bundle?) {
+        super.onCreate(saved)
+        setContentView(R.layout.measure)
+        actionBar?.setDisplayHomeAsUpEnabled(true)
+        view<Button>(R.id.start).setOnClickListener { model.start(asked()) }
+        view<Button>(R.id.stop).setOnClickListener { model.cancel() }
+        view<Button>(R.id.save).setOnClickListener { choosePlace() }
+    }
+
+    override fun onStart() {
+        super.onStart()
+        model.listener = ::show
+        show(model.state)
+    }
+
+    /** In the background Android slows an app down: such figures would be of no use. */
+    override fun onStop() {
+        model.listener = null
+        if (!isChangingConfigurations) model.cancel()
+        super.onStop()
+    }
+
+    override fun onActivityResult(request: Int, result: Int, data: Intent?) {
+        if (request == SAVE && result == RESULT_OK) data?.data?.let(model::save)
+    }
+
+    private fun asked(): Map<String, Any?> {
+        fun whole(id: Int): Any = typed(id).trim().let { it.toIntOrNull() ?: it }
+        val lengths = typed(R.id.lengths).filterNot(Char::isWhitespace)
+        val seconds = typed(R.id.sustained).trim()
+        return mapOf(
+            "bundle" to view<Spinner>(R.id.bundles).selectedItem,
+            "lengths" to lengths.ifEmpty { null },
+            "threads" to typed(R.id.threads).filterNot(Char::isWhitespace),
+            "warmup" to whole(R.id.warmup),
+            "runs" to whole(R.id.runs),
+            "sustained_seconds" to (seconds.toDoubleOrNull() ?: seconds),
+        )
+    }
+
+    private fun choosePlace() {
+        val name = model.state.result?.models?.first()?.name ?: return
+        val intent =
+            Intent(Intent.ACTION_CREATE_DOCUMENT)
+                .addCategory(Intent.CATEGORY_OPENABLE)
+                .setType("application/json")
+                .putExtra(Intent.EXTRA_TITLE, "benchmark-$name.json")
+        try {
+            startActivityForResult(intent, SAVE)
+        } catch (_: ActivityNotFoundException) {
+            view<TextView>(R.id.saved).setText(R.string.no_picker)
+        }
+    }
+
+    private fun show(state: MeasureState) {
+        val running = state.phase == Phase.RUNNING
+        val keep = WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON
+        if (running) window.addFlags(keep) else window.clearFlags(keep)
+        view<Spinner>(R.id.bundles).offer(state.names, null)
+        view<View>(R.id.form).showIf(!running)
+        view<Button>(R.id.start).isEnabled = state.names.isNotEmpty()
+        for (id in listOf(R.id.stop, R.id.progress)) view<View>(id).showIf(running)
+        with(view<ProgressBar>(R.id.progress)) {
+            max = maxOf(1, state.of)
+            progress = state.finished
+        }
+        view<TextView>(R.id.state).text = sentence(state)
+        view<View>(R.id.save).showIf(state.result != null)
+        view<TextView>(R.id.saved).text =
+            when (val saved = state.saved) {
+                null -> null
+                is Saved.Done -> getString(R.string.saved)
+                is Saved.Failed -> getString(R.string.not_saved, saved.reason)
+            }
+        if (state.result !== drawn) draw(state.result)
+    }
+
+    private fun sentence(state: MeasureState): String =
+        when (state.phase) {
+            Phase.IDLE -> getString(R.string.measure_hint)
+            Phase.RUNNING -> getString(R.string.benchmark_running, state.finished, state.of)
+            Phase.DONE -> getString(R.string.measure_done, state.result?.models?.first()?.name)
+            Phase.CANCELLED -> getString(R.string.measure_cancelled)
+            Phase.FAILED -> getString(R.string.benchmark_failed, state.error)
+            Phase.INTERRUPTED -> getString(R.string.measure_interrupted, state.finished, state.of)
+        }
+
+    private fun draw(result: BenchmarkResult?) {
+        drawn = result
+        val rows = view<LinearLayout>(R.id.results)
+        rows.removeAllViews()
+        if (result == null) return
+        for (place in PlaceSummary.of(result)) {
+            val row = layoutInflater.inflate(R.layout.place, rows, false)
+            val distribution = Distribution(place.samplesMs)
+            checkNotNull(row.findViewById<TextView>(R.id.place)).text =
+                MeasureWording.title(resources, place)
+            checkNotNull(row.findViewById<TextView>(R.id.figures)).text =
+                MeasureWording.figures(resources, place, distribution.summary)
+            checkNotNull(row.findViewById<DistributionView>(R.id.distribution)).distribution =
+                distribution
+            rows.addView(row)
+        }
+        val lines =
+            result.answers.map { MeasureWording.answers(resources, it) } +
+                result.sustained.map { MeasureWording.sustained(resources, it) } +
+                result.failures.map { getString(R.string.not_measured, it.what, it.error) }
+        view<TextView>(R.id.more).text = lines.joinToString("\n")
+    }
+
+    private companion object {
+        const val SAVE = 1
+    }
+}

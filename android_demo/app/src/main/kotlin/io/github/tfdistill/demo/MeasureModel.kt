@@ -1,0 +1,196 @@
+package io.github.tfdistill.demo
+
+import android.content.Context
+import android.net.Uri
+import android.provider.DocumentsContract
+import io.github.tfdistill.demo.benchmark.BundleBenchmark
+import io.github.tfdistill.demo.benchmark.ResultFiles
+import io.github.tfdistill.demo.core.BenchmarkRequest
+import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.core.BenchmarkState
+import io.github.tfdistill.demo.core.Bundles
+import java.io.File
+import java.io.IOException
+import java.util.concurrent.CancellationException
+import java.util.concurrent.Executor
+
+/** Where a benchmark stands. */
+enum class Phase {
+    IDLE,
+    RUNNING,
+    DONE,
+    CANCELLED,
+    FAILED,
+
+    /** Android ended the app while it measured. */
+    INTERRUPTED,
+}
+
+/**
+ * What the benchmark's screen shows.
+ *
+ * @property result of the last benchmark that came to its end
+ * @property saved what became of saving it
+ */
+data class MeasureState(
+    val names: List<String> = emptyList(),
+    val phase: Phase = Phase.IDLE,
+    val finished: Int = 0,
+    val of: Int = 0,
+    val result: BenchmarkResult? = null,
+    val error: String? = null,
+    val saved: Saved? = null,
+)
+
+/** Whether a result was written where the user wanted it. */
+sealed interface Saved {
+    data object Done : Saved
+
+    data class Failed(val reason: String) : Saved
+}
+
+/**
+ * The benchmark's screen without its views; called on the main thread.
+ *
+ * What it measured, and that it began, lies in the app's own files: it is still there when Android
+ * ended the app in between.
+ */
+class MeasureModel(
+    private val context: Context,
+    private val services: Services,
+    private val main: Executor,
+) {
+    var state = MeasureState()
+        private set(value) {
+            field = value
+            listener?.invoke(value)
+        }
+
+    /** Is told every state; null while there is nobody to see it. */
+    var listener: ((MeasureState) -> Unit)? = null
+
+    private val files = ResultFiles(File(context.filesDir, FOLDER), RUN_ID)
+    private val latest = Latest(services.worker)
+
+    init {
+        services.worker.execute {
+            val names = runCatching { Bundles(services.source).index().bundles.keys.sorted() }
+            val last = files.state()
+            val result = files.result()
+            main.execute {
+                val known = names.getOrDefault(emptyList())
+                state =
+                    if (state.phase == Phase.IDLE) restored(known, last, result)
+                    else state.copy(names = known)
+            }
+        }
+    }
+
+    /**
+     * Measures.
+     *
+     * @param asked what an intent would bring, without the run's name
+     */
+    fun start(asked: Map<String, Any?>) {
+        if (state.phase == Phase.RUNNING) return
+        val request =
+            try {
+                BenchmarkRequest.parse(asked + ("run_id" to RUN_ID))
+            } catch (error: IllegalArgumentException) {
+                state = state.copy(phase = Phase.FAILED, error = error.message)
+                return
+            }
+        state = MeasureState(state.names, Phase.RUNNING)
+        latest.submit { isCancelled ->
+            val end = runCatching { measure(request, isCancelled) }.getOrElse(::failure)
+            main.execute { if (!isCancelled()) state = end.copy(names = state.names) }
+        }
+    }
+
+    /** Stops between two inferences. */
+    fun cancel() {
+        if (state.phase != Phase.RUNNING) return
+        latest.cancel()
+        state = state.copy(phase = Phase.CANCELLED)
+    }
+
+    /** Writes the result where the user said; a part of it is never left there. */
+    fun save(place: Uri) {
+        val result = state.result ?: return
+        state = state.copy(saved = null)
+        services.worker.execute {
+            val saved =
+                try {
+                    write(result, place)
+                    Saved.Done
+                } catch (error: IOException) {
+                    remove(place)
+                    Saved.Failed(error.message ?: "$error")
+                } catch (error: SecurityException) {
+                    Saved.Failed(error.message ?: "$error")
+                }
+            main.execute { state = state.copy(saved = saved) }
+        }
+    }
+
+    private fun restored(names: List<String>, last: BenchmarkState?, result: BenchmarkResult?) =
+        MeasureState(
+            names,
+            when {
+                last?.state == BenchmarkState.RUNNING -> Phase.INTERRUPTED
+                result != null -> Phase.DONE
+                else -> Phase.IDLE
+            },
+            last?.finished ?: 0,
+            last?.of ?: 0,
+            result,
+        )
+
+    private fun measure(request: BenchmarkRequest, isCancelled: () -> Boolean): MeasureState {
+        val found =
+            BundleBenchmark(context, services).measure(request, null, isCancelled) { finished, of ->
+                files.write(fileState(BenchmarkState.RUNNING, finished, of))
+                main.execute {
+                    if (!isCancelled()) state = state.copy(finished = finished, of = of)
+                }
+            }
+        files.write(found)
+        val count = found.measurements.size
+        files.write(fileState(BenchmarkState.DONE, count, count))
+        return MeasureState(phase = Phase.DONE, finished = count, of = count, result = found)
+    }
+
+    private fun failure(error: Throwable): MeasureState {
+        val text = error.message ?: "$error"
+        try {
+            files.write(fileState(BenchmarkState.FAILED, 0, 0, text))
+        } catch (_: IOException) {
+            // Full storage is what is being told of, or will be next time.
+        }
+        val phase = if (error is CancellationException) Phase.CANCELLED else Phase.FAILED
+        return MeasureState(phase = phase, error = text)
+    }
+
+    private fun fileState(word: String, finished: Int, of: Int, error: String? = null) =
+        BenchmarkState(BenchmarkState.FORMAT_VERSION, word, finished, of, error)
+
+    private fun write(result: BenchmarkResult, place: Uri) {
+        val stream =
+            context.contentResolver.openOutputStream(place, "wt")
+                ?: throw IOException("nothing can be written there")
+        stream.use(result::write)
+    }
+
+    private fun remove(place: Uri) {
+        try {
+            DocumentsContract.deleteDocument(context.contentResolver, place)
+        } catch (_: Exception) {
+            // Not every provider can; the user was told that nothing was saved.
+        }
+    }
+
+    private companion object {
+        const val FOLDER = "measured"
+        const val RUN_ID = "last"
+    }
+}

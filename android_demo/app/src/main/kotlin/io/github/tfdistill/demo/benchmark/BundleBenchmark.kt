@@ -1,0 +1,92 @@
+package io.github.tfdistill.demo.benchmark
+
+import android.content.Context
+import io.github.tfdistill.demo.Services
+import io.github.tfdistill.demo.core.BenchmarkRequest
+import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.core.BenchmarkRun
+import io.github.tfdistill.demo.core.Bundle
+import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.demo.core.GoldenExamples
+import io.github.tfdistill.demo.core.Inputs
+import io.github.tfdistill.demo.core.Measured
+import io.github.tfdistill.demo.core.ModelFile
+
+/** From a request to a whole benchmark.json: what adb and the app's own screen start. */
+class BundleBenchmark(private val context: Context, private val services: Services) {
+    /**
+     * Measures; takes minutes.
+     *
+     * @param processStartMs until the app could open the file; null where the app ran before
+     * @param isCancelled is asked between inferences
+     * @param progress is told after each measurement how many of how many are finished
+     * @throws java.util.concurrent.CancellationException if it is told to stop
+     */
+    fun measure(
+        request: BenchmarkRequest,
+        processStartMs: Double?,
+        isCancelled: () -> Boolean,
+        progress: (finished: Int, of: Int) -> Unit,
+    ): BenchmarkResult {
+        val bundle = Bundles(services.source).open(request.bundle)
+        val golden = GoldenExamples.read(bundle, services.source)
+        AndroidProbe(context).use { probe ->
+            val created = probe.now()
+            val before = probe.conditions()
+            val run =
+                BenchmarkRun(
+                    bundle,
+                    request,
+                    golden,
+                    probe,
+                    { services.models.open(bundle, it, request.accelerator) },
+                    processStartMs,
+                    isCancelled,
+                    progress,
+                )
+            val measured = run.measure()
+            return BenchmarkResult(
+                formatVersion = BenchmarkResult.FORMAT_VERSION,
+                kind = DeviceInfo.kind(),
+                backend = BenchmarkResult.BACKEND,
+                created = created,
+                tfdistillVersion = bundle.manifest.tfdistillVersion,
+                command = listOf(context.packageName),
+                settings = request.toSettings(run.lengths),
+                device = DeviceInfo.device(context),
+                runtime = DeviceInfo.runtime(context, services.runtimeVersion()),
+                before = before,
+                after = probe.conditions(),
+                models = listOf(file(bundle, golden)),
+                measurements = measured.measurements,
+                texts = measured.texts,
+                sustained = measured.sustained,
+                answers = measured.answers,
+                failures = measured.failures,
+                notes = notes(measured),
+            )
+        }
+    }
+
+    private fun file(bundle: Bundle, golden: GoldenExamples): ModelFile {
+        val card = bundle.manifest
+        return ModelFile(
+            name = bundle.name,
+            file = "${bundle.entry.folder}/${card.model.file}",
+            sha256 = card.model.sha256,
+            sizeBytes = card.model.sizeBytes,
+            quantization = card.quantization,
+            manifest = card,
+            inputs = Inputs("golden", golden.examples.size),
+        )
+    }
+
+    private fun notes(measured: Measured): List<String> {
+        val states =
+            measured.measurements.flatMap { listOf(it.before, it.after) } +
+                measured.sustained.flatMap { run -> run.windows.map { it.conditions } }
+        val worst = states.mapNotNull { it?.thermalStatus }.maxOrNull() ?: 0
+        return if (worst > 0) listOf("The device throttled: thermal status $worst.")
+        else emptyList()
+    }
+}

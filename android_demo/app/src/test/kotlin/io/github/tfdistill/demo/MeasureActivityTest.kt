@@ -1,0 +1,228 @@
+package io.github.tfdistill.demo
+
+import android.app.Activity
+import android.content.Intent
+import android.net.Uri
+import android.os.PowerManager
+import android.view.View
+import android.widget.Button
+import android.widget.EditText
+import android.widget.LinearLayout
+import android.widget.ProgressBar
+import android.widget.TextView
+import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.core.BenchmarkState
+import java.io.ByteArrayOutputStream
+import java.io.File
+import java.io.IOException
+import java.io.OutputStream
+import java.time.Duration
+import org.junit.Assert.assertEquals
+import org.junit.Assert.assertFalse
+import org.junit.Assert.assertTrue
+import org.junit.Test
+import org.junit.runner.RunWith
+import org.robolectric.Robolectric
+import org.robolectric.RobolectricTestRunner
+import org.robolectric.RuntimeEnvironment
+import org.robolectric.Shadows.shadowOf
+import org.robolectric.annotation.Config
+import org.robolectric.shadows.ShadowSystemClock
+
+@RunWith(RobolectricTestRunner::class)
+@Config(sdk = [35])
+class MeasureActivityTest {
+    private val worker = Later()
+    private val models = FakeModels()
+    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+    private val folder = File(application.filesDir, "measured")
+    private val place = Uri.parse("content://documents/benchmark.json")
+
+    init {
+        application.services = Services(Toys, models, worker)
+        models.during = { ShadowSystemClock.advanceBy(Duration.ofMillis(20)) }
+    }
+
+    private fun start() =
+        Robolectric.buildActivity(MeasureActivity::class.java).setup().also { worker.runAll() }
+
+    private fun Activity.enter(id: Int, text: String) = find<EditText>(id).setText(text)
+
+    private fun Activity.click(id: Int) = find<Button>(id).performClick()
+
+    private fun Activity.said(id: Int = R.id.state) = find<TextView>(id).text.toString()
+
+    private fun Activity.rows() =
+        find<LinearLayout>(R.id.results).let { list ->
+            (0 until list.childCount).map { list.getChildAt(it) }
+        }
+
+    private fun measured() =
+        start().also {
+            it.get().click(R.id.start)
+            worker.runAll()
+        }
+
+    private fun lastState() = BenchmarkState.read(File(folder, "last.state.json").readText())
+
+    @Test
+    fun `what was asked for is measured, and drawn place by place`() {
+        val screen = start().get()
+        screen.enter(R.id.lengths, "24, 16")
+        screen.enter(R.id.threads, "1,2")
+        screen.enter(R.id.runs, "60")
+        screen.enter(R.id.sustained, "2")
+        screen.click(R.id.start)
+        worker.runAll()
+        assertEquals("Done: pairs-float32", screen.said())
+        val titles = screen.rows().map { it.findViewById<TextView>(R.id.place)!!.text.toString() }
+        assertEquals(
+            listOf(16 to 1, 16 to 2, 24 to 1, 24 to 2).map { (length, threads) ->
+                "$length tokens, threads: $threads"
+            },
+            titles,
+        )
+        for (row in screen.rows()) {
+            val figures = row.findViewById<TextView>(R.id.figures)!!.text.toString()
+            assertTrue(figures, figures.startsWith("p50 20.00, p90 20.00, p95 20.00, p99 20.00 ms"))
+            assertTrue(figures, "in 180 runs" in figures)
+            val drawn = row.findViewById<DistributionView>(R.id.distribution)!!
+            assertTrue("median 20.00 ms" in drawn.contentDescription)
+        }
+        val sustained = screen.said(R.id.more)
+        assertTrue(sustained, "24 tokens, threads: 2: p50 20.00 ms at first" in sustained)
+        val same = "24 tokens, threads: 1: answers of"
+        assertTrue(
+            sustained,
+            sustained.lines().any { same in it && it.endsWith("at most 0.0e+00") },
+        )
+        assertEquals(BenchmarkState(1, "done", 12, 12, null), lastState())
+    }
+
+    @Test
+    fun `a device that was hot is said to be throttled`() {
+        val power = shadowOf(application.getSystemService(PowerManager::class.java))
+        power.setCurrentThermalStatus(PowerManager.THERMAL_STATUS_SEVERE)
+        val figures = measured().get().rows().map { it.findViewById<TextView>(R.id.figures)!!.text }
+        assertTrue(figures.isNotEmpty() && figures.all { "throttled" in it })
+    }
+
+    @Test
+    fun `numbers out of bounds are named and nothing runs`() {
+        val screen = start().get()
+        screen.enter(R.id.threads, "0")
+        screen.enter(R.id.runs, "")
+        screen.click(R.id.start)
+        worker.runAll()
+        assertTrue(screen.said(), "threads" in screen.said() && "runs" in screen.said())
+        assertEquals(0, models.runs)
+    }
+
+    @Test
+    fun `progress is shown, and stop stops between two inferences`() {
+        val screen = start().get()
+        models.during = {
+            ShadowSystemClock.advanceBy(Duration.ofMillis(20))
+            if (models.runs == 200) {
+                shadowOf(android.os.Looper.getMainLooper()).idle()
+                assertEquals(1, screen.find<ProgressBar>(R.id.progress).progress)
+                assertEquals(6, screen.find<ProgressBar>(R.id.progress).max)
+                screen.click(R.id.stop)
+            }
+        }
+        screen.click(R.id.start)
+        assertEquals(View.GONE, screen.find<View>(R.id.form).visibility)
+        worker.runAll()
+        assertEquals(200, models.runs)
+        assertEquals(0, models.open)
+        assertTrue(screen.said(), screen.said().startsWith("Stopped"))
+        assertEquals(View.VISIBLE, screen.find<View>(R.id.form).visibility)
+        assertEquals("failed", lastState().state)
+    }
+
+    @Test
+    fun `turning the screen goes on measuring`() {
+        val controller = start()
+        controller.get().click(R.id.start)
+        controller.recreate()
+        worker.runAll()
+        assertEquals("Done: pairs-float32", controller.get().said())
+        assertEquals(2, controller.get().rows().size)
+    }
+
+    @Test
+    fun `leaving the screen stops`() {
+        val controller = start()
+        controller.get().click(R.id.start)
+        controller.pause().stop()
+        worker.runAll()
+        assertEquals(0, models.runs)
+        controller.restart()
+        assertTrue(controller.get().said().startsWith("Stopped"))
+    }
+
+    @Test
+    fun `when Android ended the app in the middle, the screen says so`() {
+        folder.mkdirs()
+        val state = BenchmarkState(1, BenchmarkState.RUNNING, 3, 12, null)
+        File(folder, "last.state.json").writeText(state.toJson())
+        val screen = start().get()
+        assertTrue(screen.said(), "(3 of 12 done)" in screen.said())
+        screen.click(R.id.start)
+        worker.runAll()
+        assertEquals("Done: pairs-float32", screen.said())
+    }
+
+    @Test
+    fun `the last result is there when the app comes back, and a damaged one is none`() {
+        measured().pause().stop().destroy()
+        val again = MeasureModel(application, application.services, application.onMainThread())
+        worker.runAll()
+        assertEquals(Phase.DONE, again.state.phase)
+        File(folder, "last.json").writeText("{")
+        val damaged = MeasureModel(application, application.services, application.onMainThread())
+        worker.runAll()
+        assertEquals(null, damaged.state.result)
+    }
+
+    private fun save(stream: OutputStream): Activity {
+        val screen = measured().get()
+        screen.click(R.id.save)
+        val intent = shadowOf(screen).nextStartedActivityForResult.intent
+        assertEquals(Intent.ACTION_CREATE_DOCUMENT, intent.action)
+        assertEquals("benchmark-pairs-float32.json", intent.getStringExtra(Intent.EXTRA_TITLE))
+        shadowOf(application.contentResolver).registerOutputStream(place, stream)
+        shadowOf(screen).receiveResult(intent, Activity.RESULT_OK, Intent().setData(place))
+        worker.runAll()
+        return screen
+    }
+
+    @Test
+    fun `the result is saved where the user says, whole`() {
+        val written = ByteArrayOutputStream()
+        assertEquals("Saved.", save(written).said(R.id.saved))
+        val found = BenchmarkResult.read(String(written.toByteArray()))
+        assertEquals(application.measure.state.result, found)
+        assertEquals(6, found.measurements.size)
+    }
+
+    @Test
+    fun `storage that is full is said to be and the result stays`() {
+        val full =
+            object : OutputStream() {
+                override fun write(byte: Int): Unit = throw IOException("No space left on device")
+            }
+        val screen = save(full)
+        assertEquals("Not saved: No space left on device", screen.said(R.id.saved))
+        assertEquals(View.VISIBLE, screen.find<View>(R.id.save).visibility)
+    }
+
+    @Test
+    fun `full storage while it measures is a failure and no crash`() {
+        folder.writeText("no folder")
+        val screen = measured().get()
+        assertTrue(screen.said(), screen.said().startsWith("Nothing was measured"))
+        assertFalse(folder.isDirectory)
+        assertEquals(0, models.open)
+    }
+}
