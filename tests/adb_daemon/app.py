@@ -31,6 +31,7 @@ def state(word: str, finished: int, of: int, error: str | None = None) -> None:
 def measurement(number: int, length: int, threads: int) -> dict:
     """Durations that tell length, threads, seed and their own place apart."""
     base = length / 10 / threads + EXTRAS["seed"] / 1000
+    level = 0.0 if FAULT == "no durations" else base
     rounds = EXTRAS["rounds"]
     block = -(-EXTRAS["runs"] // rounds)
     conditions = {"time": NOW, "thermal_status": APP["thermal_status"], "battery_percent": 81.0}
@@ -43,7 +44,7 @@ def measurement(number: int, length: int, threads: int) -> dict:
         "repetition": 3 if FAULT == "other places" else 0,
         "started": NOW,
         "warmup_ms": [base] * EXTRAS["warmup"],
-        "samples_ms": [base + i % 7 / 1000 for i in range(block * rounds)],
+        "samples_ms": [level + i % 7 / 1000 * bool(level) for i in range(block * rounds)],
         "block_runs": block,
         "process_start_ms": 310.0 if number == 0 else None,
         "init_ms": 12.5,
@@ -71,6 +72,8 @@ def main() -> None:
     rows = []
     for number, place in enumerate(places):
         rows.append(measurement(number, *place))
+        if FAULT == "leaves places out":
+            break
         state("running", len(rows), len(places))
         if FAULT == "crashes":
             return

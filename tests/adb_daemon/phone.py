@@ -11,7 +11,7 @@ DEVICE_BIN = pathlib.Path(__file__).parent / "device_bin"
 # What toybox offers on Android, taken from this machine.
 BORROWED = (
     *("cat", "chmod", "env", "echo", "kill", "ls", "mkdir", "mv", "rm", "sh", "sleep", "stat"),
-    *("sha256sum", "taskset", "wc", "test", "head", "tail", "touch", "true", "false", "cp", "nice"),
+    *("sha256sum", "taskset", "wc", "test", "tail", "touch", "true", "false", "cp", "nice"),
     *("dd", "grep"),
 )
 MAX_KHZ = (*(1_704_000,) * 4, *(2_367_000,) * 4, 2_914_000)  # of each core
@@ -64,10 +64,6 @@ Current Battery Service state:
   temperature: 298
   technology: Li-ion
 """
-DF = """\
-Filesystem       1K-blocks     Used Available Use% Mounted on
-/dev/block/dm-51 114826220 57413110  {free} 51% /data
-"""
 
 
 def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
@@ -86,7 +82,6 @@ def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
     says = {
         "getprop": "".join(f"[{k}]: [{v}]\n" for k, v in sorted(known.items()) if v),
         "uname": "Linux 5.15.137-android14-11\n",
-        "df": DF.format(free=57_413_110),
         "logcat": "",
         "dumpsys/power": "POWER MANAGER (dumpsys power)\n  mWakefulness=Awake\n",
         "dumpsys/battery": BATTERY,

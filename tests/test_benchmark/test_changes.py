@@ -239,3 +239,13 @@ def test_the_value_for_json_holds_every_row(turns):
         turns.comparisons[0].speedup_ci
     )
     assert comparison_text.as_dict(changes.between(one(), one(seed=1)))["interleaved"] is False
+
+
+def test_comparisons_that_the_summary_knows_nothing_of_are_refused():
+    """As in a file that somebody else wrote, or changed by hand."""
+    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(1.0, model="new")]
+    value = made.assembled(rows)
+    for kept in value.summary:
+        damaged = value.model_copy(update={"summary": (kept,)})
+        with pytest.raises(errors.BenchmarkError, match="places that the summary has"):
+            changes.within(damaged)

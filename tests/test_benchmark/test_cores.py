@@ -73,6 +73,14 @@ def test_a_system_that_cannot_bind_is_told(monkeypatch):
         cores.resolve("1")
 
 
+def test_without_a_wish_the_cores_are_those_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {5, 2}, raising=False)
+    assert cores.usable() == [2, 5]
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert cores.usable() == [0, 1, 2]
+
+
 def test_clocks_are_in_the_order_of_the_cores(tmp_path):
     root = machine(tmp_path, "cpufreq/scaling_cur_freq", [1000 * (i + 1) for i in range(12)])
     assert cores.frequencies_mhz(root) == tuple(float(i + 1) for i in range(12))

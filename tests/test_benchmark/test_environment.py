@@ -1,4 +1,7 @@
 import hashlib
+import sys
+
+import pytest
 
 from tfdistill.benchmark import environment
 
@@ -54,6 +57,17 @@ def test_the_machine_id_is_told_apart_and_not_told(monkeypatch):
     assert environment.device().id == hashlib.sha256(b"1234abcd").hexdigest()[:12]
     monkeypatch.setattr(environment, "_read", lambda path: "")
     assert environment.device().id is None
+
+
+@pytest.mark.parametrize("option", ["--serial", "--seria", "--se"])
+def test_the_command_line_has_hashes_in_the_place_of_serial_numbers(monkeypatch, option):
+    known = hashlib.sha256(b"R5CT1234").hexdigest()[:12]
+    given = [option, "R5CT1234", f"{option}=R5CT1234", "--serial", "all", "--seed", "7", "--s=7"]
+    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/tfdistill", "benchmark", *given])
+    assert environment.command() == (
+        *("tfdistill", "benchmark", option, known, f"{option}={known}", "--serial", "all"),
+        *("--seed", "7", "--s=7"),
+    )
 
 
 def test_temperatures_are_read_from_zones_and_monitors(tmp_path):

@@ -87,6 +87,17 @@ def test_what_could_not_be_measured_fails():
     assert reason == "student at 64 tokens was not measured: the worker ended"
 
 
+def test_a_place_that_only_the_old_file_has_is_a_warning():
+    two = [*made.repetitions(2.0), *made.repetitions(4.0, length=64)]
+    found = changes.between(made.assembled(two), made.assembled(made.repetitions(2.0, seed=1)))
+    ruling = gate.judge(found, FIVE)
+    assert ruling.passed
+    assert ruling.warnings == (
+        "student at 64 tokens, 1 thread: the new file was not measured there.",
+    )
+    assert gate.judge(found, gate.Limits(larger=0.0)).warnings == ()
+
+
 def test_one_repetition_fails_the_gate():
     single = made.assembled(made.repetitions(2.0, number=1))
     (reason,) = gate.judge(changes.between(single, single), FIVE).reasons

@@ -73,7 +73,8 @@ def test_tokenizer_and_end_to_end_are_measured_apart(export_folder):
         ("student", 2),
     ]
     assert value.end_to_end[0].min_ms > value.tokenizer.min_ms
-    assert all("Load average" in note for note in value.notes)
+    of_machine = ("Load average", "Only the cores", "threads shared")
+    assert all(note.startswith(of_machine) or of_machine[2] in note for note in value.notes)
 
 
 def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder):
@@ -174,6 +175,15 @@ def test_enough_runs_and_enough_time_are_taken_but_not_too_many():
     assert settings.block_runs(100.0) == 10  # slow: 100 runs
     assert settings.block_runs(2.0) == 50  # 500 runs make a second
     assert settings.block_runs(0.001) == 200  # quick: 2000 runs at most
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("threads", (1, 2, 1)), ("lengths", (8, 8)), ("delegates", ("xnnpack", "xnnpack"))],
+)
+def test_a_place_is_asked_for_once(name, values):
+    with pytest.raises(errors.BenchmarkError, match=f"^{name}: expected each once"):
+        Settings(**{name: values})
 
 
 def test_unknown_lengths_baselines_and_settings_are_explained(tflite_files, tmp_path):

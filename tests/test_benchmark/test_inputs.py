@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.benchmark import inputs
 
 
@@ -37,6 +37,21 @@ def test_without_golden_examples_words_of_the_vocabulary_are_taken(export_folder
     for length in (8, 16):
         sizes = [len(feed["input_ids"]) for feed in inputs.feeds_for(subject, length)]
         assert length / 2 < max(sizes) <= length
+
+
+def test_a_line_separator_is_an_entry_of_a_vocabulary_and_ends_none(export_folder):
+    path = export_folder / "vocab.txt"
+    lines = path.read_text().split("\n")
+    lines[5] = "\u2028"  # among the words: what follows would move by a line
+    path.write_bytes("\r\n".join(lines).encode())
+    card = json.loads((export_folder / "model.json").read_text())
+    card["golden_file"] = None
+    record = {"sha256": files.sha256_of(path), "size_bytes": path.stat().st_size}
+    card["tokenizer"]["vocab"].update(record)
+    (export_folder / "model.json").write_text(json.dumps(card))
+    for example in inputs.open_subject(export_folder).examples:
+        words = " ".join(lines[i] for i in example.input_ids[1:-1])
+        assert words == example.text
 
 
 def test_a_bare_file_is_fed_with_ids_below_the_size_of_its_table(tflite_files):

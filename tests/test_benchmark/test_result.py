@@ -79,6 +79,14 @@ def test_files_that_took_turns_are_compared_with_the_baseline(whole):
     assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}
 
 
+def test_repetitions_are_paired_by_their_number_and_not_by_their_order(whole):
+    rows = whole.measurements
+    assert rows[-1].model == "fast" and rows[0].model == "slow"
+    mixed = [*rows[: len(rows) // 2], *rows[len(rows) // 2 :][::-1]]  # one file's the other way
+    other = result.complete(whole.model_copy(update={"measurements": tuple(mixed)}))
+    assert sorted(other.comparisons, key=lambda c: c.sequence_length) == list(whole.comparisons)
+
+
 def test_texts_are_summarized_by_model_and_the_tokenizer_over_all(whole):
     assert (whole.tokenizer.n, whole.tokenizer.p50_ms) == (8, pytest.approx(0.7))
     assert [(e.model, e.n, e.p50_ms) for e in whole.end_to_end] == [

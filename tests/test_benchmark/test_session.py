@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import sys
+import threading
 import time
 
 import numpy as np
@@ -85,6 +86,38 @@ def test_leaving_the_context_ends_the_worker_whatever_happens():
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_cores_that_are_not_there_are_an_error_and_no_worker_is_left(tflite_files):
+    started = []
+    real = session.subprocess.Popen
+
+    class Noted(real):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    asked = {**job(tflite_files / "fast.tflite"), "cores": [1023]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session.subprocess, "Popen", Noted)
+        with pytest.raises(errors.BenchmarkError, match=r"toy: expected cores \[1023\] to run on"):
+            session.Session(asked, what="toy", timeout_seconds=60)
+    (process,) = started
+    assert process.returncode is not None
+
+
+def test_no_thread_reads_on_when_the_worker_is_gone():
+    ended = []
+
+    class Slow(session.Session):
+        def _listen(self):
+            super()._listen()
+            time.sleep(0.2)
+            ended.append(threading.current_thread())
+
+    with Slow({}, **script(SLEEPER)):
+        assert ended == []
+    assert len(ended) == 1
 
 
 def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(

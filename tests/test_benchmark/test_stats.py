@@ -190,7 +190,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say_under_realistic_noise(wo
 
 
 def test_the_same_file_against_itself_is_called_equal_in_19_of_20_runs():
-    """On average over a hundred benchmarks of twenty runs, blocks in turns."""
+    """On average over twenty benchmarks of twenty runs, blocks in turns."""
     rng = np.random.default_rng(11)
     runs = 400
     contained = 0

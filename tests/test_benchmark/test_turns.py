@@ -148,8 +148,8 @@ def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
     monkeypatch, tflite_files, when, left, noted
 ):
     fake_sessions(monkeypatch, lambda what, action: None)
-    # Before and after each repetition: the first two throttle.
-    counts = iter([0, 1, 1, 2, *[2] * 20])
+    # At first, then before and after each repetition: the first two throttle.
+    counts = iter([0, 0, 1, 1, 2, *[2] * 20])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
     found = host.measure(
         tflite_files / "fast.tflite", lengths=[8], when_throttled=when, max_repeats=2, **QUICK
@@ -158,11 +158,12 @@ def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
     assert reasons.count("the processor throttled") == left
     assert reasons.count("") == 3
     assert any("throttled during some" in note for note in found.notes) is noted
+    assert [row.throttled for row in found.summary] == [noted]
 
 
 def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
     fake_sessions(monkeypatch, lambda what, action: None)
-    counts = iter([0, 1, *[1] * 40])
+    counts = iter([0, 0, 1, *[1] * 40])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
     monkeypatch.setattr(
         "tfdistill.benchmark.host.places.Tour._shuffled", lambda tour: [*tour._cells()][::-1]
@@ -212,6 +213,18 @@ def test_more_threads_than_cores_are_noted(monkeypatch, tflite_files):
     for mask, noted in (("4", True), ("6", False)):
         notes = host.measure(tflite_files / "fast.tflite", affinity=mask, **options).notes
         assert ("2 threads shared 1 core(s)." in notes) is noted
+
+
+def test_a_process_that_may_not_use_all_cores_says_so(monkeypatch, tflite_files):
+    fake_sessions(monkeypatch, lambda what, action: None)
+    monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 2])
+    monkeypatch.setattr("tfdistill.benchmark.host.measuring.os.cpu_count", lambda: 3)
+    options = {**QUICK, "lengths": [8], "threads": [3]}
+    notes = host.measure(tflite_files / "fast.tflite", **options).notes
+    assert "3 threads shared 2 core(s)." in notes
+    assert any("cores of mask 5 could be used" in note for note in notes)
+    notes = host.measure(tflite_files / "fast.tflite", affinity="4", **options).notes
+    assert not any("could be used" in note for note in notes)  # it is in every row
 
 
 def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, vocab):

@@ -42,6 +42,34 @@ def test_a_file_without_signatures_is_run(shared_data):
     assert not np.allclose(scores[0], scores[1])
 
 
+def test_a_file_without_signatures_allocates_in_its_first_inference():
+    """As a signature does, so that first inferences of both kinds of files mean the same."""
+
+    class Recorder:
+        def __init__(self):
+            self.calls = []
+
+        def get_input_details(self):
+            return [{"name": "ids", "index": 4}]
+
+        def get_output_details(self):
+            return [{"index": 9}]
+
+        def __getattr__(self, name):
+            return lambda *arguments: self.calls.append(name)
+
+    opened = Recorder()
+    inputs = {"input_ids": {"name": "ids", "dtype": "int32"}}
+    entry = {"signature": None, "sequence_length": 4, "inputs": inputs}
+    runner = worker.EntryRunner(opened, entry)
+    assert opened.calls == []
+    feed = runner.feed([1, 2], [0, 0])
+    runner(feed)
+    runner(feed)
+    once = ["set_tensor", "invoke", "get_tensor"]
+    assert opened.calls == ["allocate_tensors", *once, *once]
+
+
 @pytest.mark.parametrize("text", NASTY)
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):

@@ -7,7 +7,7 @@ import pytest
 import tiny_tflite
 
 from tfdistill import errors
-from tfdistill.benchmark import modelfile, schema
+from tfdistill.benchmark import inputs, modelfile, schema
 from tfdistill.benchmark.adb import answers, layout
 
 PLACE = schema.Place(model="m", sequence_length=4, threads=1, delegate="gpu")
@@ -102,3 +102,21 @@ def test_starts_stand_before_ends_whatever_the_graphs_order(tmp_path):
     assert answers.is_span(found)
     answer = answers.answer_of(found, arrays([[5, 6, 7, 8]], [[1, 2, 3, 4]]), tokens=2)
     assert answer.tolist() == [[1, 5], [2, 6]]
+
+
+@pytest.mark.slow
+def test_what_runs_here_can_be_ended_between_two_examples(tflite_files):
+    subject = inputs.open_subject(tflite_files / "fast.tflite")
+    found = layout.read_layout(subject.file, subject.entries[8])
+    feeds = inputs.feeds_for(subject, 8, limit=3)
+    assert len(answers.of_host(subject, found, feeds)) == 3
+    calls = []
+
+    def stop_at_the_second():
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        answers.of_host(subject, found, feeds, before_each=stop_at_the_second)
+    assert len(calls) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 import pytest
 from adb_daemon.bundles import QUICK, known, left, subject
@@ -193,20 +194,34 @@ def test_heat_and_the_gpu_come_from_runs_of_their_own(connect, measure_in_app, t
     file = subject(tmp_path)
     install_app(daemon.root, known(file))
     asked = Settings(
-        delegates=("xnnpack", "gpu"), lengths=(64,), warmup=0, runs=2, rounds=1, repetitions=2,
+        delegates=("xnnpack", "gpu"), threads=(2, 1), warmup=0, runs=2, rounds=1, repetitions=2,
         min_seconds=0, sustained_seconds=5, texts=False,
     )  # fmt: skip
     (found,) = measure_in_app([file], settings=asked)
     assert found.failures == ()
-    assert {(m.delegate, m.sequence_length) for m in found.measurements} == {
-        ("xnnpack", 64),
-        ("gpu", 64),
+    assert Counter((m.delegate, m.sequence_length, m.threads) for m in found.measurements) == {
+        (delegate, length, threads): 2
+        for delegate in ("xnnpack", "gpu")
+        for length in (32, 64)
+        for threads in (1, 2)
     }
-    assert [(s.model, s.delegate) for s in found.sustained] == [
-        ("student", "gpu"),
-        ("student", "xnnpack"),
-    ]
-    assert found.texts == ()
-    heat = [c for c in daemon.commands if "sustained_seconds 5.0" in c]
+    places = {(s.model, s.delegate, s.sequence_length, s.threads) for s in found.sustained}
+    assert places == {("student", "gpu", 64, 2), ("student", "xnnpack", 64, 2)}
+    assert len(found.sustained) == 2 and found.texts == ()
     starts = [c for c in daemon.commands if "am start" in c]
-    assert sorted(heat) == sorted(starts[2:])  # the last repetition of each
+    heat = ["sustained_seconds 5.0" in c for c in starts]
+    assert heat == [*[False] * 4, True, True]  # last of all: it disturbs nothing
+
+
+@pytest.mark.slow
+def test_a_result_stays_when_the_files_behind_it_cannot_be_removed(
+    connect, measure_in_app, tmp_path
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file))
+    daemon.path("/system/bin/rm").unlink()
+    (found,) = measure_in_app([file], settings=QUICK)
+    assert found.failures == () and len(found.measurements) == 2 * 4
+    notes = [note for note in found.notes if "was left on" in note]
+    assert len(notes) == 2 and len(left(daemon)) == 2 * 2

@@ -32,6 +32,8 @@ pytestmark = pytest.mark.slow
         ("cut off", r"benchmark\.json of format_version 2, received file"),
         ("too large", "expected at most 67108864 bytes, received 1073741824 bytes"),
         ("other places", "received several repetitions"),
+        ("leaves places out", r"none at 32 tokens on 2 thread\(s\), 64 tokens on 1 thread"),
+        ("no durations", "durations of more than 0 ms"),
     ],
 )
 def test_an_app_that_goes_wrong_is_a_clear_error_and_leaves_nothing(
@@ -120,8 +122,10 @@ def test_a_device_that_is_lost_keeps_what_was_finished_and_names_what_is_left(
     (found,) = measure_in_app([file], settings=QUICK)
     assert {m.repetition for m in found.measurements} == {0}
     (failure,) = found.failures
-    assert failure.what == f"the rest on {daemon.serial}"
-    assert re.search(r"benchmark/tfdistill-\w+\.\* was left on 127", failure.error)
+    assert failure.what == f"the rest on {found.device.id}"
+    left = rf"benchmark/tfdistill-\w+\.\* was left on {found.device.id}:"
+    assert re.search(left, failure.error)
+    assert daemon.serial not in found.model_dump_json()
     assert found.after is None
 
 

@@ -1,18 +1,12 @@
-"""The choice of devices, and commands and files over the real adb client."""
+"""The adb program, the devices that it lists, and which of them are meant."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 
 import pytest
-from adb_daemon import Daemon
+from adb_daemon import processes
 
 from tfdistill import errors
 from tfdistill.benchmark.adb import client, phone, program
@@ -85,6 +79,16 @@ def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
         client.select(found, ["nobody", PIXEL.serial])
 
 
+def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_path):
+    _program(tmp_path / "adb", "echo 'List of devices attached'; echo 'A1 device model:Old'")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("ANDROID_SERIAL", "gone")
+    with pytest.raises(errors.BenchmarkError, match=r"^ANDROID_SERIAL: .*A1 \(Old\).*'gone'"):
+        client.choose()
+    with pytest.raises(errors.BenchmarkError, match=r"^--serial: "):
+        client.choose(["gone"])
+
+
 def test_a_missing_adb_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("ANDROID_HOME", raising=False)
@@ -141,7 +145,7 @@ def test_a_program_that_takes_too_long_is_killed(tmp_path):
     with pytest.raises(TimeoutError, match=r"within 0\.5 seconds"):
         program.Runs().run([str(slow)], timeout_s=0.5)
     if (tmp_path / "pid").exists():  # or it was killed before it wrote that
-        assert not _alive(int((tmp_path / "pid").read_text()))
+        assert not processes.alive(int((tmp_path / "pid").read_text()))
 
 
 def test_ctrl_c_does_not_reach_programs_by_itself():
@@ -150,209 +154,10 @@ def test_ctrl_c_does_not_reach_programs_by_itself():
     assert int(done.stdout.rpartition(")")[2].split()[3]) != os.getsid(0)
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def _ends(pid: int) -> bool:
-    for _ in range(200):
-        if not _alive(pid):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def _wait_for(path: pathlib.Path) -> str:
-    for _ in range(400):
-        if path.exists() and (text := path.read_text()):
-            return text
-        time.sleep(0.05)
-    raise AssertionError(f"no {path.name}")
-
-
-def the_phone(daemon: Daemon) -> client.Phone:
-    (chosen,) = client.choose([daemon.serial])
-    return chosen
-
-
-def left_on(daemon: Daemon) -> list[str]:
-    return sorted(path.name for path in daemon.path(client.TEMPORARY).iterdir())
-
-
-@pytest.mark.slow
-def test_a_command_gives_its_exit_code_and_both_outputs(connect):
-    device = the_phone(connect())
-    done = device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"], check=False)
-    assert done == client.Completed(7, "out\n", "err\n")
-    with pytest.raises(errors.BenchmarkError, match=r"expected exit code 0, received 7: err"):
-        device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"])
-    assert device.shell(["no-such-program"], check=False).exit_code == 127
-
-
-@pytest.mark.slow
-def test_arguments_are_quoted_for_the_shell_of_the_device(connect):
-    device = the_phone(connect())
-    hostile = ["$(rm -rf /nowhere)", "; reboot", "it's", "a  b", "`id`", "*", ""]
-    done = device.shell(["sh", "-c", 'for a in "$@"; do echo "<$a>"; done', "x", *hostile])
-    assert done.stdout.splitlines() == [f"<{argument}>" for argument in hostile]
-
-
-@pytest.mark.slow
-def test_a_file_goes_there_and_back_and_is_checked(connect, tmp_path):
-    daemon = connect()
-    device = the_phone(daemon)
-    (tmp_path / "model.tflite").write_bytes(bytes(range(256)) * 1000)
-    with device.folder() as folder:
-        assert re.fullmatch(r"/data/local/tmp/tfdistill-[0-9a-f]{12}", folder)
-        assert daemon.path(folder).stat().st_mode & 0o777 == 0o700
-        device.push(tmp_path / "model.tflite", f"{folder}/m.tflite")
-        device.pull(f"{folder}/m.tflite", tmp_path / "back")
-        with pytest.raises(errors.BenchmarkError, match="at most 1000 bytes"):
-            device.pull(f"{folder}/m.tflite", tmp_path / "large", max_bytes=1000)
-        with pytest.raises(errors.BenchmarkError, match="expected a file"):
-            device.pull(folder, tmp_path / "folder")
-    assert (tmp_path / "back").read_bytes() == (tmp_path / "model.tflite").read_bytes()
-    assert not (tmp_path / "large").exists() and not (tmp_path / "folder").exists()
-    assert left_on(daemon) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("with_sha256sum", [True, False])
-def test_a_file_that_arrives_damaged_is_an_error(connect, tmp_path, with_sha256sum):
-    daemon = connect()
-    device = the_phone(daemon)
-    (tmp_path / "m").write_bytes(b"0123456789")
-    if not with_sha256sum:
-        daemon.path("/system/bin/sha256sum").unlink()
-        device.push(tmp_path / "m", "/data/local/tmp/whole")  # read back and compared
-    daemon.faults.garble = True
-    with pytest.raises(errors.BenchmarkError, match=r"expected SHA-256 84d8.*damaged"):
-        device.push(tmp_path / "m", "/data/local/tmp/m")
-
-
-@pytest.mark.slow
-def test_a_full_storage_is_an_error_and_leaves_nothing(connect, tmp_path):
-    daemon = connect()
-    daemon.faults.full_after = 1000
-    device = the_phone(daemon)
-    (tmp_path / "m").write_bytes(bytes(100_000))
-    with (
-        pytest.raises(errors.BenchmarkError, match=r"No space left(.|\n)*Free some"),
-        device.folder() as folder,
-    ):
-        device.push(tmp_path / "m", f"{folder}/m")
-    assert left_on(daemon) == []
-
-
-@pytest.mark.slow
-def test_a_push_that_is_cut_off_names_what_was_left(connect, tmp_path):
-    daemon = connect()
-    daemon.faults.cut_after = 1000
-    device = the_phone(daemon)
-    (tmp_path / "m").write_bytes(bytes(3_000_000))
-    with pytest.raises(errors.DeviceLostError) as caught, device.folder() as folder:
-        device.push(tmp_path / "m", f"{folder}/m")
-    assert f"push of m to {daemon.serial}:" in str(caught.value)
-    assert f"{folder} was left on {daemon.serial}" in str(caught.value)
-    assert left_on(daemon) == [pathlib.PurePath(folder).name]
-
-
-@pytest.mark.slow
-def test_a_device_lost_amid_a_command_is_not_taken_for_success(connect):
-    # adb itself ends with 0 then, and the output looks whole.
-    daemon = connect()
-    device = the_phone(daemon)
-    daemon.faults.lost_at = "begun"
-    with pytest.raises(errors.DeviceLostError, match="the end of the connection"):
-        device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; echo begun; exec sleep 1000"])
-    assert _ends(int(daemon.path("/data/local/tmp/pid").read_text()))
-    with pytest.raises(errors.DeviceLostError):
-        device.shell(["true"])
-
-
-@pytest.mark.slow
-def test_a_command_that_hangs_is_killed_on_both_sides(connect):
-    daemon = connect()
-    device = the_phone(daemon)
-    path = daemon.path("/data/local/tmp/pid")
-    script = "sh -c 'echo $$ > /data/local/tmp/pid; exec sleep 1000'; true"  # a grandchild, even
-    with (
-        pytest.raises(errors.BenchmarkError, match="an end within 2 seconds"),
-        device.folder(),
-    ):
-        device.shell(["sh", "-c", script], timeout_s=2)
-    assert _ends(int(_wait_for(path)))
-    assert left_on(daemon) == ["pid"]
-
-
-@pytest.mark.slow
-def test_stop_ends_the_command_of_another_thread_and_the_folder_goes(connect):
-    daemon = connect()
-    device = the_phone(daemon)
-    path = daemon.path("/data/local/tmp/pid")
-    raised: list[BaseException] = []
-
-    def measure() -> None:
-        try:
-            with device.folder():
-                device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"])
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=measure)
-    thread.start()
-    pid = int(_wait_for(path))
-    device.stop()
-    thread.join(30)
-    assert [type(error) for error in raised] == [KeyboardInterrupt]
-    assert _ends(pid)
-    assert left_on(daemon) == ["pid"]
-    with pytest.raises(KeyboardInterrupt):
-        device.shell(["true"])
-
-
-INTERRUPTED = """
-import sys
-from tfdistill.benchmark.adb import client
-(device,) = client.choose([sys.argv[1]])
-with device.folder() as folder:
-    device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"], timeout_s=100)
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_command_on_the_device_and_removes_the_folder(connect):
-    daemon = connect()
-    command = [sys.executable, "-c", INTERRUPTED, daemon.serial]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=pathlib.Path.cwd()
-    )
-    pid = int(_wait_for(daemon.path("/data/local/tmp/pid")))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    _, stderr = process.communicate(timeout=30)
-    assert "KeyboardInterrupt" in stderr
-    assert _ends(pid)
-    assert left_on(daemon) == ["pid"]
-
-
 @pytest.mark.slow
 def test_an_unauthorized_device_says_to_accept_the_dialog(connect):
     daemon = connect(unauthorized=True)
     with pytest.raises(errors.BenchmarkError, match=r"'unauthorized'.*accept the dialog"):
-        client.choose([daemon.serial])
-
-
-@pytest.mark.slow
-def test_an_offline_device_is_not_ready(connect):
-    daemon = connect()
-    device = the_phone(daemon)
-    daemon.lose()
-    with pytest.raises(errors.DeviceLostError):
-        device.shell(["true"])
-    with pytest.raises(errors.BenchmarkError):
         client.choose([daemon.serial])
 
 

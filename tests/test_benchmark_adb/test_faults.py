@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from adb_daemon import launcher
+from adb_daemon import launcher, processes
 
 from tfdistill import errors
 from tfdistill.benchmark import adb, interruption
@@ -18,6 +18,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def fast(tflite_files):
     return [tflite_files / "fast.tflite"]
+
+
+def still_running(daemon):
+    """What the device's shells started and did not end, they themselves included."""
+    return processes.of_groups(process.pid for process in daemon.processes)
 
 
 def wait_until(condition):
@@ -56,7 +61,7 @@ def test_a_hang_ends_at_the_timeout_and_nothing_goes_on_running(
     strike(daemon, "hang")
     with pytest.raises(errors.BenchmarkError, match="an end within 2 seconds"):
         adb.measure(fast, settings=dataclasses.replace(short, timeout_seconds=2), binary=binary)
-    wait_until(lambda: all(process.poll() is not None for process in daemon.processes))
+    wait_until(lambda: not still_running(daemon))
     assert left_on(daemon) == []
 
 
@@ -65,12 +70,21 @@ def test_a_device_that_is_lost_in_a_run_leaves_what_was_finished(
 ):
     daemon, other = phone("Pixel_8"), phone("Pixel_9")
     daemon.faults.lost_at = "report_peak_memory"  # lost in the first run of the tool
+    shown: dict[str, str] = {}
     results = adb.measure(
-        fast, settings=short, serials=[daemon.serial, other.serial], binary=binary
+        fast,
+        settings=short,
+        serials=[daemon.serial, other.serial],
+        binary=binary,
+        shown=shown,
     )
     assert [len(result.measurements) for result in results] == [0, 1]
     (failure,) = results[0].failures
-    assert "was left on" in failure.error and "rm -rf /data/local/tmp/tfdistill-" in failure.error
+    known = results[0].device.id
+    assert f"was left on {known}" in failure.error and f"adb -s {known} shell" in failure.error
+    assert shown[known] == daemon.serial
+    assert all(daemon.serial not in result.model_dump_json() for result in results)
+    assert "rm -rf /data/local/tmp/tfdistill-" in failure.error
     assert results[1].failures == ()
 
 
@@ -144,20 +158,40 @@ def test_half_an_answer_is_no_answer(phone, binary, fast, short, strike, left_on
     assert left_on(daemon) == []
 
 
-def test_ctrl_c_keeps_what_is_finished_and_cleans_up(phone, binary, fast, short, strike, left_on):
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_ctrl_c_keeps_what_is_finished_and_cleans_up(
+    phone, binary, fast, short, strike, left_on, repetitions
+):
     daemon = phone()
-    strike(daemon, "hang", first=3)  # the second repetition waits for Ctrl-C
-    runs = lambda: sum("run.sh" in c and "--graph" in c for c in daemon.commands)  # noqa: E731
+    strike(daemon, "hang", first=3)  # the second repetition, or the answers, wait for Ctrl-C
+    runs = daemon.path("/says/benchmark_model.runs")
 
     def interrupt():
-        wait_until(lambda: runs() > 3)
+        wait_until(lambda: runs.exists() and runs.read_text() == "4")
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
+    settings = dataclasses.replace(short, repetitions=repetitions)
     with pytest.raises(interruption.BenchmarkInterrupted) as stopped:
-        adb.measure(fast, settings=dataclasses.replace(short, repetitions=2), binary=binary)
+        adb.measure(fast, settings=settings, binary=binary)
     (result,) = stopped.value.results
     assert len(result.measurements) == 1
     assert interruption.FAILURE in result.failures
-    wait_until(lambda: all(process.poll() is not None for process in daemon.processes))
+    assert ("answer.sh" in "".join(daemon.commands[-2:])) == (repetitions == 1)
+    wait_until(lambda: not still_running(daemon))
+    assert left_on(daemon) == []
+
+
+def test_a_full_disk_of_this_machine_keeps_what_was_finished(
+    phone, binary, fast, short, left_on, monkeypatch
+):
+    daemon = phone()
+
+    def fetch(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tfdistill.benchmark.adb.deployment.Deployment.fetch", fetch)
+    (result,) = adb.measure(fast, settings=short, binary=binary)
+    assert len(result.measurements) == 1
+    assert "No space left" in result.failures[0].error
     assert left_on(daemon) == []

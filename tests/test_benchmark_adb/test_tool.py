@@ -1,5 +1,6 @@
 """The command line: what a file's tensors are called, in which order, and who computes."""
 
+import dataclasses
 import subprocess
 
 import numpy as np
@@ -87,6 +88,13 @@ def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_
 def test_the_only_signature_is_not_named(tmp_path):
     path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
     assert "signature_to_run_for" not in options(job_for(path, 8))
+
+
+def test_a_signature_that_is_not_of_the_first_graph_is_named(tmp_path):
+    path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
+    job = job_for(path, 8)
+    behind = dataclasses.replace(job, layout=dataclasses.replace(job.layout, subgraph=1))
+    assert options(behind)["signature_to_run_for"] == "len8"
 
 
 def test_the_number_of_runs_is_exact_and_their_time_bounded(two_lengths):

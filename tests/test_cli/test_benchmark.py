@@ -189,18 +189,23 @@ def test_a_failure_in_one_place_is_written_and_is_no_success(asked, tmp_path, ca
     assert "b, 8 tokens" in capsys.readouterr().out
 
 
-def test_an_interruption_writes_what_is_finished_and_exits_with_130(asked, tmp_path):
+def test_an_interruption_writes_and_shows_what_is_finished_and_exits_with_130(
+    asked, tmp_path, capsys
+):
     partial = a_result(failures=[interruption.FAILURE])
     asked.outcome = interruption.BenchmarkInterrupted([partial])
     out = tmp_path / "latency.json"
     assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 130
     assert result.read_result(out) == partial
+    shown = capsys.readouterr().out
+    assert "student" in shown and "NOT MEASURED: the rest: interrupted" in shown
 
 
-def test_an_interruption_with_nothing_finished_writes_nothing(asked, tmp_path):
+def test_an_interruption_with_nothing_finished_writes_nothing(asked, tmp_path, capsys):
     asked.outcome = interruption.BenchmarkInterrupted([])
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 130
     assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr().out == ""
 
 
 def test_a_file_that_cannot_be_measured_exits_with_1(asked, capsys):
@@ -265,6 +270,46 @@ def test_each_of_several_phones_gets_a_file_of_its_own(phones, tmp_path, capsys)
     assert cli.main([*command, *both]) == 2  # they are there already
     assert cli.main([*command, "--serial", "S1"]) == 0
     assert out.is_file()
+
+
+def test_phones_that_say_they_are_one_do_not_replace_each_other_s_results(
+    phones, tmp_path, monkeypatch
+):
+    """As devices do whose maker gives all of them one serial number."""
+    from tfdistill.benchmark.adb import app
+
+    same = [a_result("one", device=fake.PHONE), a_result("two", device=fake.PHONE)]
+    monkeypatch.setattr(app, "measure", lambda models, **options: same)
+    command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--serial", "all"]
+    out = ["--out", str(tmp_path / "a[1].json")]
+    assert cli.main([*command, *out]) == 0
+    written = {path.name: result.read_result(path) for path in tmp_path.iterdir()}
+    names = ["a[1]-0123456789ab-1.json", "a[1]-0123456789ab.json"]
+    assert sorted(written) == names
+    assert [written[name].models[0].name for name in names] == ["two", "one"]
+    (tmp_path / names[1]).unlink()
+    assert cli.main([*command, *out]) == 2  # the other one is there already
+
+
+def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, capsys):
+    from tfdistill.benchmark.adb import app
+
+    lost = schema.Failure(what="the rest on 0123456789ab", error="gone")
+    other = schema.Failure(what="the rest on 0123456789ab-1", error="gone")
+
+    def measure(models, *, shown, **options):
+        shown.update({"0123456789ab": "R5CT1234", "0123456789ab-1": "R5CT9"})
+        return [a_result(device=fake.PHONE, failures=[lost, other])]
+
+    monkeypatch.setattr(app, "measure", measure)
+    out = tmp_path / "phone.json"
+    command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--serial", "R5CT1234"]
+    assert cli.main([*command, "--out", str(out)]) == 1
+    text = capsys.readouterr().out
+    assert "the rest on R5CT1234: gone" in text and "the rest on R5CT9: gone" in text
+    assert "R5CT1234" not in out.read_text()
+    assert cli.main([*command, "--json"]) == 1
+    assert "R5CT1234" not in capsys.readouterr().out
 
 
 def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch):

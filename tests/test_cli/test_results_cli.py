@@ -104,10 +104,18 @@ def test_models_and_folders_are_referred_to_benchmark(stored, tmp_path, capsys):
         assert "`tfdistill benchmark OLD NEW`" in capsys.readouterr().err
 
 
-def test_undecided_needs_a_limit(stored, capsys):
+@pytest.mark.parametrize("option", ["--fail-if-undecided", "--allow-throttled"])
+def test_options_of_a_limit_of_latency_need_it(stored, capsys, option):
     old, new = stored(old=2.0, new=2.0)
-    assert cli.main(["compare", old, new, "--fail-if-undecided"]) == 2
-    assert "--fail-if-slower beside it" in capsys.readouterr().err
+    assert cli.main(["compare", old, new, option]) == 2
+    assert f"{option}: expected --fail-if-slower beside it" in capsys.readouterr().err
+    assert cli.main(["compare", old, new, option, "--fail-if-slower", "50%"]) == 0
+
+
+def test_another_device_needs_another_result(stored, capsys):
+    (old,) = stored(old=2.0)
+    assert cli.main(["compare", old, "--other-device"]) == 2
+    assert "--other-device: expected two results" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ['{"format_version": 2, "kind"', '{"format_version": 1}', ""])

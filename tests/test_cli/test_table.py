@@ -71,6 +71,7 @@ def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     [
         ("--serial X", "--device adb"),
         ("--binary-sha256 00", "--device adb"),
+        ("--device adb --serial all", "one device"),
         ("--runs 0", "runs"),
         ("--models bert_bass", "bert_base"),
         ("--lengths 1024", "512"),
@@ -80,6 +81,20 @@ def test_misuse_is_told_before_anything_is_made(options, said, tmp_path, capsys)
     assert cli.main(["table", "--out", str(tmp_path / "out"), *options.split()]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_measurements_of_another_phone_or_binary_have_another_folder(asked, monkeypatch):
+    def place(*options):
+        cli.main(["table", "--out", "somewhere", "--device", "adb", *options])
+        return asked["request"].place
+
+    monkeypatch.delenv("ANDROID_SERIAL", raising=False)
+    first = place("--serial", "A", "--binary", "tool")
+    assert place("--serial", "A", "--binary", "tool") == first
+    others = {place("--serial", "B", "--binary", "tool"), place("--serial", "A", "--binary", "x")}
+    monkeypatch.setenv("ANDROID_SERIAL", "A")
+    assert place("--binary", "tool") == first
+    assert first not in others and len(others) == 2
 
 
 @pytest.mark.parametrize("options", [[], ["--out", "x", "--json", "--markdown"]])

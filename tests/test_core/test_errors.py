@@ -15,6 +15,7 @@ BUILT_IN = {
     "ParityError": RuntimeError,
     "ManifestError": ValueError,
     "BenchmarkError": RuntimeError,
+    "DeviceLostError": RuntimeError,
     "EnvironmentFault": RuntimeError,
 }
 

@@ -232,7 +232,7 @@ def _summary(one, p50, spread, blocks):
         "p50_ci_ms": [p50 * (1 - spread), p50 * (1 + 2 * spread)],
         "init_ms": 21.0 if one.name == "teacher" else 4.2,
         "first_inference_ms": p50 * 2.2,
-        "cold_start_ms": 180 + p50 * 2,
+        "cold_start_ms": None if blocks else 180 + p50 * 2,
         "peak_rss_bytes": 212_000_000 if one.name == "teacher" else 61_000_000,
     }
 

@@ -139,12 +139,27 @@ def test_blocks_and_throttling_and_failures_are_said(pages, many):
     assert "no single durations" in page
     assert any("in blocks" in row[-1] for row in table_of(tree, "device-1-latency"))
     assert "small, GPU" in page and "throttled" in page
+    assert "its thermal status was raised, or latency rose" in page
+    assert "Cold start" not in page  # the tool tells none
+    assert table_of(tree, "device-1-start")[0][2:] == [
+        "Opening the file",
+        "First inference",
+        "Peak memory",
+    ]
     assert table_of(tree, "device-1-failures")[1] == [
         "large, GPUphone",
         "delegate: expected all, received 3 of 208.",
     ]
     sustained = table_of(tree, "device-1-sustained")
     assert sustained[1][-2:] == ["1.95×", "moderate"]
+
+
+def test_a_host_that_slowed_down_is_not_called_hot(pages, many):
+    host = many["host"]
+    host["summary"][0]["throttled"] = True
+    page = text_of(next(pages(host=host)[2].iter(HTML + "main")))
+    assert "usually because something else ran" in page
+    assert "thermal" not in page and " hot " not in page
 
 
 def test_faster_is_said_only_of_files_that_took_turns_and_only_where_the_interval_says_so(

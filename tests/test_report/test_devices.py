@@ -43,6 +43,15 @@ def test_two_phones_of_one_model_are_two_devices(named, fake_results):
     assert [r.label for r in second.results] == ["2"]
 
 
+def test_a_serial_number_that_two_models_share_does_not_make_them_one_device(named, fake_results):
+    models = [fake_results.model("student")]
+    results = [
+        named(name, models, kind="phone", device={"name": name, "id": "0" * 12})
+        for name in ("Example 8", "Example 9")
+    ]
+    assert [bench.device.name for bench in benches(results)] == ["Example 8", "Example 9"]
+
+
 def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named, fake_results):
     def labels(*results):
         (bench,) = benches(results)

@@ -11,7 +11,7 @@ from tfdistill import errors, models
 from tfdistill.benchmark import inputs, result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.report import papers as value
-from tfdistill.run import paper_files, paper_request, papers
+from tfdistill.run import paper_files, paper_request, paper_results, papers
 
 PRESETS = ("bert_base", "mobilebert")
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
@@ -209,6 +209,47 @@ def test_measurements_of_two_machines_are_not_mixed(folder, no_export):
         papers.make_table(folder, request(), Stopwatch(stop=1))
     with pytest.raises(errors.BenchmarkError, match="all on one device"):
         papers.make_table(folder, request(), Stopwatch(device="another"))
+
+
+def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
+    def measured(digest):
+        return result.assemble(
+            kind="phone",
+            backend="benchmark_model",
+            device=schema.Device(name="a phone", id="0123456789ab"),
+            runtime=schema.Runtime(name="benchmark_model", sha256=digest * 64),
+            models=[],
+            measurements=[],
+            settings=SETTINGS,
+            command=(),
+            created="2026-01-01T00:00:00+00:00",
+        )
+
+    paper_results.check_one_device([measured("a"), measured("a")])
+    with pytest.raises(errors.BenchmarkError, match="with one runtime"):
+        paper_results.check_one_device([measured("a"), measured("b")])
+
+
+def test_folders_of_others_that_have_the_names_of_a_tables_are_never_removed(tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "letter.txt").write_text("dear")
+    with pytest.raises(errors.OutputExistsError, match="other files"):
+        papers.make_table(tmp_path, request(), Stopwatch(), overwrite=True)
+    assert (tmp_path / "files" / "letter.txt").read_text() == "dear"
+
+
+def test_a_place_that_was_throttled_carries_the_mark(folder, no_export):
+    class Warm(Stopwatch):
+        def __call__(self, paths, settings):
+            found = super().__call__(paths, settings)
+            rows = [row.model_copy(update={"throttled": True}) for row in found.summary[:1]]
+            return found.model_copy(update={"summary": (*rows, *found.summary[1:])})
+
+    table = papers.make_table(folder, request(), Warm())
+    marked = {row.model for row in table.latencies if row.throttled}
+    assert len(marked) == 1 and marked < set(PRESETS)
+    text = (folder / "table.md").read_text()
+    assert " ms ▲" in text and "▲: the device throttled" in text
 
 
 def test_a_measurement_with_a_failure_is_not_kept(folder, no_export):

@@ -65,6 +65,12 @@ def allowed() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
+def usable() -> list[int]:
+    """Returns the cores that this process may use; all where the system binds no process."""
+    bound = hasattr(os, "sched_getaffinity")
+    return allowed() if bound else list(range(os.cpu_count() or 1))
+
+
 def cores_of(mask: str) -> list[int]:
     """Returns the cores that a mask names.
 

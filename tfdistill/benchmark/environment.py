@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import importlib.metadata
+import itertools
 import os
 import pathlib
 import platform
@@ -54,12 +55,13 @@ def runtime() -> schema.Runtime:
 
 
 def conditions() -> schema.Conditions:
-    """Reads the state of this machine: load, clocks and temperatures, as far as it tells them."""
+    """Reads the state of this machine: load, clocks, heat, as far as it tells them."""
     return schema.Conditions(
         time=now(),
         temperatures_c=temperatures_c(),
         frequencies_mhz=cores.frequencies_mhz() or parse_cpuinfo(_read("/proc/cpuinfo"))["clocks"],
         load_average=load_average(),
+        throttle_count=throttle_count(),
     )
 
 
@@ -121,8 +123,26 @@ def version_of(package: str) -> str | None:
 
 
 def command() -> tuple[str, ...]:
-    """Returns the command line of this process, its program by name and not by place."""
-    return (pathlib.PurePath(sys.argv[0]).name, *sys.argv[1:])
+    """Returns the command line of this process as others may read it.
+
+    The program is there by name and not by place, and so is no serial number: what `--serial` was
+    given is a hash (see `short_hash`), except "all".
+    """
+    words = [pathlib.PurePath(sys.argv[0]).name]
+    for before, word in itertools.pairwise(sys.argv):
+        option, equals, value = word.partition("=")
+        if _means_serial(before):
+            words.append(_without_serial(word))
+        elif equals and _means_serial(option):
+            words.append(f"{option}={_without_serial(value)}")
+        else:
+            words.append(word)
+    return tuple(words)
+
+
+def short_hash(text: str) -> str:
+    """Returns 12 hexadecimal digits that stand for what is not to be read, such as a serial."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def parse_cpuinfo(text: str) -> dict[str, Any]:
@@ -163,10 +183,19 @@ def _memory_bytes() -> int | None:
         return None
 
 
+def _means_serial(option: str) -> bool:
+    """Whether argparse takes an option for --serial, which may be cut short."""
+    return len(option) > len("--s") and "--serial".startswith(option)
+
+
+def _without_serial(value: str) -> str:
+    return value if value == "all" else short_hash(value)
+
+
 def _machine_id() -> str | None:
     """Tells this machine from others without naming it; None where it has no id."""
     known = _read("/etc/machine-id").strip()
-    return hashlib.sha256(known.encode()).hexdigest()[:12] if known else None
+    return short_hash(known) if known else None
 
 
 def _read(path: files.Path) -> str:

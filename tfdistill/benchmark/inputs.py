@@ -92,7 +92,7 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
     if not examples:
         rng = np.random.default_rng(seed)
         if vocab_file is not None:
-            source, vocab = "vocabulary", vocab_file.read_text(encoding="utf-8").splitlines()
+            source, vocab = "vocabulary", _read_vocab(vocab_file)
             two = card is not None and card.task is not None and (card.task.pair or card.task.span)
             examples = tuple(
                 e for n in entries for e in examples_of_words(vocab, n, rng, pairs=bool(two))
@@ -213,6 +213,12 @@ def texts_for(subjects: list[Subject], *, limit: int = 32) -> list[tuple[str, st
         if texts:
             return texts[:limit]
     return []
+
+
+def _read_vocab(path: pathlib.Path) -> list[str]:
+    # Not splitlines(): real vocabularies hold U+2028 as a token.
+    text = path.read_bytes().decode("utf-8-sig")
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def _cut(ids: tuple[int, ...], length: int) -> list[int]:

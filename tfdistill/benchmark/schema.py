@@ -44,6 +44,7 @@ class Conditions(Part):
       charging: Whether power is connected.
       frequencies_mhz: The clock of each core.
       load_average: Busy processes over the last minute.
+      throttle_count: How often cores slowed down for heat since the start, where Linux counts it.
     """
 
     time: str
@@ -54,6 +55,7 @@ class Conditions(Part):
     charging: bool | None = None
     frequencies_mhz: tuple[float, ...] = ()
     load_average: float | None = None
+    throttle_count: int | None = None
 
 
 class Device(Part):
@@ -252,7 +254,7 @@ class Window(Part):
 
     start_s: float
     n: int
-    p50_ms: float
+    p50_ms: float = pydantic.Field(gt=0)
     p90_ms: float | None = None
     conditions: Conditions | None = None
 
@@ -340,8 +342,8 @@ class Summary(Place, Percentiles):
       outliers: Samples beyond 3 interquartile ranges above the upper quartile of their repetition.
       drift: Median of the last window of a repetition / of its first, the median over repetitions.
       drift_ci: 95% interval of it.
-      throttled: Whether a repetition that counts ran on a device that throttled, or the drift says
-        so.
+      throttled: Whether a repetition that counts ran on a device that throttled, or the drift or a
+        level that rose and stayed says so.
     """
 
     p50_ci_ms: Interval
@@ -379,7 +381,7 @@ class Comparison(Part):
       candidate: Name of another.
       speedup: Median of the baseline / median of the candidate.
       speedup_ci: 95% interval.
-      faster: Whether the candidate is; None where the interval holds 1.
+      faster: Whether the candidate is; None where the interval holds 1, and with one repetition.
     """
 
     baseline: str

@@ -89,6 +89,10 @@ class Settings:
         known = get_args(schema.Delegate)
         if not self.delegates or not set(self.delegates) <= set(known):
             faults.append(errors.explain("delegates", f"some of {known}", self.delegates))
+        for name in ("threads", "lengths", "delegates"):
+            values = getattr(self, name) or ()
+            if len(set(values)) < len(values):  # it would be measured twice, under one name
+                faults.append(errors.explain(name, "each once", values))
         if faults:
             raise errors.BenchmarkError("\n".join(faults))
 

@@ -41,11 +41,14 @@ def origin(result: schema.Result) -> str:
 
 def describe(place: schema.Place, *, model: bool = True) -> str:
     """Says a place in words; the delegate and the affinity where they are not the usual ones."""
-    words = [f"{place.model} at "] if model else []
-    words += [f"{place.sequence_length} tokens, {plural(place.threads, 'thread')}"]
-    words += [f", {place.delegate}"] if place.delegate != "xnnpack" else []
-    words += [f", on cores {place.affinity}"] if place.affinity else []
-    return "".join(words)
+    named = f"{place.model} at " if model else ""
+    return f"{named}{place.sequence_length} tokens, {_way(place)}"
+
+
+def _way(row: schema.Place | schema.EndToEnd) -> str:
+    delegate = f", {row.delegate}" if row.delegate != "xnnpack" else ""
+    affinity = f", on cores {row.affinity}" if row.affinity else ""
+    return plural(row.threads, "thread") + delegate + affinity
 
 
 def plural(count: int, noun: str) -> str:
@@ -137,10 +140,7 @@ def _texts(result: schema.Result) -> Iterator[str]:
     if result.tokenizer is not None:
         yield f"tokenizer: p50 {milliseconds(result.tokenizer.p50_ms)} ms a text"
     for row in result.end_to_end:
-        yield (
-            f"{row.model} from text to answer, {plural(row.threads, 'thread')}: "
-            f"p50 {milliseconds(row.p50_ms)} ms"
-        )
+        yield (f"{row.model} from text to answer, {_way(row)}: p50 {milliseconds(row.p50_ms)} ms")
 
 
 def _sustained(result: schema.Result) -> Iterator[str]:
@@ -148,9 +148,9 @@ def _sustained(result: schema.Result) -> Iterator[str]:
         if row.windows:
             first, last = row.windows[0], row.windows[-1]
             yield (
-                f"{describe(row)}, without pauses for {last.start_s:.0f} s: p50 "
-                f"{milliseconds(first.p50_ms)} ms at first, {milliseconds(last.p50_ms)} ms at the "
-                f"end ({last.p50_ms / first.p50_ms:.2f}x)"
+                f"{describe(row)}, without pauses: p50 {milliseconds(first.p50_ms)} ms at first, "
+                f"{milliseconds(last.p50_ms)} ms after {last.start_s:.0f} s "
+                f"({last.p50_ms / first.p50_ms:.2f}x)"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from tfdistill import errors, files
 from tfdistill.commands import base
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tfdistill.benchmark import schema
     from tfdistill.benchmark.settings import Settings
@@ -138,21 +139,29 @@ def _benchmark(args: argparse.Namespace) -> int:
     settings = _settings(args)
     _check_output(args)
     models = [export_folder(pathlib.Path(model)) for model in args.models]
+    serials: dict[str, str] = {}
+    stopped = None
     try:
-        results = _measure(models, settings, args)
-    except interruption.BenchmarkInterrupted as stopped:
-        _write(stopped.results, args)
-        raise
+        results = _measure(models, settings, args, serials)
+    except interruption.BenchmarkInterrupted as error:
+        stopped, results = error, error.results
     try:
         _write(results, args)
     finally:  # a full disk does not take the figures along
-        _show(results, args)
+        if results:
+            _show(results, args, serials)
+    if stopped is not None:
+        raise stopped
     return 1 if any(result.failures for result in results) else 0
 
 
 def _measure(
-    models: Sequence[pathlib.Path], settings: Settings, args: argparse.Namespace
+    models: Sequence[pathlib.Path],
+    settings: Settings,
+    args: argparse.Namespace,
+    shown: dict[str, str],
 ) -> Sequence[schema.Result]:
+    """Measures, and fills `shown` with the serials of phones by the ids that results have."""
     rows = _rows(models, args)
     progress = sys.stderr.isatty()
     if args.device == "host":
@@ -164,7 +173,9 @@ def _measure(
     if args.app is not None:
         from tfdistill.benchmark.adb import app
 
-        return app.measure(models, settings=settings, serials=serials, package=args.app)
+        return app.measure(
+            models, settings=settings, serials=serials, package=args.app, shown=shown
+        )
     from tfdistill.benchmark import adb
 
     binary = None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
@@ -175,6 +186,7 @@ def _measure(
         binary=binary,
         examples=() if rows is None else rows.examples,
         metric=None if rows is None else rows.metric,
+        shown=shown,
         progress=progress,
     )
 
@@ -254,9 +266,11 @@ def _check_output(args: argparse.Namespace) -> None:
     if args.out is None:
         return
     out = pathlib.Path(args.out)
-    earlier = [path for path in (out, *out.parent.glob(f"{out.stem}-{_ID}{out.suffix}"))]
+    stem, suffix = glob.escape(out.stem), glob.escape(out.suffix)
     several = len(args.serial) > 1 or "all" in args.serial
-    found = [path for path in (earlier if several else [out]) if path.exists()]
+    patterns = (f"{stem}-{_ID}{suffix}", f"{stem}-{_ID}-[0-9]*{suffix}") if several else ()
+    earlier = [path for pattern in patterns for path in out.parent.glob(pattern)]
+    found = [path for path in (out, *earlier) if path.exists()]
     if out.is_dir() or (found and not args.overwrite):
         raise errors.OutputExistsError(
             errors.explain(
@@ -285,19 +299,26 @@ def _write(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
         return
     out = pathlib.Path(args.out)
     several = len(args.serial) > 1 or "all" in args.serial
+    ids = [result.device.id or "" for result in results]
     for i, result in enumerate(results):
-        label = result.device.id or str(i)
+        label = (
+            f"{ids[i]}-{i}" if ids[i] in ids[:i] else ids[i]
+        )  # some makers give all devices one serial
         path = out.with_name(f"{out.stem}-{label}{out.suffix}") if several else out
         benchmark.write_result(result, path)
 
 
-def _show(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
+def _show(
+    results: Sequence[schema.Result], args: argparse.Namespace, serials: Mapping[str, str]
+) -> None:
     from tfdistill import benchmark
 
     values: list[Any] = [result.model_dump(mode="json") for result in results]
-    lines = ["\n\n".join(benchmark.format_text(result) for result in results)]
+    text = "\n\n".join(benchmark.format_text(result) for result in results)
+    for known in sorted(serials, key=len, reverse=True):  # here they are of use, to give to adb
+        text = text.replace(known, serials[known])
     base.show(
-        values[0] if len(values) == 1 else {"results": values}, as_json=args.json, lines=lines
+        values[0] if len(values) == 1 else {"results": values}, as_json=args.json, lines=[text]
     )
 
 
@@ -319,6 +340,6 @@ COMMANDS = (
         ),
         description="Measure exported files: start, first inference, steady latency, memory, "
         "tokenizer. Several files take turns in random order and are compared with the first. "
-        "Ctrl-C keeps what is finished: it is written to --out.",
+        "Ctrl-C keeps what is finished: it is shown, and written to --out.",
     ),
 )

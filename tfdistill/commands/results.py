@@ -78,10 +78,19 @@ def _compare(args: argparse.Namespace) -> int:
                 "No limit holds from one device to another: measure both files on one.",
             )
         )
-    if limits.refuse_undecided and limits.slower is None:
-        raise errors.ConfigError(
-            errors.explain("--fail-if-undecided", "--fail-if-slower beside it", "none")
-        )
+    of_latency = {
+        "--fail-if-undecided": limits.refuse_undecided,
+        "--allow-throttled": limits.allow_throttled,
+    }
+    faults = [
+        errors.explain(option, "--fail-if-slower beside it", "none")
+        for option, given in of_latency.items()
+        if given and limits.slower is None
+    ]
+    if args.other_device and args.new is None:
+        faults.append(errors.explain("--other-device", "two results", "one"))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
     for path in filter(None, (args.old, args.new)):
         _refuse_models(pathlib.Path(path))
     old = result.read_result(args.old)

@@ -116,7 +116,7 @@ def _add_device(group: argparse._ArgumentGroup) -> None:
 
 def _add_effort(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--quick", action="store_true", help="measure half as many files, a third as long"
+        "--quick", action="store_true", help="measure half as many files, a tenth as long"
     )
     group.add_argument("--warmup", type=int, default=10, help="(default: %(default)s)")
     group.add_argument("--runs", type=int, help="of a file, at least (default: 100)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -71,6 +72,10 @@ def _table(args: argparse.Namespace) -> None:
         if given:
             option = f"--{given[0].replace('_', '-')}"
             raise errors.ConfigError(errors.explain(option, "--device adb", "--device host"))
+    if args.serial == "all":
+        raise errors.ConfigError(
+            errors.explain("--serial", "one device", "all", "A table is of one device.")
+        )
     from tfdistill.benchmark.settings import Settings
     from tfdistill.report import papers as value
     from tfdistill.report import papers_tables
@@ -112,10 +117,12 @@ def _table(args: argparse.Namespace) -> None:
 
 
 def _place(args: argparse.Namespace) -> str:
-    """Returns a folder name for a device that does not tell its serial number."""
+    """Returns a folder name for a device and a binary; it does not tell the serial number."""
     if args.device == "host":
         return "host"
-    return f"adb-{hashlib.sha256((args.serial or '').encode()).hexdigest()[:12]}"
+    serial = args.serial or os.environ.get("ANDROID_SERIAL", "")
+    asked = "\n".join([serial, args.binary or "", args.binary_sha256 or ""])
+    return f"adb-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
 
 
 def _measure(args: argparse.Namespace) -> Measure:

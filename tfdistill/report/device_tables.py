@@ -66,13 +66,14 @@ def latency(bench: Bench) -> Table | None:
         )
     if any(timing.summary.of == "blocks" for timing in bench.timings):
         notes.append(
-            "In blocks: the tool gives the mean of each burst of inferences and no single "
+            "In blocks: the tool gives statistics of each burst of inferences and no single "
             "durations, so the median is that of the blocks and the tails are not known."
         )
     if any(timing.summary.throttled for timing in bench.timings):
-        notes.append(
-            "Throttled: the device slowed down because it was hot while this was measured."
-        )
+        why = "its thermal status was raised, or latency rose and stayed"
+        if bench.kind == "host":
+            why = "latency rose and stayed, usually because something else ran"
+        notes.append(f"Throttled: the device slowed down while this was measured ({why}).")
     caption = f"Latency of one inference {bench.where}"
     made = Table(bench.anchor("latency"), caption, columns, tuple(rows), tuple(notes))
     return cells.without_empty(made)
@@ -113,13 +114,17 @@ def start(bench: Bench) -> Table | None:
         "First inference",
         "Peak memory",
     )
-    what = "Python and its imports" if bench.kind == "host" else "whatever the program loads"
-    note = (
-        f"Cold start runs from before the process starts, {what} included, to the first result; "
-        "peak memory is that of the whole process."
-    )
+    notes = []
+    if any(timing.summary.cold_start_ms for timing in held):
+        what = "Python and its imports" if bench.kind == "host" else "whatever the program loads"
+        notes.append(
+            f"Cold start runs from before the process starts, {what} included, to the first result."
+        )
+    if any(timing.summary.peak_rss_bytes for timing in held):
+        notes.append("Peak memory is that of the whole process.")
     caption = f"Start and memory ({devices.threads(fewest)})"
-    return Table(bench.anchor("start"), caption, columns, rows, (note,))
+    made = Table(bench.anchor("start"), caption, columns, rows, tuple(notes))
+    return cells.without_empty(made)
 
 
 def text(bench: Bench) -> Table | None:

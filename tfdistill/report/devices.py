@@ -273,7 +273,7 @@ def threads(number: int) -> str:
 
 def _identity(device: schema.Device) -> Hashable:
     if device.id is not None:
-        return device.id
+        return device.id, device.name  # some makers give all their phones one serial number
     return device.name, device.soc, device.abi, device.cores_logical, device.memory_bytes
 
 

@@ -258,7 +258,9 @@ def sustained(bench: Bench) -> Picture | None:
     ]
     if not runs:
         return None
-    caption = "without pauses: the median of each stretch; thin lines are 90th percentiles."
+    caption = "without pauses: the median of each stretch"
+    tails = any(window.p90_ms for _, windows in runs for window in windows)
+    caption += "; thin lines are 90th percentiles." if tails else "."
     if len(runs) > lines.MOST_LINES:
         caption += f" {len(runs) - lines.MOST_LINES} more files are in the table."
     runs = runs[: lines.MOST_LINES]
@@ -326,7 +328,7 @@ def _drawn(
         return None
     caption = f"{where}: medians with their 95% intervals."
     if any(any(line.hollow) for line in found):
-        caption += " Rings: the device throttled."
+        caption += " Rings: the device slowed down meanwhile (throttled)."
     if len(found) > lines.MOST_LINES:
         caption += f" {len(found) - lines.MOST_LINES} more files are in the table."
     title = f"Latency by {name} {bench.where}"

@@ -51,6 +51,7 @@ class Latency(schema.Part):
       n: Inferences behind it.
       repetitions: Fresh processes that they come from.
       p50_ci_ms: 95% interval; so for the others.
+      throttled: Whether the device slowed down meanwhile.
       speedup: Over the table's reference in the same quantization; None for the reference itself.
       over_float32: Over the reference in float32; None where it is not in the table, and for the
         reference in float32 itself.
@@ -64,6 +65,7 @@ class Latency(schema.Part):
     repetitions: int
     p50_ms: float
     p50_ci_ms: schema.Interval
+    throttled: bool = False
     speedup: float | None = None
     speedup_ci: schema.Interval | None = None
     over_float32: float | None = None

@@ -16,6 +16,8 @@ from tfdistill.report.cells import Cell, Row, Table
 from tfdistill.report.papers import Latency, PapersTable, title
 
 _UNSURE = " ?"
+_THROTTLED = " ▲"
+_SLOWED = "▲: the device throttled, or something else slowed it down."
 
 
 def tables(value: PapersTable) -> list[Table]:
@@ -42,8 +44,8 @@ def beside(value: PapersTable) -> Table:
             columns.append(f"{source.device}: {'latency' if source.unit == 'ms' else 'time'}")
         columns.append(f"{source.device}: speed-up")
     rows = []
-    for entry in value.models:
-        row = value.latency(entry.model, quantization, length, threads)
+    here = [value.latency(m.model, quantization, length, threads) for m in value.models]
+    for entry, row in zip(value.models, here, strict=True):
         shown = [_milliseconds(row), _ratio(row, value)]
         for source in sources:
             said = published.row_of(source.key, entry.model)
@@ -54,6 +56,7 @@ def beside(value: PapersTable) -> Table:
     notes = [
         f"Here: an inference at {length} tokens in {quantization}, {_threads(threads)}, on "
         f"{_kind(value)}.",
+        *([_SLOWED] if any(row is not None and row.throttled for row in here) else []),
         *(f"{source.device}: {source.circumstances} ({_where(source)})." for source in sources),
         "Milliseconds of two devices are not comparable. Every speed-up is over "
         f"{title(value.reference)} on the same device.",
@@ -121,6 +124,8 @@ def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
     )
     if over_float32:
         note += f" Over float32: over {reference} in float32, which took its turns among them."
+    if any(row.throttled for row in chosen):
+        note += f" {_SLOWED}"
     return Table(
         f"latency-{quantization}-{threads}",
         f"Latency on {_kind(value)}, {quantization}, {_threads(threads)}",
@@ -200,6 +205,7 @@ def render_csv(value: PapersTable) -> str:
                     Cell("", value=row.p50_ms, unit="ms", interval=row.p50_ci_ms),
                     dataclasses.replace(speedup, detail=""),
                     dataclasses.replace(_factor(row.over_float32, row.over_float32_ci), detail=""),
+                    Cell("yes" if row.throttled else "no"),
                     Cell(value.kind),
                     Cell(value.device.name),
                 ),
@@ -207,7 +213,7 @@ def render_csv(value: PapersTable) -> str:
         )
     columns = (
         *("Model", "Quantization", "Tokens", "Threads", "Parameters", "FLOPs", "File", "n", "p50"),
-        *("Speed-up", "Over float32", "Kind", "Device"),
+        *("Speed-up", "Over float32", "Throttled", "Kind", "Device"),
     )
     return cells.render_csv(Table("table", "Every latency", columns, tuple(rows)))
 
@@ -239,7 +245,10 @@ def _is_known(value: PapersTable, model: str) -> bool:
 
 
 def _milliseconds(row: Latency | None) -> Cell:
-    return cells.milliseconds(row.p50_ms, row.p50_ci_ms) if row else Cell(fmt.ABSENT)
+    if row is None:
+        return Cell(fmt.ABSENT)
+    cell = cells.milliseconds(row.p50_ms, row.p50_ci_ms)
+    return dataclasses.replace(cell, text=cell.text + _THROTTLED) if row.throttled else cell
 
 
 def _ratio(row: Latency | None, value: PapersTable) -> Cell:

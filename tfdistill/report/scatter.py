@@ -98,7 +98,7 @@ def legend(points: Sequence[Point], front: Sequence[bool]) -> list[tuple[Markup,
         rows.append((_alone(point, False), "another file is as good in all and better in one"))
     if any(other.throttled for other in points):
         hot = dataclasses.replace(point, throttled=True)
-        rows.append((_alone(hot, False), "a triangle: the device throttled"))
+        rows.append((_alone(hot, False), "a triangle: the device slowed down (throttled)"))
     return rows
 
 

@@ -158,7 +158,7 @@ def _of_device(benchmark: schema.Result) -> list[str]:
     else:
         said = [f"Latency was measured on one phone ({name}); others differ by far."]
     if any(row.throttled for row in benchmark.summary):
-        said.append("The device throttled in a part of the measurement: see the latency table.")
+        said.append("The device slowed down in a part of the measurement: see the latency table.")
     return said
 
 

@@ -28,7 +28,10 @@ def check_one_device(results: Sequence[schema.Result]) -> None:
       BenchmarkError: If they are not.
     """
     seen = {
-        (found.kind, found.backend, found.device.name, found.device.id, found.runtime.version)
+        (
+            *(found.kind, found.backend, found.device.name, found.device.id),
+            *(found.runtime.version, found.runtime.sha256),
+        )
         for found in results
     }
     if len(seen) > 1:
@@ -135,6 +138,7 @@ def _latencies(request: Request, unit: Unit, found: schema.Result) -> Iterator[p
             repetitions=len(row.repetition_p50_ms),
             p50_ms=row.p50_ms,
             p50_ci_ms=row.p50_ci_ms,
+            throttled=row.throttled,
             speedup=over.speedup if over else None,
             speedup_ci=over.speedup_ci if over else None,
             over_float32=over32.speedup if over32 else None,

@@ -92,8 +92,8 @@ def write(table: papers.PapersTable, folder: files.Path) -> None:
 def _prepare(folder: pathlib.Path, asked: dict[str, Any], *, overwrite: bool) -> None:
     """Makes the folder, or checks that what it holds belongs to the same table."""
     there = [name for name in _WRITTEN if (folder / name).exists()]
-    if overwrite:
-        for name in there:
+    if overwrite and (not there or (folder / REQUEST).is_file()):
+        for name in reversed(there):  # the request last: it says that the rest is of a table
             path = folder / name
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     elif (folder / REQUEST).is_file():

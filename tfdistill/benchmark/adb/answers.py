@@ -19,7 +19,11 @@ Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
 
 def of_host(
-    subject: inputs.Subject, layout: Layout, feeds: Sequence[deployment.Feed]
+    subject: inputs.Subject,
+    layout: Layout,
+    feeds: Sequence[deployment.Feed],
+    *,
+    before_each: Callable[[], object] = lambda: None,
 ) -> list[list[np.ndarray]]:
     """Runs a file on this machine.
 
@@ -27,6 +31,7 @@ def of_host(
       subject: The file.
       layout: Of the entry point.
       feeds: Examples without padding.
+      before_each: Called before each example; may end it with KeyboardInterrupt.
 
     Returns:
       For each example its outputs, in the layout's order.
@@ -35,7 +40,7 @@ def of_host(
       BenchmarkError: If LiteRT cannot run the file.
     """
     try:
-        return _of_host(subject, layout, feeds)
+        return _of_host(subject, layout, feeds, before_each)
     except (RuntimeError, ValueError) as error:
         raise errors.BenchmarkError(
             errors.explain(f"{subject.name} on this machine", "a file that runs in LiteRT", error)
@@ -43,13 +48,17 @@ def of_host(
 
 
 def _of_host(
-    subject: inputs.Subject, layout: Layout, feeds: Sequence[deployment.Feed]
+    subject: inputs.Subject,
+    layout: Layout,
+    feeds: Sequence[deployment.Feed],
+    before_each: Callable[[], object],
 ) -> list[list[np.ndarray]]:
     runtime = litert.Interpreter(str(subject.file), num_threads=1)
     found = []
     if layout.signature is not None:
         run = runtime.get_signature_runner(layout.signature)
         for feed in feeds:
+            before_each()
             values = deployment.feed_of(layout, feed)
             named = {t.label: v for t, v in zip(layout.inputs, values, strict=True)}
             answered = run(**named)
@@ -59,6 +68,7 @@ def _of_host(
     ins = {detail["name"]: detail["index"] for detail in runtime.get_input_details()}
     outs = {detail["name"]: detail["index"] for detail in runtime.get_output_details()}
     for feed in feeds:
+        before_each()
         for tensor, value in zip(layout.inputs, deployment.feed_of(layout, feed), strict=True):
             runtime.set_tensor(ins[tensor.name], value)
         runtime.invoke()

@@ -6,11 +6,12 @@ a device up or slows it down disturbs all files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
-from tfdistill import errors, files
-from tfdistill.benchmark import environment, host, interruption, result, schema
+from tfdistill import files
+from tfdistill.benchmark import environment, host, result, schema
 from tfdistill.benchmark.adb import app_protocol, client, parallel
+from tfdistill.benchmark.adb import serials as serials_of
 from tfdistill.benchmark.adb.app_runs import Findings, Job, measure_on
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.settings import Settings
@@ -29,6 +30,7 @@ def measure(
     serials: Sequence[str] = (),
     package: str = PACKAGE,
     baseline: str | None = None,
+    shown: MutableMapping[str, str] | None = None,
 ) -> list[schema.Result]:
     """Measures files in the app, on one device or several, each with its own result.
 
@@ -40,6 +42,8 @@ def measure(
       serials: The devices, or "all"; the only one by default.
       package: Of the app.
       baseline: Name of the model that the others are compared with; the first by default.
+      shown: Is filled with serials by the ids that stand for them in the results, which hold none:
+        for a terminal.
 
     Returns:
       One result a device, in the order of the serials. What could not be measured is among its
@@ -55,13 +59,7 @@ def measure(
     settings = settings or Settings()
     app_protocol.check(settings, package)
     subjects = host.open_all(models, settings, ())
-    names = [subject.name for subject in subjects]
-    if baseline is not None and baseline not in names:
-        raise errors.BenchmarkError(
-            errors.explain(
-                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
-            )
-        )
+    compared_with = host.baseline_of(subjects, baseline)
     job = Job(
         package=package,
         bundles={subject.name: app_protocol.bundle_of(subject) for subject in subjects},
@@ -69,27 +67,27 @@ def measure(
         settings=settings,
     )
     phones = client.choose(serials)
-    found = {phone.serial: Findings() for phone in phones}
+    found = [Findings() for _ in phones]
 
-    def results() -> list[schema.Result]:
-        return [_assemble(job, phone, found[phone.serial], baseline) for phone in phones]
+    def assemble(phone: Phone, one: Findings) -> schema.Result:
+        assembled = _assemble(job, phone, one, compared_with)
+        return serials_of.hide(assembled, phones, [other.device for other in found], shown)
 
-    finished = parallel.on_each(phones, lambda phone: measure_on(phone, job, found[phone.serial]))
-    if not finished:
-        raise interruption.BenchmarkInterrupted(results() if any(found.values()) else [])
-    if not any(found.values()):
-        faults = [failure.error for one in found.values() for failure in one.failures]
-        raise errors.BenchmarkError("\n".join(dict.fromkeys(faults)) or "Nothing was measured.")
-    return results()
+    return parallel.measure_on_each(
+        phones,
+        found,
+        lambda phone, one: measure_on(phone, job, one),
+        assemble,
+    )
 
 
-def _assemble(job: Job, phone: Phone, found: Findings, baseline: str | None) -> schema.Result:
+def _assemble(job: Job, phone: Phone, found: Findings, baseline: str) -> schema.Result:
     inputs = {model.sha256: model.inputs for model in found.models}
     models = [result.model_file(subject) for subject in job.subjects]
     return result.assemble(
         kind=found.kind,
         backend="app",
-        device=found.device or schema.Device(name=phone.model or phone.serial),
+        device=found.device or serials_of.unknown_device(phone),
         runtime=found.runtime or schema.Runtime(name=job.package),
         models=[
             model.model_copy(update={"inputs": inputs.get(model.sha256, model.inputs)})
@@ -104,6 +102,6 @@ def _assemble(job: Job, phone: Phone, found: Findings, baseline: str | None) -> 
         after=found.after,
         command=environment.command(),
         created=environment.now(),
-        baseline=baseline or job.subjects[0].name,
+        baseline=baseline,
         notes=[_NOTE, *found.notes],
     )

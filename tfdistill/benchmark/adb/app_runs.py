@@ -65,7 +65,7 @@ def measure_on(phone: Phone, job: Job, found: Findings) -> None:
         left = [str(argument) for argument in stopped.args if argument]
         found.failures.append(interruption.FAILURE)
         found.failures += [schema.Failure(what="cleaning up", error=text) for text in left]
-    except errors.TfdistillError as error:
+    except (errors.TfdistillError, OSError) as error:  # such as a full disk here
         what = f"the rest on {phone.serial}"
         found.failures.append(schema.Failure(what=what, error=str(error)))
 
@@ -74,19 +74,26 @@ def _measure(phone: Phone, job: Job, found: Findings) -> None:
     settings = job.settings
     rng = np.random.default_rng(settings.seed)
     cells = [(subject, delegate) for subject in job.subjects for delegate in settings.delegates]
+    rounds: list[int | None] = list(range(settings.repetitions))
+    if settings.sustained_seconds:
+        rounds.append(None)  # last of all: its heat disturbs nothing any more
     failed: set[tuple[str, schema.Delegate]] = set()
-    for repetition in range(settings.repetitions):
+    for repetition in rounds:
         for i in rng.permutation(len(cells)):
             subject, delegate = cells[i]
             if (subject.name, delegate) in failed:
                 continue  # it would fail again
             try:
-                _repeat(phone, job, found, subject, delegate, repetition)
+                if repetition is None:
+                    _sustain(phone, job, found, subject, delegate)
+                else:
+                    _repeat(phone, job, found, subject, delegate, repetition)
             except errors.DeviceLostError:
                 raise
             except errors.BenchmarkError as error:
                 failed.add((subject.name, delegate))
-                what = f"{subject.name} in {job.package}, {delegate}, repetition {repetition}"
+                when = "sustained run" if repetition is None else f"repetition {repetition}"
+                what = f"{subject.name} in {job.package}, {delegate}, {when}"
                 found.failures.append(schema.Failure(what=what, error=str(error)))
 
 
@@ -105,7 +112,7 @@ def _repeat(
         if settings.cool_down_seconds:
             phone.rest(settings.cool_down_seconds)
         before = conditions.wait_until_cool(phone, settings)
-        ran = _run(phone, job, subject, delegate, repetition)
+        ran = _run(phone, job, subject, delegate, settings, repetition=repetition)
         rows = with_conditions(ran.measurements, before, conditions.read(phone))
         status = max(at.thermal_status or 0 for row in rows for at in (row.before, row.after) if at)
         reason = f"the device throttled (thermal status {status})"
@@ -118,7 +125,6 @@ def _repeat(
         found.models += ran.models
         found.failures += ran.failures
         found.notes += [note for note in ran.notes if note not in found.notes]
-        found.sustained += [row.model_copy(update={"model": subject.name}) for row in ran.sustained]
         if not left_out:
             if settings.texts:
                 found.texts += [row.model_copy(update=own) for row in ran.texts]
@@ -133,18 +139,49 @@ def _repeat(
     )
 
 
+def _sustain(
+    phone: Phone, job: Job, found: Findings, subject: inputs.Subject, delegate: schema.Delegate
+) -> None:
+    """Runs without pauses at the longest length, in a process that measures next to nothing."""
+    settings = job.settings
+    if settings.cool_down_seconds:
+        phone.rest(settings.cool_down_seconds)
+    conditions.wait_until_cool(phone, settings)
+    short = dataclasses.replace(
+        settings,
+        lengths=(max(_lengths(subject, settings)),),
+        threads=settings.threads[:1],
+        warmup=0,
+        runs=1,
+        rounds=1,
+        min_seconds=0.0,
+    )
+    seconds = settings.sustained_seconds
+    ran = _run(phone, job, subject, delegate, short, repetition=0, sustained_seconds=seconds)
+    found.failures += ran.failures
+    found.notes += [note for note in ran.notes if note not in found.notes]
+    found.sustained += [row.model_copy(update={"model": subject.name}) for row in ran.sustained]
+    if not ran.sustained:
+        what = f"sustained run of {subject.name} in {job.package}"
+        raise errors.BenchmarkError(errors.explain(what, "windows", "none"))
+
+
+def _lengths(subject: inputs.Subject, settings: Settings) -> list[int]:
+    asked = settings.lengths
+    return [n for n in sorted(subject.entries) if asked is None or n in asked]
+
+
 def _run(
     phone: Phone,
     job: Job,
     subject: inputs.Subject,
     delegate: schema.Delegate,
+    settings: Settings,
+    *,
     repetition: int,
+    sustained_seconds: float = 0.0,
 ) -> schema.Result:
-    settings = job.settings
-    asked = settings.lengths
-    lengths = [n for n in sorted(subject.entries) if asked is None or n in asked]
-    last = repetition + 1 == settings.repetitions  # its heat disturbs nothing any more
-    sustained = settings.sustained_seconds if last else 0.0
+    lengths = _lengths(subject, settings)
     ran = app_session.run(
         phone,
         job.package,
@@ -156,11 +193,11 @@ def _run(
             lengths=lengths,
             delegate=delegate,
             repetition=repetition,
-            sustained_seconds=sustained,
+            sustained_seconds=sustained_seconds,
         ),
-        patience_s=settings.timeout_seconds + sustained,
+        patience_s=settings.timeout_seconds + sustained_seconds,
     )
-    check_answers(ran, job, subject, delegate, lengths, phone.serial)
+    check_answers(ran, job, subject, delegate, settings, phone.serial)
     return ran
 
 
@@ -169,13 +206,14 @@ def check_answers(
     job: Job,
     subject: inputs.Subject,
     delegate: schema.Delegate,
-    lengths: Sequence[int],
+    settings: Settings,
     serial: str,
 ) -> None:
-    """Checks that a result is about the file, and about what was asked for.
+    """Checks that a result is about the file, and about all that was asked for and no more.
 
     Raises:
-      BenchmarkError: If it is about another file or other places, or about nothing.
+      BenchmarkError: If it is about another file or other places, lacks one and does not say why,
+        or holds durations that are none.
     """
     what = f"result of {job.package} on {serial}"
     (model,) = ran.models
@@ -189,29 +227,43 @@ def check_answers(
                 "it again.",
             )
         )
-    rows = (*ran.measurements, *ran.sustained)
+    lengths = _lengths(subject, settings)
+    measured = [(row.sequence_length, row.threads) for row in ran.measurements]
     strange = sorted(
         {
             f"{row.model}, {row.sequence_length} tokens, {row.threads} thread(s), {row.delegate}"
-            for row in rows
+            for row in (*ran.measurements, *ran.sustained)
             if row.model != model.name
             or row.sequence_length not in lengths
-            or row.threads not in job.settings.threads
+            or row.threads not in settings.threads
             or row.delegate != delegate
         }
         | {
             f"{row.model} from text, {row.threads} thread(s), {row.delegate}"
             for row in ran.texts
-            if row.model != model.name or row.delegate != delegate
+            if row.model != model.name
+            or row.threads not in settings.threads
+            or row.delegate != delegate
         }
     )
-    if strange or any(row.repetition for row in ran.measurements):
+    several = len(set(measured)) < len(measured) or any(row.repetition for row in ran.measurements)
+    if strange or several:
         asked = f"one repetition of {model.name} at {lengths} tokens, {delegate}"
         received = "; ".join(strange) or "several repetitions"
         raise errors.BenchmarkError(errors.explain(what, asked, received))
-    if not any(row.samples_ms for row in ran.measurements):
+    wanted = {(length, threads) for length in lengths for threads in settings.threads}
+    missing = sorted(wanted - set(measured))
+    if not measured or (missing and not ran.failures):
         faults = "; ".join(failure.error for failure in ran.failures)
-        raise errors.BenchmarkError(errors.explain(what, "measurements", faults or "none"))
+        lacking = ", ".join(f"{n} tokens on {threads} thread(s)" for n, threads in missing)
+        raise errors.BenchmarkError(
+            errors.explain(what, "measurements", faults or f"none at {lacking}")
+        )
+    durations = [row.samples_ms for row in (*ran.measurements, *ran.texts)]
+    durations += [row.tokenizer_ms for row in ran.texts]
+    durations += [tuple(window.p50_ms for window in row.windows) for row in ran.sustained]
+    if not all(values and min(values) > 0 for values in durations):
+        raise errors.BenchmarkError(errors.explain(what, "durations of more than 0 ms", "others"))
 
 
 def with_conditions(

@@ -14,7 +14,7 @@ from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import app_protocol
 from tfdistill.benchmark.adb.app_protocol import State
-from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.adb.phone import Phone, with_what_is_left
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.25, 5.0
 MAX_RESULT_BYTES = 64 << 20
@@ -85,24 +85,22 @@ def run(
         with tempfile.TemporaryDirectory() as folder:
             local = pathlib.Path(folder) / "benchmark.json"
             phone.pull(f"{path}.json", local, max_bytes=MAX_RESULT_BYTES)
-            return app_protocol.read_result(local, what)
+            found = app_protocol.read_result(local, what)
+    if left := _remove(phone, path):  # what was measured stays all the same
+        return found.model_copy(update={"notes": (*found.notes, left)})
+    return found
 
 
 @contextlib.contextmanager
 def _cleaned(phone: Phone, package: str, path: str) -> Iterator[None]:
-    """Removes the files of a run at the end, and ends the app if it was not done."""
+    """Ends the app and removes the files of a run that did not come to a good end."""
     try:
         yield
     except BaseException as error:
         phone.clean_up(["am", "force-stop", package])
         if left := _remove(phone, path):
-            if isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(left) from error
-            kind = type(error) if isinstance(error, errors.BenchmarkError) else RuntimeError
-            raise kind(f"{error}\n{left}") from error
+            raise with_what_is_left(error, left) from error
         raise
-    if left := _remove(phone, path):
-        raise errors.BenchmarkError(left)
 
 
 def _remove(phone: Phone, path: str) -> str:
@@ -168,7 +166,8 @@ def _wait(
 def _look(phone: Phone, package: str, path: str) -> tuple[State | None, bool]:
     """Returns the state, if there is one yet, and whether the app's process lives."""
     size = app_protocol.MAX_STATE_BYTES
-    answers = phone.ask({"process": f"pidof {package}", "state": f"head -c {size} {path}"})
+    read = f"dd if={path} bs={size} count=1"  # `head` takes no bytes before Android 9
+    answers = phone.ask({"process": f"pidof {package}", "state": read})
     text = answers["state"].strip()
     what = f"state of {package} on {phone.serial}"
     state = app_protocol.parse_state(text, what) if text else None

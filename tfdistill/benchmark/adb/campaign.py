@@ -46,7 +46,7 @@ def run(phone: Phone, plan: Plan, found: Findings, after_round: Callable[[], obj
         found.failures.append(interruption.FAILURE)
         left = [str(argument) for argument in stopped.args if argument]
         found.failures += [schema.Failure(what="cleaning up", error=text) for text in left]
-    except errors.TfdistillError as error:
+    except (errors.TfdistillError, OSError) as error:  # such as a full disk here
         failure = schema.Failure(what=f"the rest on {phone.serial}", error=str(error))
         found.failures.append(failure)
 
@@ -155,7 +155,8 @@ def _compare(
     for first in range(0, len(feeds), _CHUNK):
         last = min(first + _CHUNK, len(feeds))
         theirs += stage.on_device.answers(job, first, last, what=what)
-    ours = answers.of_host(subject, layout, feeds)
+    # Ctrl-C, which only the phone is told of, ends what runs here as well.
+    ours = answers.of_host(subject, layout, feeds, before_each=lambda: stage.phone.rest(0))
     tokens = [len(feed["input_ids"]) for feed in feeds]
     host, device = (
         [answers.answer_of(layout, o, n) for o, n in zip(side, tokens, strict=True)]

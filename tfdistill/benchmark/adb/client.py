@@ -91,15 +91,27 @@ def choose(serials: Sequence[str] = ()) -> list[Phone]:
       BenchmarkError: If a device is not there or not ready, or if it is unclear which is meant.
     """
     adb = find_adb()
-    chosen = select(listed(adb), serials or _from_environment())
+    named = serials or _from_environment()
+    source = "--serial" if serials else "ANDROID_SERIAL"
+    chosen = select(listed(adb), named, source=source)
     faults = [fault for device in chosen if (fault := _shell_fault(adb, device))]
     if faults:
         raise errors.BenchmarkError("\n".join(faults))
     return [Phone(adb, device.serial, device.model) for device in chosen]
 
 
-def select(devices: Sequence[Listed], serials: Sequence[str]) -> list[Listed]:
+def select(
+    devices: Sequence[Listed], serials: Sequence[str], *, source: str = "--serial"
+) -> list[Listed]:
     """Selects the devices that are meant among those that adb lists.
+
+    Args:
+      devices: What adb lists.
+      serials: See `choose`; none for the only one.
+      source: Where the serials come from, for messages.
+
+    Returns:
+      The devices.
 
     Raises:
       BenchmarkError: With every fault at once, if one is not there or not ready.
@@ -126,7 +138,7 @@ def select(devices: Sequence[Listed], serials: Sequence[str]) -> list[Listed]:
         )
     wanted = list(by_serial) if not serials or ALL in serials else list(dict.fromkeys(serials))
     faults = [
-        errors.explain("--serial", f"one of {_names(devices)}", repr(serial))
+        errors.explain(source, f"one of {_names(devices)}", repr(serial))
         for serial in wanted
         if serial not in by_serial
     ]

@@ -138,15 +138,7 @@ class Deployment:
         """
         remote = f"{self._folder}/{tool.ANSWERS_FILE}"
         self._phone.shell(["rm", "-f", remote])
-        try:
-            done = self._shell(tool.answer_arguments(job, self._folder, first, last))
-        except errors.DeviceLostError:
-            raise
-        except errors.BenchmarkError:
-            # The script died with its connection; the tool beside it may still hang.
-            kill = f'kill -9 "$(cat "$0"/{tool.PID_FILE})"'
-            self._phone.shell(["sh", "-c", kill, self._folder], check=False)
-            raise
+        done = self._shell(tool.answer_arguments(job, self._folder, first, last))
         said = output.parse(_said(done), what=what, exit_code=done.exit_code)
         layout = job.layout
         output.coverage(

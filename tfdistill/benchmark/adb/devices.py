@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
 import tqdm
 
-from tfdistill import errors, files
-from tfdistill.benchmark import environment, host, inputs, interruption, result, schema
-from tfdistill.benchmark.adb import answers, campaign, client
+from tfdistill import files
+from tfdistill.benchmark import environment, host, inputs, result, schema
+from tfdistill.benchmark.adb import answers, campaign, client, parallel
+from tfdistill.benchmark.adb import serials as serials_of
 from tfdistill.benchmark.adb.binary import Binary, find
 from tfdistill.benchmark.adb.layout import read_layout
 from tfdistill.benchmark.adb.phone import Phone
@@ -31,6 +31,7 @@ def measure(
     examples: Sequence[inputs.Example] = (),
     metric: answers.Metric | None = None,
     baseline: str | None = None,
+    shown: MutableMapping[str, str] | None = None,
     progress: bool = False,
 ) -> list[schema.Result]:
     """Measures files on one device or several, each with its own result.
@@ -48,6 +49,8 @@ def measure(
         the longest length, one run of the tool each.
       metric: From one answer an example to the task's metrics.
       baseline: Name of the model that the others are compared with; the first by default.
+      shown: Is filled with serials by the ids that stand for them in the results, which hold none:
+        for a terminal.
       progress: Whether to draw a progress bar on stderr, if that is a terminal.
 
     Returns:
@@ -62,59 +65,25 @@ def measure(
       BenchmarkInterrupted: At Ctrl-C, with what was finished.
     """
     plan = _plan(models, settings, binary, examples, metric)
-    names = [subject.name for subject in plan.subjects]
-    if baseline is not None and baseline not in names:
-        raise errors.BenchmarkError(
-            errors.explain(
-                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
-            )
-        )
+    compared_with = host.baseline_of(plan.subjects, baseline)
     phones = client.choose(serials)
     found = [Findings() for _ in phones]
 
-    def results() -> list[schema.Result]:
-        return [
-            _assemble(plan, phone, one, baseline or names[0])
-            for phone, one in zip(phones, found, strict=True)
-        ]
+    def assemble(phone: Phone, one: Findings) -> schema.Result:
+        assembled = _assemble(plan, phone, one, compared_with)
+        return serials_of.hide(assembled, phones, [other.device for other in found], shown)
 
-    if not _run_all(plan, phones, found, progress=progress):
-        raise interruption.BenchmarkInterrupted(results() if any(found) else [])
-    if not any(found):
-        faults = [failure.error for one in found for failure in one.failures]
-        raise errors.BenchmarkError("\n".join(dict.fromkeys(faults)) or "Nothing was measured.")
-    return results()
-
-
-def _run_all(
-    plan: Plan, phones: Sequence[Phone], found: Sequence[Findings], *, progress: bool
-) -> bool:
-    """Measures on all devices at once; returns whether it came to its end."""
-    settings = plan.settings
     cells = len(plan.lengths) * len(settings.threads) * len(settings.delegates)
     total = len(phones) * settings.repetitions * cells * settings.rounds
-    finished = True
-    with (
-        tqdm.tqdm(
-            total=total, desc="benchmark", unit="round", disable=None if progress else True
-        ) as bar,
-        concurrent.futures.ThreadPoolExecutor(len(phones)) as pool,
-    ):
-        waiting = {
-            pool.submit(campaign.run, phone, plan, one, bar.update)
-            for phone, one in zip(phones, found, strict=True)
-        }
-        while waiting:
-            try:
-                done, waiting = concurrent.futures.wait(waiting, timeout=1.0)
-            except KeyboardInterrupt:
-                finished = False
-                for phone in phones:
-                    phone.stop()
-                continue
-            for future in done:
-                future.result()  # a fault of this program is not hidden
-    return finished
+    with tqdm.tqdm(
+        total=total, desc="benchmark", unit="round", disable=None if progress else True
+    ) as bar:
+        return parallel.measure_on_each(
+            phones,
+            found,
+            lambda phone, one: campaign.run(phone, plan, one, bar.update),
+            assemble,
+        )
 
 
 def _plan(
@@ -137,7 +106,7 @@ def _assemble(plan: Plan, phone: Phone, found: Findings, baseline: str) -> schem
     return result.assemble(
         kind=found.kind,
         backend="benchmark_model",
-        device=found.device or schema.Device(name=phone.model or phone.serial),
+        device=found.device or serials_of.unknown_device(phone),
         runtime=schema.Runtime(name="benchmark_model", sha256=plan.program.sha256),
         models=[result.model_file(subject) for subject in plan.subjects],
         measurements=found.measurements,

@@ -115,7 +115,8 @@ class Phone:
         """
         name = pathlib.Path(local).name
         what = f"push of {name} to {self.serial}"
-        done = self._run(["push", str(local), remote], what, timeout_s)
+        whole = str(pathlib.Path(local).absolute())  # a name may start like an option of adb's
+        done = self._run(["push", whole, remote], what, timeout_s)
         if done.exit_code != 0:
             raise _transfer_fault(what, done)
         expected = files.sha256_of(local)
@@ -198,10 +199,7 @@ class Phone:
             left = self._remove(path)
             if not left:
                 raise
-            if isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(left) from error
-            kind = type(error) if isinstance(error, errors.BenchmarkError) else RuntimeError
-            raise kind(f"{error}\n{left}") from error
+            raise with_what_is_left(error, left) from error
         if left := self._remove(path):
             raise errors.DeviceLostError(left)
 
@@ -250,9 +248,20 @@ class Phone:
                     what,
                     f"an end within {timeout_s:g} seconds",
                     "none",
-                    "If the device is only slow, allow more time with --timeout.",
+                    "A measurement gets more time with --timeout; anything else should be quick: "
+                    "is the device hung?",
                 )
             ) from None
+
+
+def with_what_is_left(error: BaseException, left: str) -> BaseException:
+    """Returns the error to raise where cleaning up after another one failed: it tells both."""
+    if isinstance(error, KeyboardInterrupt):
+        return KeyboardInterrupt(left)
+    if isinstance(error, errors.BenchmarkError):
+        return type(error)(f"{error}\n{left}")
+    known = isinstance(error, (errors.TfdistillError, OSError))
+    return (errors.BenchmarkError if known else RuntimeError)(f"{error}\n{left}")
 
 
 def _lost(what: str, done: Completed) -> errors.DeviceLostError:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from tfdistill import errors
 from tfdistill.benchmark import cores, environment, schema
 from tfdistill.benchmark.adb.conditions import clocks_mhz
-from tfdistill.benchmark.adb.phone import TEMPORARY, Phone
+from tfdistill.benchmark.adb.phone import Phone
 
 _CPU = "/sys/devices/system/cpu"
 _EACH = f"for f in {_CPU}/cpu[0-9]*; do echo $f $(cat $f/"
@@ -22,8 +22,7 @@ _QUESTIONS = {
     "max_clocks": f"{_EACH}cpufreq/cpuinfo_max_freq); done",
     "capacities": f"{_EACH}cpu_capacity); done",
     "governor": f"cat {_CPU}/cpu0/cpufreq/scaling_governor",
-    "free": f"df -k {TEMPORARY}",
-    "programs": "command -v taskset; command -v sha256sum",
+    "programs": "command -v taskset",
 }
 _EMULATED_HARDWARE = re.compile(r"goldfish|ranchu|cutf|vsoc|vbox86")
 
@@ -38,18 +37,14 @@ class Probe:
       abis: What programs it runs, the best first, such as "arm64-v8a".
       speeds: How fast each core is, by its number; only their order has a meaning. Empty where the
         kernel does not tell.
-      free_bytes: Room in /data/local/tmp; None where it is not told.
       has_taskset: Whether programs can be bound to cores.
-      has_sha256sum: Whether checksums are computed on the device.
     """
 
     device: schema.Device
     kind: schema.Kind
     abis: tuple[str, ...]
     speeds: dict[int, float]
-    free_bytes: int | None
     has_taskset: bool
-    has_sha256sum: bool
 
     def mask(self, affinity: str | None) -> str | None:
         """Turns what was asked for into a mask for `taskset`.
@@ -104,16 +99,6 @@ def look(phone: Phone) -> Probe:
     return parse(answers, phone.serial)
 
 
-def describe(phone: Phone) -> schema.Device:
-    """Describes a device; what it does not tell is None or empty.
-
-    Raises:
-      DeviceLostError: If the device went away.
-      BenchmarkError: If it does not tell its properties.
-    """
-    return look(phone).device
-
-
 def parse(answers: Mapping[str, str], serial: str) -> Probe:
     """Reads what the device answered.
 
@@ -132,9 +117,13 @@ def parse(answers: Mapping[str, str], serial: str) -> Probe:
     speeds = clocks if not capacities or 0 in capacities else capacities
     abis = properties.get("ro.product.cpu.abilist") or properties.get("ro.product.cpu.abi", "")
     arm = abis.startswith("arm")
+    emulated = is_emulator(properties)
+    identity = properties.get("ro.serialno") or serial
+    if emulated:  # emulators of one release all tell the same serial number
+        identity += f" {serial}"
     device = schema.Device(
         name=_name(properties),
-        id=hashlib.sha256((properties.get("ro.serialno") or serial).encode()).hexdigest()[:12],
+        id=hashlib.sha256(identity.encode()).hexdigest()[:12],
         fingerprint=properties.get("ro.build.fingerprint"),
         soc=_soc(properties),
         abi=properties.get("ro.product.cpu.abi"),
@@ -149,12 +138,10 @@ def parse(answers: Mapping[str, str], serial: str) -> Probe:
     )
     return Probe(
         device=device,
-        kind="emulator" if is_emulator(properties) else "phone",
+        kind="emulator" if emulated else "phone",
         abis=tuple(abi for abi in abis.split(",") if abi),
         speeds={} if 0 in speeds else dict(zip(numbers, speeds, strict=False)),
-        free_bytes=parse_df(answers["free"]),
         has_taskset="taskset" in answers["programs"],
-        has_sha256sum="sha256sum" in answers["programs"],
     )
 
 
@@ -170,13 +157,6 @@ def is_emulator(properties: Mapping[str, str]) -> bool:
         return True
     names = ("ro.hardware", "ro.boot.hardware", "ro.product.device")
     return any(_EMULATED_HARDWARE.match(properties.get(name, "")) for name in names)
-
-
-def parse_df(text: str) -> int | None:
-    """Reads the free bytes from `df -k` of one folder; None where it is not told."""
-    lines = text.splitlines()[1:]
-    found = re.search(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d+%", " ".join(lines))
-    return int(found[3]) * 1024 if found else None
 
 
 def _name(properties: Mapping[str, str]) -> str:

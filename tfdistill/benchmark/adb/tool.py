@@ -16,7 +16,7 @@ from tfdistill.benchmark.adb.layout import Layout
 
 BINARY, RUN_FILE, ANSWER_FILE = "benchmark_model", "run.sh", "answer.sh"
 OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.csv"
-LOG_FILE, PID_FILE = "log.txt", "pid"
+LOG_FILE = "log.txt"
 
 _CUT = """\
 cut_values() {  # example, then names of files and their sizes
@@ -63,9 +63,7 @@ shift
 while [ "$next" -lt "$last" ]; do
   cut_values "$next" $files
   rm -f {OUTPUT_FILE}
-  "$@" </dev/null >{LOG_FILE} 2>&1 &
-  echo $! >{PID_FILE}
-  wait $!
+  "$@" </dev/null >{LOG_FILE} 2>&1
   code=$?
   if [ $code -ne 0 ]; then
     cat {LOG_FILE}
@@ -138,7 +136,8 @@ def command(job: Job) -> list[str]:
         f"--warmup_min_secs={job.warmup_seconds:g}",
         *_delegates(job.delegate),
     ]
-    if job.layout.num_signatures > 1:  # releases before 2023 do not know it, nor need it for one
+    # Without it the tool runs the first graph. Releases before 2023 do not know it.
+    if job.layout.num_signatures > 1 or job.layout.subgraph:
         arguments.append(f"--signature_to_run_for={job.layout.signature}")
     if job.dump:
         arguments.append(f"--output_filepath={OUTPUT_FILE}")

@@ -177,8 +177,17 @@ def within(result: schema.Result) -> Changes:
     rows = []
     for row in result.comparisons:
         place = _place_of(row)
-        old = summary[place.model_copy(update={"model": row.baseline})]
-        new = summary[place]
+        rival = place.model_copy(update={"model": row.baseline})
+        if place not in summary or rival not in summary:
+            raise errors.BenchmarkError(
+                errors.explain(
+                    "comparisons",
+                    "places that the summary has",
+                    terminal.describe(place),
+                    "The result was changed by hand or damaged: measure again.",
+                )
+            )
+        old, new = summary[rival], summary[place]
         single = len(new.repetition_p50_ms) == 1
         rows.append(
             Change(

@@ -96,6 +96,6 @@ def _size_line(pair: changes.FilePair) -> str:
         f"{pair.new.name}: {pair.old.size_bytes / 1e6:.2f} MB -> "
         f"{pair.new.size_bytes / 1e6:.2f} MB ({change:+.1%})"
     )
-    for name in pair.old_metrics.keys() & pair.new_metrics.keys():
+    for name in (name for name in pair.old_metrics if name in pair.new_metrics):
         line += f"; {name} {pair.old_metrics[name]:.4f} -> {pair.new_metrics[name]:.4f}"
     return line

@@ -6,6 +6,9 @@ in at most 1 of 40 cases, however many places were measured and however noisy th
 less often on a quiet device; a build that is clearly beyond the limit fails as soon as its
 slow-down is no noise. (To ask that the whole interval be beyond the limit would let a file through
 that is 10% slower unless it was measured to within 5%.)
+
+That holds as far as the intervals do. They know nothing of a device that is another one on another
+day: both files belong into one run.
 """
 
 from __future__ import annotations
@@ -63,9 +66,10 @@ class Ruling:
 def judge(found: changes.Changes, limits: Limits) -> Ruling:
     """Holds a change against limits. Pure.
 
-    A limit of latency also fails a change of which a part was not measured (the new result lists
-    failures), that has places without an interval (one repetition), and one measured on a device
-    that throttled, unless that is allowed.
+    A place that only the old file was measured at is a warning. A limit of latency also fails a
+    change of which a part was not measured (the new result lists failures), that has places without
+    an interval (one repetition), and one measured on a device that throttled, unless that is
+    allowed.
 
     Args:
       found: The change.
@@ -79,6 +83,7 @@ def judge(found: changes.Changes, limits: Limits) -> Ruling:
     if limits.slower is not None:
         reasons += _not_measured(found, limits)
         reasons += _too_slow(found, limits.slower)
+        warnings += _not_compared(found)
         blurred = list(_undecided(found, limits.slower))
         (reasons if limits.refuse_undecided else warnings).extend(blurred)
     if limits.larger is not None:
@@ -107,6 +112,11 @@ def _not_measured(found: changes.Changes, limits: Limits) -> Iterator[str]:
                 f"{where}: measured on a device that throttled. Cool it down and measure again, "
                 "or use --allow-throttled."
             )
+
+
+def _not_compared(found: changes.Changes) -> Iterator[str]:
+    for place in found.only_old:
+        yield f"{terminal.describe(place)}: the new file was not measured there."
 
 
 def _too_slow(found: changes.Changes, limit: float) -> Iterator[str]:

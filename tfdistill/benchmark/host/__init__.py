@@ -9,9 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.host.measuring import check, compare, measure, open_all
+    from tfdistill.benchmark.host.measuring import (
+        baseline_of,
+        check,
+        compare,
+        measure,
+        open_all,
+    )
 
-__all__ = ["check", "compare", "measure", "open_all"]
+__all__ = ["baseline_of", "check", "compare", "measure", "open_all"]
 
 
 def __getattr__(name: str) -> Any:

@@ -88,18 +88,17 @@ def compare(
     settings = dataclasses.replace(settings or Settings(), **options)
     affinity = check(settings)
     subjects = open_all(models, settings, examples)
-    names = [subject.name for subject in subjects]
-    if baseline is not None and baseline not in names:
-        raise errors.BenchmarkError(
-            errors.explain(
-                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
-            )
-        )
+    baseline = baseline_of(subjects, baseline)
     before = environment.conditions()
     found = places.Findings()
-    usable = cores.cores_of(affinity) if affinity else list(range(os.cpu_count() or 1))
+    usable = cores.cores_of(affinity) if affinity else cores.usable()
     if max(settings.threads) > len(usable):
         found.notes.append(f"{max(settings.threads)} threads shared {len(usable)} core(s).")
+    if affinity is None and len(usable) < (os.cpu_count() or 1):
+        found.notes.append(
+            f"Only the cores of mask {cores.mask_of(usable)} could be used: taskset or a container "
+            "bound this process to them."
+        )
 
     def assembled() -> schema.Result:
         return result.assemble(
@@ -118,7 +117,7 @@ def compare(
             after=environment.conditions(),
             command=environment.command(),
             created=environment.now(),
-            baseline=baseline or names[0],
+            baseline=baseline,
             notes=found.notes,
         )
 
@@ -195,6 +194,22 @@ def open_all(
             errors.explain("lengths", f"some of {available}", unknown or "none")
         )
     return subjects
+
+
+def baseline_of(subjects: Sequence[inputs.Subject], baseline: str | None) -> str:
+    """Returns the name of the file that the others are compared with: the first by default.
+
+    Raises:
+      BenchmarkError: If no file has that name.
+    """
+    names = [subject.name for subject in subjects]
+    if baseline is not None and baseline not in names:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
+            )
+        )
+    return baseline or names[0]
 
 
 def _unique_names(subjects: Sequence[inputs.Subject]) -> list[str]:

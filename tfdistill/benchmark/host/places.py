@@ -14,6 +14,7 @@ from tfdistill import errors
 from tfdistill.benchmark import environment, inputs, schema
 from tfdistill.benchmark.host import apart, jobs, turns
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.statistics import summaries
 
 
 @dataclasses.dataclass
@@ -125,9 +126,9 @@ class Tour:
             if (name, cell) not in self._failed  # it would fail again
         }
         self._rest()
-        before, heat = environment.conditions(), environment.throttle_count()
+        before = environment.conditions()
         rows, failures = turns.take_turns(planned, self._settings, self._rng, bar.update)
-        after, warmer = environment.conditions(), environment.throttle_count()
+        after = environment.conditions()
         self._failed |= {(name, cell) for name in failures}
         self._found.failures.extend(failures.values())
         at = {"threads": cell.threads, "delegate": cell.delegate, "affinity": self._affinity}
@@ -139,7 +140,7 @@ class Tour:
                 else:
                     row.update(before=before, after=after, started=before.time)
                     self._take(row, subject, cell.length)
-        return heat is not None and warmer is not None and warmer > heat
+        return summaries.counted_throttling(before, after)
 
     def _jobs(self, cell: _Cell) -> dict[str, jobs.Job]:
         settings = self._settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -28,7 +29,8 @@ class Session:
     Use it as a context manager: leaving it ends the process, whatever happened inside.
 
     Args:
-      job: What the worker is to open (see `worker`); `spawned_ns` is added.
+      job: What the worker is to open (see `worker`); `spawned_ns` is added. It runs on the `cores`
+        that the job names, imports included.
       what: How messages call it, for example "student at 32 tokens, 1 thread".
       timeout_seconds: The longest wait for one answer.
       arguments: What to run instead of the worker module (for tests).
@@ -61,8 +63,11 @@ class Session:
             cwd=_ROOT,  # Python looks there first: no file of the user's folder shadows a module
             start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         try:
+            if job.get("cores"):
+                self._bind(job["cores"])
             self.report = self._ask({**job, "spawned_ns": spawned})
         except BaseException:
             self.close()
@@ -81,8 +86,7 @@ class Session:
 
     def finish(self) -> dict[str, Any]:
         """Ends the worker and returns its last answer: peak_rss_bytes."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._end_of_questions()
         return self._receive()
 
     def close(self) -> None:
@@ -90,13 +94,16 @@ class Session:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    continue  # the worker went before it read all; the pipe is closed all the same
+        self._listener.join()  # it reads to the end; nobody closes what it still reads
+        self._end_of_questions()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._talk.close()
+
+    def _end_of_questions(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it went before it read all
+            self._process.stdin.close()
 
     def __enter__(self) -> Session:
         """Returns itself."""
@@ -110,6 +117,17 @@ class Session:
     ) -> None:
         """Ends the process."""
         self.close()
+
+    def _bind(self, cores: Sequence[int]) -> None:
+        """Binds the worker before it imports anything: threads inherit it."""
+        try:
+            os.sched_setaffinity(self._process.pid, cores)
+        except ProcessLookupError:
+            return  # it ended already; its exit code says why
+        except OSError as error:
+            raise errors.BenchmarkError(
+                errors.explain(self._what, f"cores {list(cores)} to run on", error)
+            ) from error
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -102,7 +102,8 @@ def slowed_down(repetitions: Sequence[Sequence[float] | np.ndarray]) -> bool:
 
     That is: more than half of the repetitions show some shift of their level, or one shows a clear
     one. (A device that is hot after the first repetition shows it there alone; asking for a clear
-    shift then keeps false alarms to about 1 of 1000 places on a quiet machine.)
+    shift then keeps false alarms to about 1 of 1000 places on a quiet machine; with one repetition
+    they are 2 of 100.)
 
     Args:
       repetitions: The levels of each; see `levels`.

@@ -36,7 +36,8 @@ def _of_load(result: schema.Result) -> Iterator[str]:
     cores = result.device.cores_logical
     if result.kind == "host" and load is not None and cores and load > 0.5 * cores:
         yield (
-            f"Load average {load} on {cores} cores before the run: other work disturbed the times."
+            f"Load average {load} on {cores} cores before the run: "
+            "other work may have disturbed the times."
         )
 
 

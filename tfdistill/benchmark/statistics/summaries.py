@@ -122,10 +122,12 @@ def summary(
 def throttled(rows: Sequence[schema.Measurement]) -> bool:
     """Says whether a device throttled during repetitions, or slowed down for another reason.
 
-    That is: Android's thermal status was not 0 before or after one of them, or the level rose and
-    stayed (`drift.slowed_down`).
+    That is: Android's thermal status was not 0 before or after one of them, Linux counted that a
+    core slowed down for heat meanwhile, or the level rose and stayed (`drift.slowed_down`).
     """
     if any(at is not None and at.thermal_status for row in rows for at in (row.before, row.after)):
+        return True
+    if any(counted_throttling(row.before, row.after) for row in rows):
         return True
     return drift.slowed_down(
         [
@@ -133,6 +135,12 @@ def throttled(rows: Sequence[schema.Measurement]) -> bool:
             for row in rows
         ]
     )
+
+
+def counted_throttling(before: schema.Conditions | None, after: schema.Conditions | None) -> bool:
+    """Says whether Linux counted between two moments that a core slowed down for heat."""
+    counts = [None if at is None else at.throttle_count for at in (before, after)]
+    return counts[0] is not None and counts[1] is not None and counts[1] > counts[0]
 
 
 def comparisons(
@@ -157,7 +165,7 @@ def comparisons(
             continue
         shared = {r.repetition for r in reference} & {r.repetition for r in measured}
         old, new = (
-            repetitions_of([row for row in side if row.repetition in shared])
+            repetitions_of(sorted(_those(side, shared), key=lambda row: row.repetition))
             for side in (reference, measured)
         )
         if not shared or [len(blocks) for blocks in old] != [len(blocks) for blocks in new]:
@@ -193,6 +201,10 @@ def end_to_end(texts: Sequence[schema.TextMeasurement]) -> tuple[schema.EndToEnd
         for key, samples in gathered.items()
         if samples
     )
+
+
+def _those(rows: Sequence[schema.Measurement], repetitions: set[int]) -> list[schema.Measurement]:
+    return [row for row in rows if row.repetition in repetitions]
 
 
 def _blocks_of_samples(row: schema.Measurement) -> list[list[float]]:

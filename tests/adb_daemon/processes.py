@@ -1,0 +1,53 @@
+"""What runs on this machine for a phone, and what a process wrote."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Iterable
+
+_TRIES, _PAUSE_S = 1200, 0.05
+
+
+def alive(pid: int) -> bool:
+    """Tells whether a process is there and has not ended."""
+    return _facts(pid)[0] not in ("", "Z")
+
+
+def ends(pid: int) -> bool:
+    """Waits until a process has ended, and returns whether it did."""
+    for _ in range(_TRIES):
+        if not alive(pid):
+            return True
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def of_groups(groups: Iterable[int]) -> list[int]:
+    """Returns the processes of some groups that have not ended."""
+    wanted = {str(group) for group in groups}
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        state, group = _facts(int(folder.name))
+        if group in wanted and state != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+def written(path: pathlib.Path) -> str:
+    """Waits until a file holds something, and returns it."""
+    for _ in range(_TRIES):
+        if path.exists() and (text := path.read_text()):
+            return text
+        time.sleep(_PAUSE_S)
+    raise AssertionError(f"no {path.name}")
+
+
+def _facts(pid: int) -> tuple[str, str]:
+    """State and group of a process; nothing of one that is not there."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", ""
+    state, _, group = text.rpartition(")")[2].split()[:3]
+    return state, group

@@ -1,0 +1,216 @@
+"""A device by the real adb client: commands, files, the private folder, and how they end."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from adb_daemon import Daemon, processes
+
+from tfdistill import errors
+from tfdistill.benchmark.adb import client, phone
+
+
+def the_phone(daemon: Daemon) -> client.Phone:
+    (chosen,) = client.choose([daemon.serial])
+    return chosen
+
+
+def left_on(daemon: Daemon) -> list[str]:
+    return sorted(path.name for path in daemon.path(client.TEMPORARY).iterdir())
+
+
+@pytest.mark.slow
+def test_a_command_gives_its_exit_code_and_both_outputs(connect):
+    device = the_phone(connect())
+    done = device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"], check=False)
+    assert done == client.Completed(7, "out\n", "err\n")
+    with pytest.raises(errors.BenchmarkError, match=r"expected exit code 0, received 7: err"):
+        device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert device.shell(["no-such-program"], check=False).exit_code == 127
+
+
+@pytest.mark.slow
+def test_arguments_are_quoted_for_the_shell_of_the_device(connect):
+    device = the_phone(connect())
+    hostile = ["$(rm -rf /nowhere)", "; reboot", "it's", "a  b", "`id`", "*", ""]
+    done = device.shell(["sh", "-c", 'for a in "$@"; do echo "<$a>"; done', "x", *hostile])
+    assert done.stdout.splitlines() == [f"<{argument}>" for argument in hostile]
+
+
+@pytest.mark.slow
+def test_a_file_goes_there_and_back_and_is_checked(connect, tmp_path):
+    daemon = connect()
+    device = the_phone(daemon)
+    (tmp_path / "model.tflite").write_bytes(bytes(range(256)) * 1000)
+    with device.folder() as folder:
+        assert re.fullmatch(r"/data/local/tmp/tfdistill-[0-9a-f]{12}", folder)
+        assert daemon.path(folder).stat().st_mode & 0o777 == 0o700
+        device.push(tmp_path / "model.tflite", f"{folder}/m.tflite")
+        device.pull(f"{folder}/m.tflite", tmp_path / "back")
+        with pytest.raises(errors.BenchmarkError, match="at most 1000 bytes"):
+            device.pull(f"{folder}/m.tflite", tmp_path / "large", max_bytes=1000)
+        with pytest.raises(errors.BenchmarkError, match="expected a file"):
+            device.pull(folder, tmp_path / "folder")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "model.tflite").read_bytes()
+    assert not (tmp_path / "large").exists() and not (tmp_path / "folder").exists()
+    assert left_on(daemon) == []
+
+
+@pytest.mark.slow
+def test_a_file_whose_name_looks_like_an_option_is_pushed(connect, tmp_path, monkeypatch):
+    daemon = connect()
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("--sync").write_bytes(b"model")
+    the_phone(daemon).push("--sync", "/data/local/tmp/m")
+    assert daemon.path("/data/local/tmp/m").read_bytes() == b"model"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.DeviceLostError("why"), errors.DeviceLostError),
+        (errors.ManifestError("why"), errors.BenchmarkError),
+        (OSError("why"), errors.BenchmarkError),  # of this machine, such as a full disk
+        (ZeroDivisionError("why"), RuntimeError),  # a fault of the program stays one
+    ],
+)
+def test_what_was_left_is_said_beside_what_went_wrong(error, kind):
+    found = phone.with_what_is_left(error, "a folder")
+    assert type(found) is kind and str(found) == "why\na folder"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_sha256sum", [True, False])
+def test_a_file_that_arrives_damaged_is_an_error(connect, tmp_path, with_sha256sum):
+    daemon = connect()
+    device = the_phone(daemon)
+    (tmp_path / "m").write_bytes(b"0123456789")
+    if not with_sha256sum:
+        daemon.path("/system/bin/sha256sum").unlink()
+        device.push(tmp_path / "m", "/data/local/tmp/whole")  # read back and compared
+    daemon.faults.garble = True
+    with pytest.raises(errors.BenchmarkError, match=r"expected SHA-256 84d8.*damaged"):
+        device.push(tmp_path / "m", "/data/local/tmp/m")
+
+
+@pytest.mark.slow
+def test_a_full_storage_is_an_error_and_leaves_nothing(connect, tmp_path):
+    daemon = connect()
+    daemon.faults.full_after = 1000
+    device = the_phone(daemon)
+    (tmp_path / "m").write_bytes(bytes(100_000))
+    with (
+        pytest.raises(errors.BenchmarkError, match=r"No space left(.|\n)*Free some"),
+        device.folder() as folder,
+    ):
+        device.push(tmp_path / "m", f"{folder}/m")
+    assert left_on(daemon) == []
+
+
+@pytest.mark.slow
+def test_a_push_that_is_cut_off_names_what_was_left(connect, tmp_path):
+    daemon = connect()
+    daemon.faults.cut_after = 1000
+    device = the_phone(daemon)
+    (tmp_path / "m").write_bytes(bytes(3_000_000))
+    with pytest.raises(errors.DeviceLostError) as caught, device.folder() as folder:
+        device.push(tmp_path / "m", f"{folder}/m")
+    assert f"push of m to {daemon.serial}:" in str(caught.value)
+    assert f"{folder} was left on {daemon.serial}" in str(caught.value)
+    assert left_on(daemon) == [pathlib.PurePath(folder).name]
+
+
+@pytest.mark.slow
+def test_a_device_lost_amid_a_command_is_not_taken_for_success(connect):
+    # adb itself ends with 0 then, and the output looks whole.
+    daemon = connect()
+    device = the_phone(daemon)
+    daemon.faults.lost_at = "begun"
+    with pytest.raises(errors.DeviceLostError, match="the end of the connection"):
+        device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; echo begun; exec sleep 1000"])
+    assert processes.ends(int(daemon.path("/data/local/tmp/pid").read_text()))
+    with pytest.raises(errors.DeviceLostError):
+        device.shell(["true"])
+
+
+@pytest.mark.slow
+def test_a_command_that_hangs_is_killed_on_both_sides(connect):
+    daemon = connect()
+    device = the_phone(daemon)
+    path = daemon.path("/data/local/tmp/pid")
+    script = "sh -c 'echo $$ > /data/local/tmp/pid; exec sleep 1000'; true"  # a grandchild, even
+    with (
+        pytest.raises(errors.BenchmarkError, match="an end within 2 seconds"),
+        device.folder(),
+    ):
+        device.shell(["sh", "-c", script], timeout_s=2)
+    assert processes.ends(int(processes.written(path)))
+    assert left_on(daemon) == ["pid"]
+
+
+@pytest.mark.slow
+def test_stop_ends_the_command_of_another_thread_and_the_folder_goes(connect):
+    daemon = connect()
+    device = the_phone(daemon)
+    path = daemon.path("/data/local/tmp/pid")
+    raised: list[BaseException] = []
+
+    def measure() -> None:
+        try:
+            with device.folder():
+                device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"])
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    pid = int(processes.written(path))
+    device.stop()
+    thread.join(30)
+    assert [type(error) for error in raised] == [KeyboardInterrupt]
+    assert processes.ends(pid)
+    assert left_on(daemon) == ["pid"]
+    with pytest.raises(KeyboardInterrupt):
+        device.shell(["true"])
+
+
+INTERRUPTED = """
+import sys
+from tfdistill.benchmark.adb import client
+(device,) = client.choose([sys.argv[1]])
+with device.folder() as folder:
+    device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"], timeout_s=100)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_command_on_the_device_and_removes_the_folder(connect):
+    daemon = connect()
+    command = [sys.executable, "-c", INTERRUPTED, daemon.serial]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=pathlib.Path.cwd()
+    )
+    pid = int(processes.written(daemon.path("/data/local/tmp/pid")))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    _, stderr = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in stderr
+    assert processes.ends(pid)
+    assert left_on(daemon) == ["pid"]
+
+
+@pytest.mark.slow
+def test_an_offline_device_is_not_ready(connect):
+    daemon = connect()
+    device = the_phone(daemon)
+    daemon.lose()
+    with pytest.raises(errors.DeviceLostError):
+        device.shell(["true"])
+    with pytest.raises(errors.BenchmarkError):
+        client.choose([daemon.serial])

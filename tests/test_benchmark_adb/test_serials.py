@@ -1,0 +1,76 @@
+"""No serial number gets into a result: a hash stands for it wherever texts name one."""
+
+import benchmark_results as made
+import pytest
+
+from tfdistill.benchmark import environment, schema
+from tfdistill.benchmark.adb import serials
+from tfdistill.benchmark.adb.phone import Phone
+
+USB, NETWORK = Phone("adb", "R5CT1234"), Phone("adb", "192.168.1.5:5555", "Pixel_8")
+
+
+def result_of(device, *texts, command=()):
+    failures = [schema.Failure(what=f"what: {text}", error=f"error: {text}") for text in texts]
+    rows = made.repetitions(2.0)
+    value = made.assembled(rows, device=device, failures=failures, notes=texts)
+    return value.model_copy(update={"command": command})
+
+
+def test_texts_of_every_result_name_every_device_by_its_id():
+    other = made.PHONE.model_copy(update={"id": "ba9876543210"})
+    left = "x was left on R5CT1234: error: device 'R5CT1234' not found. adb -s R5CT1234 shell rm x"
+    command = ("--serial", "R5CT1234", "--serial=192.168.1.5:5555", "--out", "a.json")
+    values = [
+        result_of(made.PHONE, left, command=command),
+        result_of(other, "`getprop` on 192.168.1.5:5555: gone", command=command),
+    ]
+    shown = {}
+    devices = [made.PHONE, other]
+    one, two = (serials.hide(value, [USB, NETWORK], devices, shown) for value in values)
+    hidden = left.replace("R5CT1234", "0123456789ab")
+    assert one.failures == (schema.Failure(what=f"what: {hidden}", error=f"error: {hidden}"),)
+    assert hidden in one.notes
+    assert two.failures[0].error == "error: `getprop` on ba9876543210: gone"
+    for value in (one, two):
+        assert value.command[1:3] == ("0123456789ab", "--serial=ba9876543210")
+        text = value.model_dump_json()
+        assert "R5CT1234" not in text and "192.168.1.5" not in text
+    assert shown == {"0123456789ab": "R5CT1234", "ba9876543210": "192.168.1.5:5555"}
+    assert one.measurements == values[0].measurements
+
+
+@pytest.mark.parametrize("text", ["breakfast, 8 tokens", "fast2", "run.fast"])
+def test_a_serial_inside_of_a_word_is_none(text):
+    short = Phone("adb", "fast")
+    one = serials.hide(result_of(made.PHONE, text), [short], [made.PHONE])
+    assert one.failures[0].error == f"error: {text}"
+
+
+def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
+    one, two = Phone("adb", "emulator"), Phone("adb", "emulator-5554")
+    other = made.PHONE.model_copy(update={"id": "ba9876543210"})
+    said = result_of(made.PHONE, "on emulator-5554", "on emulator")
+    found = serials.hide(said, [one, two], [made.PHONE, other])
+    assert [row.error for row in found.failures] == [
+        "error: on ba9876543210",
+        "error: on 0123456789ab",
+    ]
+
+
+def test_devices_that_say_they_are_one_are_told_apart():
+    shown = {}
+    said = result_of(made.PHONE, "on R5CT1234", "on 192.168.1.5:5555")
+    found = serials.hide(said, [USB, NETWORK], [made.PHONE, made.PHONE], shown)
+    names = ["0123456789ab", "0123456789ab-1"]
+    assert [row.error for row in found.failures] == [f"error: on {name}" for name in names]
+    assert [shown[name] for name in names] == [USB.serial, NETWORK.serial]
+
+
+def test_a_device_that_told_nothing_is_known_by_a_hash_and_not_by_its_serial():
+    assert serials.unknown_device(NETWORK).name == "Pixel_8"
+    unknown = serials.unknown_device(USB)
+    assert unknown.name == "unknown device"
+    assert unknown.id == environment.short_hash("R5CT1234")
+    found = serials.hide(result_of(unknown, "lost R5CT1234"), [USB], [None])
+    assert found.failures[0].error == f"error: lost {unknown.id}"

@@ -1,0 +1,62 @@
+"""Serial numbers stay on the terminal: a result is shared, and names its device by a hash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping, Sequence
+
+from tfdistill.benchmark import environment, schema
+from tfdistill.benchmark.adb.phone import Phone
+
+
+def unknown_device(phone: Phone) -> schema.Device:
+    """Describes a device that went away before it told what it is."""
+    return schema.Device(
+        name=phone.model or "unknown device", id=environment.short_hash(phone.serial)
+    )
+
+
+def hide(
+    result: schema.Result,
+    phones: Sequence[Phone],
+    devices: Sequence[schema.Device | None],
+    shown: MutableMapping[str, str] | None = None,
+) -> schema.Result:
+    """Puts the id of a device in the place of its serial number in what a result says in words.
+
+    adb's own messages name serials, too, so that texts are searched as they are: the command line,
+    failures and notes, for the serials of all devices, since one command line names them all.
+
+    Args:
+      result: Of one device.
+      phones: All that were measured.
+      devices: What each of them is; None for one that did not tell.
+      shown: Is filled with serials by the ids that stand for them: for a terminal, not for a file.
+
+    Returns:
+      The result without any serial.
+    """
+    ids: dict[str, str] = {}
+    for i, (phone, device) in enumerate(zip(phones, devices, strict=True)):
+        known = (device or unknown_device(phone)).id or environment.short_hash(phone.serial)
+        # Some makers give all their devices one serial number.
+        ids[phone.serial] = f"{known}-{i}" if known in ids.values() else known
+    if shown is not None:
+        shown.update({known: serial for serial, known in ids.items()})
+    longest_first = sorted(ids, key=len, reverse=True)
+    # Not inside of a word: a serial may be as short as one.
+    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+
+    def without(text: str) -> str:
+        return pattern.sub(lambda found: ids[found.group()], text)
+
+    failures = [
+        schema.Failure(what=without(row.what), error=without(row.error)) for row in result.failures
+    ]
+    return result.model_copy(
+        update={
+            "command": tuple(map(without, result.command)),
+            "failures": tuple(failures),
+            "notes": tuple(map(without, result.notes)),
+        }
+    )
