@@ -83,6 +83,14 @@ def main() -> None:
         **{key: rows[-1][key] for key in ("model", "sequence_length", "threads", "delegate")},
         "windows": [{"start_s": 0.0, "n": 100, "p50_ms": 5.0, "p90_ms": 6.0}],
     }
+    answers = {
+        **{key: rows[0][key] for key in ("model", "sequence_length", "threads")},
+        "delegate": "nnapi" if FAULT == "foreign answers" else rows[0]["delegate"],
+        "num_examples": 7,
+        "max_abs_error": EXTRAS["seed"] / 1000,
+        "sqnr_db": 90.0,
+        "argmax_agreement": 1.0,
+    }
     text = {key: rows[0][key] for key in ("model", "threads", "delegate", "repetition")}
     result = {
         "format_version": 2,
@@ -103,6 +111,7 @@ def main() -> None:
         ],
         "measurements": rows,
         "texts": [{**text, "tokenizer_ms": [0.5, 0.4], "samples_ms": [3.5, 3.4]}],
+        "answers": [answers],
         "sustained": [sustained] if EXTRAS["sustained_seconds"] else [],
     }
     content = json.dumps({**result, "surprise": 1} if FAULT == "foreign keys" else result)

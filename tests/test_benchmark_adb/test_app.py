@@ -183,6 +183,8 @@ def test_two_files_are_measured_in_the_app_and_nothing_is_left(connect, measure_
     assert found.before.thermal_status == 0 and found.after.temperatures_c
     starts = [c for c in daemon.commands if "am start" in c]
     assert len(starts) == 4 and len({re.search(r"run_id (\S+)", c)[1] for c in starts}) == 4
+    said = [(a.model, a.sequence_length, a.num_examples) for a in found.answers]
+    assert sorted(said) == [("big", 32, 7), ("small", 32, 7)]  # of one repetition of each
     assert left(daemon) == []
     written = result.write_result(found, tmp_path / "out.json")
     assert result.read_result(written) == found

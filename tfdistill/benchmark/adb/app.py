@@ -96,6 +96,7 @@ def _assemble(job: Job, phone: Phone, found: Findings, baseline: str) -> schema.
         measurements=found.measurements,
         texts=found.texts,
         sustained=found.sustained,
+        answers=found.answers,
         failures=found.failures,
         settings=job.settings,
         before=found.before,

@@ -40,6 +40,7 @@ class Findings(places.Findings):
     device: schema.Device | None = None
     runtime: schema.Runtime | None = None
     models: list[schema.ModelFile] = dataclasses.field(default_factory=list)
+    answers: list[schema.Answers] = dataclasses.field(default_factory=list)
     before: schema.Conditions | None = None
     after: schema.Conditions | None = None
 
@@ -125,6 +126,8 @@ def _repeat(
         found.models += ran.models
         found.failures += ran.failures
         found.notes += [note for note in ran.notes if note not in found.notes]
+        if not any(row.model == subject.name and row.delegate == delegate for row in found.answers):
+            found.answers += [row.model_copy(update={"model": subject.name}) for row in ran.answers]
         if not left_out:
             if settings.texts:
                 found.texts += [row.model_copy(update=own) for row in ran.texts]
@@ -236,6 +239,13 @@ def check_answers(
             if row.model != model.name
             or row.sequence_length not in lengths
             or row.threads not in settings.threads
+            or row.delegate != delegate
+        }
+        | {
+            f"answers of {row.model}, {row.sequence_length} tokens, {row.delegate}"
+            for row in ran.answers
+            if row.model != model.name
+            or row.sequence_length not in subject.entries
             or row.delegate != delegate
         }
         | {
