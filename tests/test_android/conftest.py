@@ -25,12 +25,14 @@ class Build:
       passed: Names of the tests that passed, "Class.method".
       skipped: Names of those that did not run.
       results: Folder of the files that tests wrote for this side to read.
+      bundles: Folder of assets with a student of SST-2; None without real data.
     """
 
     log: str
     passed: frozenset[str]
     skipped: frozenset[str]
     results: pathlib.Path
+    bundles: pathlib.Path | None
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +42,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         pytest.skip("no Maven on this machine: scripts/android setup installs it")
     results = tmp_path_factory.mktemp("results")
     options = [f"-Dtfdistill.results={results}"]
+    bundles = None
     if os.environ.get("TFDISTILL_DATA"):
         options.append(f"-Dtfdistill.vectors={_real_vectors(tmp_path_factory.mktemp('real'))}")
+        bundles = _real_bundles(tmp_path_factory.mktemp("student"))
+        options.append(f"-Dtfdistill.bundles={bundles}")
     done = subprocess.run(
         [ROOT / "scripts" / "android", "test", *options],
         stdin=subprocess.DEVNULL,
@@ -58,7 +63,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         for case in ElementTree.parse(report).getroot().iter("testcase"):
             name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
             (skipped if case.find("skipped") is not None else passed).add(name)
-    return Build(done.stdout, frozenset(passed), frozenset(skipped), results)
+    return Build(done.stdout, frozenset(passed), frozenset(skipped), results, bundles)
 
 
 def _real_vectors(folder: pathlib.Path) -> pathlib.Path:
@@ -74,3 +79,36 @@ def _real_vectors(folder: pathlib.Path) -> pathlib.Path:
     vectors = token_vectors.token_vectors(Tokenizer(vocab_file), examples, 128)
     (folder / "tokens.jsonl").write_bytes(vectors)
     return folder
+
+
+def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
+    """Exports a small student of SST-2 with BERT's vocabulary, its weights drawn, as a bundle."""
+    from test_android import vectors
+
+    import export
+    from tfdistill import models
+    from tfdistill.data import tasks
+    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.tokenize import Tokenizer
+
+    data = pathlib.Path(os.environ["TFDISTILL_DATA"])
+    vocab_file = data / "vocab" / "bert-base-uncased-vocab.txt"
+    tokenizer = Tokenizer(vocab_file)
+    task = tasks.task("sst2")
+    examples = tasks.load_examples(task, data / "glue" / "SST-2", "dev")
+    few = examples.select(range(64))
+    shape = vectors.encoder().replace(vocab_size=tokenizer.vocab_size, max_positions=64)
+    student = folder / "student" / "model.tflite"
+    student.parent.mkdir()
+    export.to_tflite(
+        vectors.lively(models.build_classifier(shape, 2), 4),
+        student,
+        quantize="float32",
+        lengths=(32, 64),
+        check_on=encode_examples(few, tokenizer, 64),
+        texts=few,
+        task=task,
+        vocab_file=vocab_file,
+    )
+    export.to_android(student, folder / "assets", texts=examples)
+    return folder / "assets"

@@ -12,7 +12,9 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 import zipfile
 
+import numpy as np
 import pytest
+from scipy import special
 from test_android import vectors
 
 from tfdistill import manifest
@@ -20,6 +22,11 @@ from tfdistill.benchmark import result, schema
 
 DEMO = vectors.ROOT / "android_demo"
 PAGE_BYTES = 16384
+REAL = (
+    "TokenizerTest.gives the ids of the golden vectors of a real vocabulary",
+    "TokenizerTest.gives the ids of the golden vectors of exported models",
+    "GoldenAnswersTest.texts of exported models get the labels of the outputs that the files gave",
+)
 NAMESPACE = "{http://maven.apache.org/POM/4.0.0}"
 
 
@@ -33,8 +40,7 @@ def test_all_kotlin_compiles_and_its_tests_pass(build):
         if "@Test" in path.read_text("utf-8")
     }
     assert classes == written
-    real = "TokenizerTest.gives the ids of the golden vectors of a real vocabulary"
-    assert build.skipped == (set() if os.environ.get("TFDISTILL_DATA") else {real})
+    assert build.skipped == (set() if os.environ.get("TFDISTILL_DATA") else set(REAL))
 
 
 @pytest.mark.slow
@@ -89,6 +95,27 @@ def test_the_harness_reads_the_state_that_the_app_wrote(build):
         "of": 3,
         "error": None,
     }
+
+
+@pytest.mark.slow
+@pytest.mark.shared_data
+def test_the_app_answers_sentences_of_sst2_as_the_student_does_here(build):
+    assert set(REAL) <= build.passed
+    (folder,) = (path.parent for path in build.bundles.glob("bundles/*/model.json"))
+    card = manifest.read_manifest(folder)
+    examples = json.loads((folder / "golden.json").read_bytes())["examples"]
+    whole = [example for example in examples if example["text"] is not None]
+    lines = (build.results / "answers.jsonl").read_bytes().splitlines()
+    said = [json.loads(line) for line in lines]
+    assert [row["text"] for row in said] == [example["text"] for example in whole]
+    assert len(said) > 20 and card.tokenizer.vocab_size == 30522
+    for row, example in zip(said, whole, strict=True):
+        outputs = np.array(example["outputs"], np.float32).astype(np.float64)
+        expected = dict(zip(card.task.labels, special.softmax(outputs), strict=True))
+        # Python's exp and Java's may differ in the last digit.
+        assert row["probabilities"] == pytest.approx(expected, rel=1e-14)
+        best = card.task.labels[np.argmax(outputs)]
+        assert next(iter(row["probabilities"])) == best
 
 
 def test_both_builds_take_the_same_versions():
@@ -279,3 +306,13 @@ def test_only_adb_may_start_a_benchmark(package):
         "BenchmarkActivity",
     }
     assert len(exported) == 5
+
+
+@pytest.mark.slow
+def test_other_apps_read_only_what_was_shared_with_them(package):
+    tree = tool("aapt2", "dump", "xmltree", str(package), "--file", "AndroidManifest.xml")
+    (provider,) = tree.split("E: provider")[1:]
+    provider = provider.split("E: ")[0]
+    assert re.search(r'authorities\(.*?\)="io\.github\.tfdistill\.demo\.results"', provider)
+    assert re.search(r"exported\(.*?\)=(false|.*0x0\b)", provider)
+    assert re.search(r"grantUriPermissions\(.*?\)=(true|.*0xffffffff)", provider)

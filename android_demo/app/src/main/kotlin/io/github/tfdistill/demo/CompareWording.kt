@@ -43,13 +43,17 @@ object CompareWording {
     /** The probability of every label that one of them has, in the order of the first. */
     private fun labels(resources: Resources, answers: List<Compared>): List<List<String>> {
         val scored = answers.map { (it.prediction.outcome as? Outcome.Labels)?.labels.orEmpty() }
-        val names = scored.flatten().map { it.label }.distinct().take(MOST_LABELS)
-        return names.map { name ->
-            listOf(name) +
-                scored.map { own ->
-                    val found = own.firstOrNull { it.label == name }?.probability
-                    found?.let { resources.getString(R.string.percent, 100 * it) }.orEmpty()
-                }
-        }
+        val names = scored.flatten().map { it.label }.distinct()
+        val rows =
+            names.take(MOST_LABELS).map { name ->
+                listOf(name) +
+                    scored.map { own ->
+                        val found = own.firstOrNull { it.label == name }?.probability
+                        found?.let { resources.getString(R.string.percent, 100 * it) }.orEmpty()
+                    }
+            }
+        if (names.size <= MOST_LABELS) return rows
+        val note = resources.getString(R.string.some_labels, MOST_LABELS, names.size)
+        return rows + listOf(listOf(note, "", ""))
     }
 }

@@ -7,7 +7,7 @@ import android.widget.ProgressBar
 import android.widget.TextView
 import io.github.tfdistill.demo.core.Scored
 
-/** Labels with their probabilities, each above a bar. */
+/** Labels with their probabilities, each above a bar; says so where not all are shown. */
 object LabelBars {
     private const val MOST = 100 // more would take longer to lay out than to compute
     private const val PARTS = 1000
@@ -22,6 +22,11 @@ object LabelBars {
             checkNotNull(row.findViewById<ProgressBar>(R.id.bar)).progress =
                 (PARTS * label.probability).toInt()
             rows.addView(row)
+        }
+        if (labels.size > MOST) {
+            val note = TextView(rows.context)
+            note.text = rows.resources.getString(R.string.some_labels, MOST, labels.size)
+            rows.addView(note)
         }
         rows.visibility = if (labels.isEmpty()) View.GONE else View.VISIBLE
     }

@@ -2,6 +2,7 @@ package io.github.tfdistill.demo
 
 import android.app.Activity
 import android.content.ActivityNotFoundException
+import android.content.ClipData
 import android.content.Intent
 import android.os.Bundle
 import android.view.View
@@ -15,7 +16,7 @@ import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.Distribution
 import io.github.tfdistill.demo.core.PlaceSummary
 
-/** Measures a bundle, draws what came out and saves it. */
+/** Measures a bundle, draws what came out, saves and shares it. */
 class MeasureActivity : Activity() {
     private val model: MeasureModel
         get() = (application as DemoApplication).measure
@@ -29,6 +30,7 @@ class MeasureActivity : Activity() {
         view<Button>(R.id.start).setOnClickListener { model.start(asked()) }
         view<Button>(R.id.stop).setOnClickListener { model.cancel() }
         view<Button>(R.id.save).setOnClickListener { choosePlace() }
+        view<Button>(R.id.share).setOnClickListener { share() }
     }
 
     override fun onStart() {
@@ -67,13 +69,28 @@ class MeasureActivity : Activity() {
         val intent =
             Intent(Intent.ACTION_CREATE_DOCUMENT)
                 .addCategory(Intent.CATEGORY_OPENABLE)
-                .setType("application/json")
+                .setType(ResultProvider.MIME_TYPE)
                 .putExtra(Intent.EXTRA_TITLE, "benchmark-$name.json")
         try {
             startActivityForResult(intent, SAVE)
         } catch (_: ActivityNotFoundException) {
             view<TextView>(R.id.saved).setText(R.string.no_picker)
         }
+    }
+
+    /** The user chooses the app; that one may read the result, and only read it. */
+    private fun share() {
+        val name = model.state.result?.models?.first()?.name ?: return
+        val title = "benchmark-$name.json"
+        val place = ResultProvider.uriOf(MeasureModel.FILE)
+        val intent =
+            Intent(Intent.ACTION_SEND)
+                .setType(ResultProvider.MIME_TYPE)
+                .putExtra(Intent.EXTRA_STREAM, place)
+                .putExtra(Intent.EXTRA_SUBJECT, title)
+                .addFlags(Intent.FLAG_GRANT_READ_URI_PERMISSION)
+        intent.clipData = ClipData.newRawUri(title, place) // what the grant is for
+        startActivity(Intent.createChooser(intent, getText(R.string.share)))
     }
 
     private fun show(state: MeasureState) {
@@ -89,7 +106,9 @@ class MeasureActivity : Activity() {
             progress = state.finished
         }
         view<TextView>(R.id.state).text = sentence(state)
-        view<View>(R.id.save).showIf(state.result != null)
+        val status = state.thermalStatus.takeIf { running }
+        view<TextView>(R.id.heat).say(MeasureWording.heat(resources, status))
+        for (id in listOf(R.id.save, R.id.share)) view<View>(id).showIf(state.result != null)
         view<TextView>(R.id.saved).text =
             when (val saved = state.saved) {
                 null -> null

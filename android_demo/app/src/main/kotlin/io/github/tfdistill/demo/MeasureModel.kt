@@ -9,7 +9,6 @@ import io.github.tfdistill.demo.core.BenchmarkRequest
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
 import io.github.tfdistill.demo.core.Bundles
-import java.io.File
 import java.io.IOException
 import java.util.concurrent.CancellationException
 import java.util.concurrent.Executor
@@ -29,6 +28,7 @@ enum class Phase {
 /**
  * What the benchmark's screen shows.
  *
+ * @property thermalStatus Android's, while it measures; null where it does not tell
  * @property result of the last benchmark that came to its end
  * @property saved what became of saving it
  */
@@ -37,6 +37,7 @@ data class MeasureState(
     val phase: Phase = Phase.IDLE,
     val finished: Int = 0,
     val of: Int = 0,
+    val thermalStatus: Int? = null,
     val result: BenchmarkResult? = null,
     val error: String? = null,
     val saved: Saved? = null,
@@ -69,7 +70,7 @@ class MeasureModel(
     /** Is told every state; null while there is nobody to see it. */
     var listener: ((MeasureState) -> Unit)? = null
 
-    private val files = ResultFiles(File(context.filesDir, FOLDER), RUN_ID)
+    private val files = ResultFiles(ResultProvider.folder(context), RUN_ID)
     private val latest = Latest(services.worker)
 
     init {
@@ -143,16 +144,23 @@ class MeasureModel(
             },
             last?.finished ?: 0,
             last?.of ?: 0,
-            result,
+            result = result,
         )
 
     private fun measure(request: BenchmarkRequest, isCancelled: () -> Boolean): MeasureState {
+        fun show(change: (MeasureState) -> MeasureState) =
+            main.execute {
+                if (!isCancelled() && state.phase == Phase.RUNNING) state = change(state)
+            }
         val found =
-            BundleBenchmark(context, services).measure(request, null, isCancelled) { finished, of ->
+            BundleBenchmark(context, services).measure(
+                request,
+                null,
+                isCancelled,
+                { status -> show { it.copy(thermalStatus = status) } },
+            ) { finished, of ->
                 files.write(fileState(BenchmarkState.RUNNING, finished, of))
-                main.execute {
-                    if (!isCancelled()) state = state.copy(finished = finished, of = of)
-                }
+                show { it.copy(finished = finished, of = of) }
             }
         files.write(found)
         val count = found.measurements.size
@@ -189,8 +197,10 @@ class MeasureModel(
         }
     }
 
-    private companion object {
-        const val FOLDER = "measured"
-        const val RUN_ID = "last"
+    companion object {
+        private const val RUN_ID = "benchmark"
+
+        /** Name of the file that has the last result. */
+        const val FILE = "$RUN_ID.json"
     }
 }

@@ -29,6 +29,12 @@ object MeasureWording {
         return lines.joinToString("\n")
     }
 
+    /** Android's thermal status in words; null where it does not tell. */
+    fun heat(resources: Resources, status: Int?): String? {
+        val word = status?.let { resources.getStringArray(R.array.thermal).getOrNull(it) }
+        return word?.let { resources.getString(R.string.heat_now, it) }
+    }
+
     /** Whether this device answers as the computer that exported the model. */
     fun answers(resources: Resources, found: Answered): String {
         val (length, threads) = found.sequenceLength to found.threads

@@ -6,6 +6,7 @@ import android.widget.AdapterView
 import android.widget.ArrayAdapter
 import android.widget.EditText
 import android.widget.Spinner
+import android.widget.TextView
 
 /** A view of the screen's layout. */
 fun <T : View> Activity.view(id: Int): T = checkNotNull(findViewById<T>(id))
@@ -31,6 +32,12 @@ fun Spinner.offer(names: List<String>, chosen: String?) {
     }
     val at = names.indexOf(chosen)
     if (at >= 0 && at != selectedItemPosition) setSelection(at)
+}
+
+/** Shows a text, or nothing; a screen reader speaks it only when it is another one. */
+fun TextView.say(words: String?) {
+    showIf(words != null)
+    if (text.toString() != words.orEmpty()) text = words
 }
 
 fun View.showIf(holds: Boolean) {

@@ -3,6 +3,7 @@ package io.github.tfdistill.demo
 import android.app.Activity
 import android.content.Intent
 import android.net.Uri
+import android.os.Looper
 import android.os.PowerManager
 import android.view.View
 import android.widget.Button
@@ -14,11 +15,13 @@ import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
 import java.io.ByteArrayOutputStream
 import java.io.File
+import java.io.FileInputStream
 import java.io.IOException
 import java.io.OutputStream
 import java.time.Duration
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
+import org.junit.Assert.assertNull
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import org.junit.runner.RunWith
@@ -63,7 +66,7 @@ class MeasureActivityTest {
             worker.runAll()
         }
 
-    private fun lastState() = BenchmarkState.read(File(folder, "last.state.json").readText())
+    private fun lastState() = BenchmarkState.read(File(folder, "benchmark.state.json").readText())
 
     @Test
     fun `what was asked for is measured, and drawn place by place`() {
@@ -108,6 +111,60 @@ class MeasureActivityTest {
     }
 
     @Test
+    fun `the thermal status is shown while it measures, and spoken politely`() {
+        val screen = start().get()
+        val heat = screen.find<TextView>(R.id.heat)
+        val power = shadowOf(application.getSystemService(PowerManager::class.java))
+        val told = mapOf(100 to PowerManager.THERMAL_STATUS_SEVERE, 200 to 0, 300 to 1)
+        val said = ArrayList<String>()
+        models.during = {
+            ShadowSystemClock.advanceBy(Duration.ofMillis(20))
+            told[models.runs]?.let {
+                power.setCurrentThermalStatus(it)
+                shadowOf(Looper.getMainLooper()).idle()
+                said += "${heat.text} ${heat.visibility == View.VISIBLE}"
+            }
+        }
+        assertEquals(View.GONE, heat.visibility)
+        assertEquals(View.ACCESSIBILITY_LIVE_REGION_POLITE, heat.accessibilityLiveRegion)
+        screen.click(R.id.start)
+        worker.runAll()
+        val expected = listOf("severe", "none", "light").map { "Thermal status: $it true" }
+        assertEquals(expected, said)
+        assertEquals("Done: pairs-float32", screen.said())
+        assertEquals(View.GONE, heat.visibility)
+        assertNull(MeasureWording.heat(screen.resources, 99)) // a later Android's
+    }
+
+    @Test
+    fun `what is shared is the result, for the chosen app to read`() {
+        val screen = start().get()
+        assertEquals(View.GONE, screen.find<View>(R.id.share).visibility)
+        screen.click(R.id.start)
+        worker.runAll()
+        screen.click(R.id.share)
+        val chooser = shadowOf(screen).nextStartedActivity
+        assertEquals(Intent.ACTION_CHOOSER, chooser.action)
+        @Suppress("DEPRECATION") // the typed successors begin with API 33
+        val intent = checkNotNull(chooser.getParcelableExtra<Intent>(Intent.EXTRA_INTENT))
+        assertEquals(Intent.ACTION_SEND, intent.action)
+        assertEquals("application/json", intent.type)
+        val grants =
+            Intent.FLAG_GRANT_READ_URI_PERMISSION or
+                Intent.FLAG_GRANT_WRITE_URI_PERMISSION or
+                Intent.FLAG_GRANT_PERSISTABLE_URI_PERMISSION or
+                Intent.FLAG_GRANT_PREFIX_URI_PERMISSION
+        assertEquals(Intent.FLAG_GRANT_READ_URI_PERMISSION, intent.flags and grants)
+        assertEquals("benchmark-pairs-float32.json", intent.getStringExtra(Intent.EXTRA_SUBJECT))
+        @Suppress("DEPRECATION")
+        val place = checkNotNull(intent.getParcelableExtra<Uri>(Intent.EXTRA_STREAM))
+        assertEquals(place, intent.clipData?.getItemAt(0)?.uri)
+        val provider = Robolectric.buildContentProvider(ResultProvider::class.java).create().get()
+        val content = FileInputStream(provider.openFile(place, "r").fileDescriptor).readBytes()
+        assertEquals(application.measure.state.result, BenchmarkResult.read(String(content)))
+    }
+
+    @Test
     fun `numbers out of bounds are named and nothing runs`() {
         val screen = start().get()
         screen.enter(R.id.threads, "0")
@@ -124,7 +181,7 @@ class MeasureActivityTest {
         models.during = {
             ShadowSystemClock.advanceBy(Duration.ofMillis(20))
             if (models.runs == 200) {
-                shadowOf(android.os.Looper.getMainLooper()).idle()
+                shadowOf(Looper.getMainLooper()).idle()
                 assertEquals(1, screen.find<ProgressBar>(R.id.progress).progress)
                 assertEquals(6, screen.find<ProgressBar>(R.id.progress).max)
                 screen.click(R.id.stop)
@@ -165,7 +222,7 @@ class MeasureActivityTest {
     fun `when Android ended the app in the middle, the screen says so`() {
         folder.mkdirs()
         val state = BenchmarkState(1, BenchmarkState.RUNNING, 3, 12, null)
-        File(folder, "last.state.json").writeText(state.toJson())
+        File(folder, "benchmark.state.json").writeText(state.toJson())
         val screen = start().get()
         assertTrue(screen.said(), "(3 of 12 done)" in screen.said())
         screen.click(R.id.start)
@@ -179,7 +236,7 @@ class MeasureActivityTest {
         val again = MeasureModel(application, application.services, application.onMainThread())
         worker.runAll()
         assertEquals(Phase.DONE, again.state.phase)
-        File(folder, "last.json").writeText("{")
+        File(folder, "benchmark.json").writeText("{")
         val damaged = MeasureModel(application, application.services, application.onMainThread())
         worker.runAll()
         assertEquals(null, damaged.state.result)

@@ -14,8 +14,13 @@ import java.io.IOException
 import java.time.OffsetDateTime
 import java.time.temporal.ChronoUnit
 
-/** Asks Android and Linux what an app may know; what is not told is null. */
-class AndroidProbe(private val context: Context) : Probe, AutoCloseable {
+/**
+ * Asks Android and Linux what an app may know; what is not told is null.
+ *
+ * @property heat is told each change of the thermal status until the probe is closed
+ */
+class AndroidProbe(private val context: Context, private val heat: (status: Int) -> Unit = {}) :
+    Probe, AutoCloseable {
     private val power = checkNotNull(context.getSystemService(PowerManager::class.java))
     private var worst: Int? = null
     private val listener: PowerManager.OnThermalStatusChangedListener? = listen()
@@ -32,9 +37,9 @@ class AndroidProbe(private val context: Context) : Probe, AutoCloseable {
     }
 
     /** The thermal status may rise and fall again between two questions. */
-    @Synchronized
     private fun heard(status: Int) {
-        worst = maxOf(worst ?: status, status)
+        synchronized(this) { worst = maxOf(worst ?: status, status) }
+        heat(status)
     }
 
     @Synchronized

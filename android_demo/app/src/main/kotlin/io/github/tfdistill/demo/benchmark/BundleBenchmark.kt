@@ -19,6 +19,7 @@ class BundleBenchmark(private val context: Context, private val services: Servic
      *
      * @param processStartMs until the app could open the file; null where the app ran before
      * @param isCancelled is asked between inferences
+     * @param heat is told the thermal status whenever Android tells it
      * @param progress is told after each measurement how many of how many are finished
      * @throws java.util.concurrent.CancellationException if it is told to stop
      */
@@ -26,11 +27,12 @@ class BundleBenchmark(private val context: Context, private val services: Servic
         request: BenchmarkRequest,
         processStartMs: Double?,
         isCancelled: () -> Boolean,
+        heat: (status: Int) -> Unit = {},
         progress: (finished: Int, of: Int) -> Unit,
     ): BenchmarkResult {
         val bundle = Bundles(services.source).open(request.bundle)
         val golden = GoldenExamples.read(bundle, services.source)
-        AndroidProbe(context).use { probe ->
+        AndroidProbe(context, heat).use { probe ->
             val created = probe.now()
             val before = probe.conditions()
             val run =

@@ -1,12 +1,17 @@
 package io.github.tfdistill.demo.core
 
+import java.io.File
 import kotlinx.serialization.json.JsonNull
 import kotlinx.serialization.json.JsonObject
+import kotlinx.serialization.json.buildJsonObject
+import kotlinx.serialization.json.contentOrNull
 import kotlinx.serialization.json.double
 import kotlinx.serialization.json.int
 import kotlinx.serialization.json.jsonArray
 import kotlinx.serialization.json.jsonObject
 import kotlinx.serialization.json.jsonPrimitive
+import kotlinx.serialization.json.put
+import kotlinx.serialization.json.putJsonObject
 import org.junit.Assert.assertArrayEquals
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertThrows
@@ -68,6 +73,39 @@ class GoldenAnswersTest {
             assertEquals(1.0, own.sumOf { it.probability }, 1e-12)
             assertEquals(card.task?.labels?.get(Answers.argmax(logits)), own.first().label)
         }
+    }
+
+    /**
+     * Real models' outputs, where a folder of them is named; the Python side reads what is said.
+     */
+    @Test
+    fun `texts of exported models get the labels of the outputs that the files gave`() {
+        val (source, bundles) = exported()
+        val said = ArrayList<JsonObject>()
+        for (bundle in bundles.filter { it.task.kind == TaskKind.CLASSIFICATION }) {
+            val predictor = Predictor(bundle, Replay(bundle, source))
+            for (example in goldenExamples(bundle, source).filter { it["text"] !is JsonNull }) {
+                val text = example.getValue("text").string()
+                val found = predictor.predict(text, example["pair"]?.jsonPrimitive?.contentOrNull)
+                val ids = example.getValue("input_ids").ints()
+                assertEquals(ids.map(bundle.vocabulary::token), found.tokens)
+                val labels = (found.outcome as Outcome.Labels).labels
+                val best = Answers.argmax(example.getValue("outputs").floats())
+                assertEquals(text, bundle.task.labels[best], labels.first().label)
+                said += buildJsonObject {
+                    put("bundle", bundle.name)
+                    put("text", text)
+                    putJsonObject("probabilities") {
+                        for (scored in labels) put(scored.label, scored.probability)
+                    }
+                }
+            }
+        }
+        assertTrue("no text among the golden examples", said.isNotEmpty())
+        System.getProperty("tfdistill.results")
+            .orEmpty()
+            .takeIf { it.isNotEmpty() }
+            ?.let { File(it, "answers.jsonl").writeText(said.joinToString("\n")) }
     }
 
     @Test

@@ -12,13 +12,12 @@ import kotlinx.serialization.json.int
 import kotlinx.serialization.json.jsonArray
 import kotlinx.serialization.json.jsonObject
 import kotlinx.serialization.json.jsonPrimitive
+import org.junit.Assume.assumeTrue
 
 /** The files that tests/test_android/vectors.py made with tfdistill itself. */
 object Resources : FileSource {
     override fun open(path: String) =
         Resources::class.java.getResourceAsStream("/$path") ?: throw FileNotFoundException(path)
-
-    fun text(path: String): String = open(path).use { String(it.readBytes(), Charsets.UTF_8) }
 
     fun lines(path: String): List<JsonObject> =
         text(path).trim().lines().map { Json.parseToJsonElement(it).jsonObject }
@@ -28,8 +27,41 @@ object Resources : FileSource {
     val bundles = Bundles(this)
 }
 
+/** The files of a folder. */
+class Folder(private val folder: File) : FileSource {
+    override fun open(path: String) =
+        File(folder, path).let {
+            if (it.isFile) it.inputStream() else throw FileNotFoundException(path)
+        }
+}
+
+/**
+ * The bundles of a folder of assets, into which `tfdistill export --android` put real models.
+ *
+ * A test that asks for them is skipped if -Dtfdistill.bundles names no folder.
+ *
+ * @return the folder, and its bundles
+ */
+fun exported(): Pair<FileSource, List<Bundle>> {
+    val path = System.getProperty("tfdistill.bundles").orEmpty()
+    assumeTrue("-Dtfdistill.bundles names no folder of exported models", path.isNotEmpty())
+    val source = Folder(File(path))
+    val all = Bundles(source)
+    return source to all.index().bundles.keys.map(all::open)
+}
+
+/** The content of a bundle's golden.json. */
+fun goldenExamples(bundle: Bundle, source: FileSource): List<JsonObject> {
+    val path = bundle.pathOf(checkNotNull(bundle.manifest.goldenFile))
+    val content = Json.parseToJsonElement(source.text(path)).jsonObject
+    return content.getValue("examples").jsonArray.map { it.jsonObject }
+}
+
+fun FileSource.text(path: String): String =
+    open(path).use { String(it.readBytes(), Charsets.UTF_8) }
+
 /** A copy of the resources that a test may damage. */
-class Copy(val folder: File) : FileSource {
+class Copy(val folder: File) : FileSource by Folder(folder) {
     init {
         for (name in listOf("pairs", "spans", "tags").map { "$it-float32" }) {
             val entry = Resources.bundles.index().bundles.getValue(name)
@@ -48,11 +80,6 @@ class Copy(val folder: File) : FileSource {
         }
         put("bundles/index.json", Resources.open("bundles/index.json").readBytes())
     }
-
-    override fun open(path: String) =
-        File(folder, path).let {
-            if (it.isFile) it.inputStream() else throw FileNotFoundException(path)
-        }
 
     fun put(path: String, content: ByteArray) =
         File(folder, path).apply { parentFile.mkdirs() }.writeBytes(content)

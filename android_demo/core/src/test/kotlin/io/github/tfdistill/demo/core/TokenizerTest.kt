@@ -57,6 +57,15 @@ class TokenizerTest {
         )
     }
 
+    /** The same of real models, each with its own vocabulary, where a folder of them is named. */
+    @Test
+    fun `gives the ids of the golden vectors of exported models`() {
+        val (source, bundles) = exported()
+        for (bundle in bundles) {
+            assertGolden(source.text(bundle.pathOf(bundle.entry.tokens)), bundle.tokenizer)
+        }
+    }
+
     private fun assertGolden(content: String, tokenizer: Tokenizer) {
         val lines = content.trim().lines()
         val cases = lines.map { StrictJson.json.parseToJsonElement(it) as JsonObject }
