@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -289,9 +290,18 @@ def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
 
 
 def test_there_is_a_record_of_every_benchmark():
-    assert {path.stem for path in RECORDS} - {"noise"} == {
-        *("training", "bucketing", "augmentation", "inference", "peers"),
-    }
+    (listed,) = set(re.findall(r"\{(.+?),all\}", bench("--help").stdout))
+    kinds = listed.split(",")
+    assert sorted(path.stem for path in RECORDS) == sorted(kinds)
+    rows = re.findall(r"^\| `(\w+)\.json` \|", (RECORDS[0].parent / "README.md").read_text(), re.M)
+    assert sorted(rows) == sorted(kinds)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_is_of_its_benchmark_and_names_no_folder_of_a_machine(path):
+    value = json.loads(path.read_text())
+    assert value["kind"] == path.stem and value["command"][:2] == ["scripts/bench", path.stem]
+    assert not [part for part in value["command"] if os.path.isabs(part)]
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
