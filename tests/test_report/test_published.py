@@ -1,8 +1,12 @@
 """What the papers published, against our own counts and against itself."""
 
+import re
+import statistics
+
 import pytest
 
-from tfdistill import models
+from tfdistill import config, models
+from tfdistill.commands import recipes as recipe_commands
 from tfdistill.report import papers, published
 
 SPEEDS = [row for row in published.ROWS if row.time is not None]
@@ -55,3 +59,61 @@ def test_the_presets_have_the_sizes_that_were_published(model):
 def test_a_row_that_no_paper_has_is_none():
     assert published.row_of("tinybert", "mobilebert") is None
     assert published.rows_of("bert_large") == ()
+
+
+# Jiao et al. 2020, TinyBERT, table 1 (GLUE's test sets); a recipe is of the matched set of MNLI.
+TINYBERT = {
+    4: {"mnli": 82.5, "qqp": 71.3, "qnli": 87.7, "sst2": 92.6, "cola": 44.1, "stsb": 80.4},
+    6: {"mnli": 84.6, "qqp": 71.6, "qnli": 90.4, "sst2": 93.1, "cola": 51.1, "stsb": 83.7},
+}
+TINYBERT[4] |= {"mrpc": 86.4, "rte": 66.6}
+TINYBERT[6] |= {"mrpc": 87.3, "rte": 70.0}
+MISMATCHED = {4: 81.8, 6: 83.2}
+# The same table's BERT-PKD of 6 layers, and Tang et al. 2019 with and without the teacher.
+PATIENT = {"mnli": 81.5, "sst2": 92.0, "mrpc": 85.0}
+BILSTM = [90.7, 86.7]
+
+
+def header(recipe):
+    text = config.recipes()[recipe].read_text(encoding="utf-8")
+    return " ".join(recipe_commands.header(text).split())
+
+
+def expected_by(recipe):
+    """The scores that a recipe's header takes from its paper, in points with one digit."""
+    (said,) = re.findall(r"Expect: (.+?) The same path", header(recipe))
+    return [float(number) for number in re.findall(r"\b\d\d\.\d\b", said)]
+
+
+@pytest.mark.parametrize("layers, width", [(4, 312), (6, 768)])
+def test_the_headers_of_tinybert_have_the_paper_s_scores_and_their_mean(layers, width):
+    scores = TINYBERT[layers]
+    for task, score in scores.items():
+        assert expected_by(f"tinybert_{layers}l_{task}") == [score]
+    mean = statistics.fmean([*scores.values(), MISMATCHED[layers]])
+    row = published.row_of("tinybert", f"tinybert_{layers}l_{width}d")
+    assert round(mean, 1) == row.glue
+
+
+@pytest.mark.parametrize("model", ["mobilebert", "mobilebert_tiny", "mobilebert_without_opt"])
+def test_the_headers_of_mobilebert_have_the_published_average(model):
+    assert expected_by(f"{model}_pkt") == [published.row_of("mobilebert", model).glue]
+    assert expected_by(f"{model}_akt") == expected_by(f"{model}_jkt") == []
+
+
+def test_the_other_headers_have_the_figures_of_their_papers():
+    averages = [published.row_of("distilbert", m).glue for m in ("distilbert_6l_768d", "bert_base")]
+    squad = [77.7, 85.8]  # Sanh et al. 2019, table 2
+    assert expected_by("distilbert_6l") == [*averages, *squad]
+    assert expected_by("distilbert_6l_squad") == [*squad, 79.1, 86.9]
+    for task, score in PATIENT.items():
+        for recipe in (f"pkd_{how}_{n}l_{task}" for how in ("skip", "last") for n in (3, 6)):
+            assert expected_by(recipe) == [score], recipe
+    assert expected_by("bilstm_sst2") == BILSTM
+
+
+def test_no_other_header_has_a_figure_of_a_paper():
+    checked = re.compile(r"tinybert_[46]l_|mobilebert_\w*[apj]kt|distilbert_|pkd_|bilstm_")
+    for recipe in config.recipes():
+        if not checked.match(recipe):
+            assert "the paper reports" not in header(recipe), recipe
