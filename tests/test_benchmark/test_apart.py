@@ -244,6 +244,6 @@ def test_a_worker_stays_on_its_cores(subject, tmp_path):
     with session.Session(job.question, what="x", timeout_seconds=60) as opened:
         status = f"/proc/{opened._process.pid}/task"
         threads = [os.sched_getaffinity(int(thread)) for thread in os.listdir(status)]
-        opened.run(1)
+        opened.run(1, lead_in=0)
     assert len(threads) >= 2
     assert all(bound == {core} for bound in threads)  # those of the imports, too

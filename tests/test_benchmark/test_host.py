@@ -145,9 +145,9 @@ def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
         def __exit__(self, *error):
             log.append(("end", self.what))
 
-        def run(self, number):
+        def run(self, number, *, lead_in):
             log.append((number, self.what))
-            return {"samples_ms": [1.0] * number}
+            return {"warmup_ms": [1.0] * lead_in, "samples_ms": [1.0] * number}
 
         def finish(self):
             return {"peak_rss_bytes": 1}

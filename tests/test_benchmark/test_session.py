@@ -34,7 +34,8 @@ def test_a_worker_reports_its_start_its_samples_and_its_peak(tflite_files):
     with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
         waited_ms = (time.monotonic() - begun) * 1000
         report = worker.report
-        assert len(worker.run(7)["samples_ms"]) == 7
+        block = worker.run(7, lead_in=3)
+        assert (len(block["warmup_ms"]), len(block["samples_ms"])) == (3, 7)
         peak = worker.finish()["peak_rss_bytes"]
     assert len(report["warmup_ms"]) == 2
     start, init = report["process_start_ms"], report["init_ms"]
@@ -74,7 +75,7 @@ def test_a_worker_that_hangs_is_killed():
     pid = worker.report["pid"]
     worker._timeout = 0.2
     with pytest.raises(errors.BenchmarkError, match=r"an answer within 0\.2 s"):
-        worker.run(1)
+        worker.run(1, lead_in=0)
     worker.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

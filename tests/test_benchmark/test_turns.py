@@ -33,9 +33,9 @@ def fake_sessions(monkeypatch, fault):
         def __exit__(self, *error):
             alive.discard(self)
 
-        def run(self, number):
+        def run(self, number, *, lead_in):
             fault(self.what, "run")
-            taken = {"samples_ms": [1.0] * number}
+            taken = {"warmup_ms": [9.0] * lead_in, "samples_ms": [1.0] * number}
             return {**taken, "tokenizer_ms": [0.5] * number} if self.kind == "text" else taken
 
         def finish(self):
@@ -65,6 +65,17 @@ def test_a_worker_that_fails_leaves_the_others_to_go_on(monkeypatch, action):
     assert {name: (f.what, f.error) for name, f in failures.items()} == {"b": ("b", "b broke")}
     assert len(rounds) == 2
     assert not alive
+
+
+def test_before_each_block_come_inferences_that_are_kept_and_do_not_count(monkeypatch):
+    fake_sessions(monkeypatch, lambda what, doing: None)
+    settings = Settings(runs=6, rounds=3, min_seconds=0, lead_in=2)
+    rng = np.random.default_rng(0)
+    planned = {name: jobs.Job(name, {}) for name in "ab"}
+    rows, _ = turns.take_turns(planned, settings, rng, lambda: None)
+    for row in rows.values():
+        assert row["samples_ms"] == [1.0] * 6 and row["block_runs"] == 2
+        assert row["warmup_ms"] == [1.0, *[9.0] * 6]  # of the start, then two before each block
 
 
 def test_a_place_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
@@ -262,10 +273,10 @@ def test_a_real_worker_that_is_killed_is_a_failure_with_its_signal(tflite_files,
     real = session.Session
 
     class Killed(real):
-        def run(self, number):
+        def run(self, number, *, lead_in):
             if self._what.startswith("slow"):
                 self._process.kill()
-            return super().run(number)
+            return super().run(number, lead_in=lead_in)
 
     monkeypatch.setattr(session, "Session", Killed)
     files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}

@@ -94,3 +94,34 @@ def test_the_delegate_is_the_one_that_is_asked_for(tflite_files, delegate, taken
     opened.allocate_tensors()
     names = {node["op_name"] for node in opened._get_ops_details()}
     assert ("DELEGATE" in names) is taken
+
+
+@pytest.mark.parametrize("kind", ["ids", "text"])
+def test_a_lead_in_does_not_move_what_the_samples_are_fed_with(monkeypatch, kind):
+    fed = []
+
+    class Recorder:
+        length = 9
+
+        def __init__(self, interpreter, entry):
+            del interpreter, entry
+
+        def feed(self, input_ids, token_type_ids):
+            return input_ids[0]
+
+        def __call__(self, feed):
+            fed.append(feed)
+            return [np.zeros(2)]
+
+    monkeypatch.setattr(worker, "open_file", lambda job: None)
+    monkeypatch.setattr(worker, "EntryRunner", Recorder)
+    monkeypatch.setattr(worker, "tokenizer", lambda *_: lambda text, pair: ([int(text)], [0]))
+    job = {"warmup": 0, "spawned_ns": 0, "entry": {}, "vocab": "", "lower_case": True}
+    job["feeds"] = [{"input_ids": [i], "token_type_ids": [0]} for i in range(3)]
+    job |= {"texts": [(str(i), None) for i in range(3)], "entries": [{"sequence_length": 9}]}
+    _, run = {"ids": worker.open_ids_job, "text": worker.open_text_job}[kind](job)
+    fed.clear()
+    for number, lead_in in ((4, 2), (3, 0), (1, 1)):
+        block = run(number, lead_in)
+        assert (len(block["samples_ms"]), len(block["warmup_ms"])) == (number, lead_in)
+    assert fed == [0, 1, *(0, 1, 2, 0), *(1, 2, 0), 1, 1]

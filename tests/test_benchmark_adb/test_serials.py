@@ -1,11 +1,14 @@
 """No serial number gets into a result: a hash stands for it wherever texts name one."""
 
+import pathlib
+
 import benchmark_results as made
 import pytest
 
 from tfdistill.benchmark import environment, schema
 from tfdistill.benchmark.adb import serials
 from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.commands import result_paths
 
 USB, NETWORK = Phone("adb", "R5CT1234"), Phone("adb", "192.168.1.5:5555", "Pixel_8")
 
@@ -61,10 +64,20 @@ def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
 def test_devices_that_say_they_are_one_are_told_apart():
     shown = {}
     said = result_of(made.PHONE, "on R5CT1234", "on 192.168.1.5:5555")
-    found = serials.hide(said, [USB, NETWORK], [made.PHONE, made.PHONE], shown)
+    other = made.PHONE.model_copy(update={"id": "ba9876543210"})
+    third = Phone("adb", "third")
+    found = serials.hide(said, [USB, third, NETWORK], [made.PHONE, other, made.PHONE], shown)
     names = ["0123456789ab", "0123456789ab-1"]
     assert [row.error for row in found.failures] == [f"error: on {name}" for name in names]
     assert [shown[name] for name in names] == [USB.serial, NETWORK.serial]
+    # The files are numbered in the same way.
+    paths = result_paths.choose(
+        pathlib.Path("a.json"),
+        [made.PHONE.id, other.id, made.PHONE.id],
+        several=True,
+        overwrite=True,
+    )
+    assert [path.stem for path in paths] == ["a-0123456789ab", "a-ba9876543210", "a-0123456789ab-1"]
 
 
 def test_a_device_that_told_nothing_is_known_by_a_hash_and_not_by_its_serial():

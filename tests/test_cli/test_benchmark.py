@@ -12,6 +12,7 @@ import pytest
 from tfdistill import cli, errors
 from tfdistill.benchmark import host, interruption, result, schema
 from tfdistill.benchmark.settings import Settings
+from tfdistill.commands import result_paths
 
 
 def a_result(name="student", *, device=fake.HOST, failures=()):
@@ -289,6 +290,43 @@ def test_phones_that_say_they_are_one_do_not_replace_each_other_s_results(
     assert [written[name].models[0].name for name in names] == ["two", "one"]
     (tmp_path / names[1]).unlink()
     assert cli.main([*command, *out]) == 2  # the other one is there already
+
+
+@pytest.mark.parametrize("told", [None, "", "../../etc/passwd", "0123456789AB"])
+def test_a_device_that_told_no_id_has_a_name_that_is_safe(tmp_path, told):
+    out = tmp_path / "a.json"
+    ids = [told, "0123456789ab", told]
+    paths = result_paths.choose(out, ids, several=True, overwrite=False)
+    names = ["a-unknown.json", "a-0123456789ab.json", "a-unknown-1.json"]
+    assert paths == [tmp_path / name for name in names]
+    for path in paths:
+        path.write_text("mine")
+        assert path in result_paths.earlier(out, several=True)
+    assert result_paths.earlier(out, several=False) == []
+
+
+def test_two_results_never_share_a_file_whatever_was_asked(tmp_path):
+    ids = ["0123456789ab"] * 12
+    paths = result_paths.choose(tmp_path / "a.json", ids, several=False, overwrite=True)
+    assert len(set(paths)) == 12 and {path.parent for path in paths} == {tmp_path}
+
+
+def test_what_another_benchmark_wrote_meanwhile_is_not_replaced(asked, tmp_path, capsys):
+    """It takes minutes to hours from the look at --out to the end."""
+    out = tmp_path / "latency.json"
+    mine = a_result("mine")
+
+    def compare(models, **options):
+        result.write_result(mine, out)
+        return a_result("late")
+
+    asked.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "compare", compare)
+        assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 0
+    assert result.read_result(out) == mine
+    assert result.read_result(tmp_path / "latency-1.json").models[0].name == "late"
+    assert "latency-1.json" in capsys.readouterr().err
 
 
 def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, capsys):

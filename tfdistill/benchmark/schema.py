@@ -18,12 +18,12 @@ from tfdistill.benchmark.circumstances import Inputs as Inputs
 from tfdistill.benchmark.circumstances import ModelFile as ModelFile
 from tfdistill.benchmark.circumstances import Part as Part
 from tfdistill.benchmark.circumstances import Runtime as Runtime
+from tfdistill.benchmark.settings import Delegate as Delegate
 
 FORMAT_VERSION = 2
 
 Kind = Literal["host", "emulator", "phone"]
 Backend = Literal["litert", "benchmark_model", "app"]
-Delegate = Literal["none", "xnnpack", "gpu", "nnapi"]
 Milliseconds = tuple[float, ...]
 Interval = tuple[float, float]
 

@@ -1,4 +1,7 @@
-"""How long, how often and in which ways to measure: the same options for every backend."""
+"""How long, how often and in which ways to measure: the same options for every backend.
+
+The defaults are here and nowhere else: the command line takes its own from these.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import math
 from typing import Literal, get_args
 
 from tfdistill import errors
-from tfdistill.benchmark import schema
 
+Delegate = Literal["none", "xnnpack", "gpu", "nnapi"]
 WhenThrottled = Literal["flag", "repeat"]
 
 
@@ -28,6 +31,8 @@ class Settings:
       max_runs: The most samples of a repetition; it wins over `min_seconds`, not over `runs`.
       repetitions: Fresh processes per place.
       rounds: Blocks that the samples of a repetition come in.
+      lead_in: Inferences before each block that do not count: after another file's turn the caches
+        hold that one's weights. On a host; elsewhere a block is a process with its own `warmup`.
       cool_down_seconds: Rest before each repetition.
       sustained_seconds: Length of a run without pauses for each file, at its longest length; 0 for
         none.
@@ -43,14 +48,15 @@ class Settings:
 
     threads: tuple[int, ...] = (1,)
     lengths: tuple[int, ...] | None = None
-    delegates: tuple[schema.Delegate, ...] = ("xnnpack",)
+    delegates: tuple[Delegate, ...] = ("xnnpack",)
     affinity: str | None = None
     warmup: int = 10
     runs: int = 100
-    min_seconds: float = 1.0
+    min_seconds: float = 2.0
     max_runs: int = 2000
     repetitions: int = 3
     rounds: int = 10
+    lead_in: int = 3
     cool_down_seconds: float = 0.0
     sustained_seconds: float = 0.0
     operators: bool = False
@@ -69,6 +75,7 @@ class Settings:
             "max_runs": 1,
             "repetitions": 1,
             "rounds": 1,
+            "lead_in": 0,
             "max_repeats": 0,
             "min_seconds": 0,
             "cool_down_seconds": 0,
@@ -86,7 +93,7 @@ class Settings:
             )
         if not self.threads or min(self.threads) < 1:
             faults.append(errors.explain("threads", "numbers of at least 1", self.threads))
-        known = get_args(schema.Delegate)
+        known = get_args(Delegate)
         if not self.delegates or not set(self.delegates) <= set(known):
             faults.append(errors.explain("delegates", f"some of {known}", self.delegates))
         for name in ("threads", "lengths", "delegates"):

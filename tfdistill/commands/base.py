@@ -131,6 +131,11 @@ def numbers(text: str) -> tuple[int, ...]:
     return values
 
 
+def listed(values: Sequence[Any]) -> str:
+    """Writes values as an option takes them: "32,64,128"."""
+    return ",".join(map(str, values))
+
+
 def show(result: Mapping[str, Any], *, as_json: bool, lines: Sequence[str]) -> None:
     """Writes a result to stdout: JSON, or lines for a person."""
     if as_json:

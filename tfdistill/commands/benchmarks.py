@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from tfdistill import errors, files
-from tfdistill.commands import base
+from tfdistill.benchmark.settings import Settings, WhenThrottled
+from tfdistill.commands import base, result_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tfdistill.benchmark import schema
-    from tfdistill.benchmark.settings import Settings
     from tfdistill.run.labelled import LabelledRows
 
+_DEFAULTS = Settings()
 _APP = "io.github.tfdistill.demo"
 _KINDS = ("classification", "regression", "multi_label", "token", "span")
 _PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
-_ID = "[0-9a-f]" * 12
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +48,21 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--threads", type=base.numbers, default=(1,), metavar="N,N,...")
+    group.add_argument(
+        "--threads",
+        type=base.numbers,
+        default=_DEFAULTS.threads,
+        metavar="N,N,...",
+        help=f"(default: {base.listed(_DEFAULTS.threads)})",
+    )
     group.add_argument("--lengths", type=base.numbers, metavar="L,L,...", help="(default: all)")
     group.add_argument(
         "--delegates",
         type=_names,
-        default=("xnnpack",),
+        default=_DEFAULTS.delegates,
         metavar="NAME,...",
-        help="of xnnpack, none, and on phones gpu, nnapi (default: xnnpack)",
+        help="of xnnpack, none, and on phones gpu, nnapi "
+        f"(default: {base.listed(_DEFAULTS.delegates)})",
     )
     group.add_argument(
         "--affinity",
@@ -66,7 +72,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--sustained",
         type=float,
-        default=0.0,
+        default=_DEFAULTS.sustained_seconds,
         metavar="S",
         help="also run each file without pauses for S seconds",
     )
@@ -77,21 +83,34 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 def _add_how_long(group: argparse._ArgumentGroup) -> None:
     shown = "(default: %(default)s)"
-    group.add_argument("--warmup", type=int, default=10, help=shown)
-    group.add_argument("--runs", type=int, default=100, help=f"at least {shown}")
-    group.add_argument("--min-seconds", type=float, default=2.0, help=shown)
-    group.add_argument("--repetitions", type=int, default=3, help=f"fresh processes {shown}")
+    group.add_argument("--warmup", type=int, default=_DEFAULTS.warmup, help=shown)
+    group.add_argument("--runs", type=int, default=_DEFAULTS.runs, help=f"at least {shown}")
+    group.add_argument("--min-seconds", type=float, default=_DEFAULTS.min_seconds, help=shown)
     group.add_argument(
-        "--cool-down", type=float, default=0.0, metavar="S", help="rest before each repetition"
+        "--repetitions",
+        type=int,
+        default=_DEFAULTS.repetitions,
+        help=f"fresh processes {shown}",
+    )
+    group.add_argument(
+        "--cool-down",
+        type=float,
+        default=_DEFAULTS.cool_down_seconds,
+        metavar="S",
+        help="rest before each repetition",
     )
     group.add_argument(
         "--when-throttled",
-        choices=("flag", "repeat"),
-        default="flag",
+        choices=get_args(WhenThrottled),
+        default=_DEFAULTS.when_throttled,
         help="say so, or leave the repetition out and repeat it (default: %(default)s)",
     )
     group.add_argument(
-        "--timeout", type=float, default=300.0, metavar="S", help="for one answer " + shown
+        "--timeout",
+        type=float,
+        default=_DEFAULTS.timeout_seconds,
+        metavar="S",
+        help=f"for one answer {shown}",
     )
 
 
@@ -229,10 +248,8 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    from tfdistill.benchmark import settings
-
     try:
-        asked = settings.Settings(
+        asked = Settings(
             threads=args.threads,
             lengths=args.lengths,
             delegates=args.delegates,
@@ -266,11 +283,7 @@ def _check_output(args: argparse.Namespace) -> None:
     if args.out is None:
         return
     out = pathlib.Path(args.out)
-    stem, suffix = glob.escape(out.stem), glob.escape(out.suffix)
-    several = len(args.serial) > 1 or "all" in args.serial
-    patterns = (f"{stem}-{_ID}{suffix}", f"{stem}-{_ID}-[0-9]*{suffix}") if several else ()
-    earlier = [path for pattern in patterns for path in out.parent.glob(pattern)]
-    found = [path for path in (out, *earlier) if path.exists()]
+    found = result_paths.earlier(out, several=_several(args))
     if out.is_dir() or (found and not args.overwrite):
         raise errors.OutputExistsError(
             errors.explain(
@@ -292,20 +305,22 @@ def _check_output(args: argparse.Namespace) -> None:
         ) from error
 
 
+def _several(args: argparse.Namespace) -> bool:
+    """Says whether each device gets a file of its own."""
+    return len(args.serial) > 1 or "all" in args.serial
+
+
 def _write(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
     from tfdistill import benchmark
 
     if args.out is None:
         return
-    out = pathlib.Path(args.out)
-    several = len(args.serial) > 1 or "all" in args.serial
-    ids = [result.device.id or "" for result in results]
-    for i, result in enumerate(results):
-        label = (
-            f"{ids[i]}-{i}" if ids[i] in ids[:i] else ids[i]
-        )  # some makers give all devices one serial
-        path = out.with_name(f"{out.stem}-{label}{out.suffix}") if several else out
+    out, ids = pathlib.Path(args.out), [result.device.id for result in results]
+    paths = result_paths.choose(out, ids, several=_several(args), overwrite=args.overwrite)
+    for result, path in zip(results, paths, strict=True):
         benchmark.write_result(result, path)
+        if path != out and not _several(args):
+            print(f"{out} was written meanwhile: this result is in {path}", file=sys.stderr)
 
 
 def _show(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from tfdistill import errors
+from tfdistill.benchmark.settings import Delegate, Settings
 from tfdistill.commands import base
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.settings import Settings
     from tfdistill.search.bench import Measure
 
+# Some forty files: shorter than a benchmark of a few.
+_USUAL = Settings(min_seconds=1.0)
+_QUICK = dataclasses.replace(_USUAL, runs=30, min_seconds=0.3, repetitions=1)
 _METHODS = ("tinybert", "minilm", "logits", "mobilebert")
 
 
@@ -36,7 +40,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     budget.add_argument(
         "--size-mb", type=float, metavar="MB", help="of the file, millions of bytes (default: any)"
     )
-    budget.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
+    budget.add_argument(
+        "--threads", type=int, default=_USUAL.threads[0], help="(default: %(default)s)"
+    )
     _add_students(parser.add_argument_group("students"))
     _add_device(parser.add_argument_group("device"))
     _add_effort(parser.add_argument_group("how long"))
@@ -103,8 +109,8 @@ def _add_device(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
     group.add_argument(
         "--delegate",
-        choices=("xnnpack", "gpu", "nnapi", "none"),
-        default="xnnpack",
+        choices=get_args(Delegate),
+        default=_USUAL.delegates[0],
         help="who computes (default: %(default)s)",
     )
     group.add_argument(
@@ -118,14 +124,23 @@ def _add_effort(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--quick", action="store_true", help="measure half as many files, a tenth as long"
     )
-    group.add_argument("--warmup", type=int, default=10, help="(default: %(default)s)")
-    group.add_argument("--runs", type=int, help="of a file, at least (default: 100)")
-    group.add_argument("--min-seconds", type=float, help="of a file, at least (default: 1)")
-    group.add_argument("--repetitions", type=int, help="fresh processes (default: 3; quick: 1)")
+    group.add_argument("--warmup", type=int, default=_USUAL.warmup, help="(default: %(default)s)")
+    for option, kind, what in (
+        ("runs", int, "of a file, at least"),
+        ("min_seconds", float, "of a file, at least"),
+        ("repetitions", int, "fresh processes"),
+    ):
+        usual, quick = getattr(_USUAL, option), getattr(_QUICK, option)
+        shown = f"{what} (default: {usual}; quick: {quick})"
+        group.add_argument(f"--{option.replace('_', '-')}", type=kind, help=shown)
     group.add_argument(
-        "--cool-down", type=float, default=0.0, metavar="S", help="rest before each repetition"
+        "--cool-down",
+        type=float,
+        default=_USUAL.cool_down_seconds,
+        metavar="S",
+        help="rest before each repetition",
     )
-    group.add_argument("--seed", type=int, default=0, help="of the order of measurements")
+    group.add_argument("--seed", type=int, default=_USUAL.seed, help="of the order of measurements")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -217,17 +232,15 @@ def _head(task: str) -> str:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    from tfdistill.benchmark.settings import Settings
-
-    runs, repetitions = (30, 1) if args.quick else (100, 3)
-    min_seconds = 0.3 if args.quick else 1.0
-    return Settings(
+    usual = _QUICK if args.quick else _USUAL
+    return dataclasses.replace(
+        usual,
         delegates=(args.delegate,),
         affinity=args.affinity,
         warmup=args.warmup,
-        runs=runs if args.runs is None else args.runs,
-        min_seconds=min_seconds if args.min_seconds is None else args.min_seconds,
-        repetitions=repetitions if args.repetitions is None else args.repetitions,
+        runs=usual.runs if args.runs is None else args.runs,
+        min_seconds=usual.min_seconds if args.min_seconds is None else args.min_seconds,
+        repetitions=usual.repetitions if args.repetitions is None else args.repetitions,
         cool_down_seconds=args.cool_down,
         when_throttled="repeat" if args.device == "adb" else "flag",
         seed=args.seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import hashlib
 import os
@@ -12,14 +13,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfdistill import errors
+from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import base
 
 if TYPE_CHECKING:
     from tfdistill.benchmark import schema
-    from tfdistill.benchmark.settings import Settings
     from tfdistill.run.papers import Measure
 
 _QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
+# Of 14 files by default: shorter than a benchmark of a few files.
+_DEFAULTS = Settings(
+    threads=(1, 2), lengths=(32, 64, 128), warmup=3, runs=30, min_seconds=0.3, texts=False
+)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,14 +35,23 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="presets (default: the seven of the papers)",
     )
-    parser.add_argument("--lengths", type=base.numbers, default=(32, 64, 128), metavar="L,L,...")
-    parser.add_argument("--threads", type=base.numbers, default=(1, 2), metavar="N,N,...")
+    for name, values, metavar in (
+        ("--lengths", _DEFAULTS.lengths or (), "L,L,..."),
+        ("--threads", _DEFAULTS.threads, "N,N,..."),
+    ):
+        parser.add_argument(
+            name,
+            type=base.numbers,
+            default=values,
+            metavar=metavar,
+            help=f"(default: {base.listed(values)})",
+        )
     parser.add_argument(
         "--quantize",
         type=_names,
         default=_QUANTIZATIONS,
         metavar="NAME,...",
-        help=f"(default: {','.join(_QUANTIZATIONS)})",
+        help=f"(default: {base.listed(_QUANTIZATIONS)})",
     )
     parser.add_argument(
         "--scaled-down",
@@ -45,12 +59,18 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="toys of the same kinds: the whole path in a minute, figures that mean nothing",
     )
     group = parser.add_argument_group("measurement")
-    group.add_argument("--warmup", type=int, default=3, help=shown)
-    group.add_argument("--runs", type=int, default=30, help=f"at least {shown}")
-    group.add_argument("--min-seconds", type=float, default=0.3, help=shown)
-    group.add_argument("--repetitions", type=int, default=3, help=f"fresh processes {shown}")
+    group.add_argument("--warmup", type=int, default=_DEFAULTS.warmup, help=shown)
+    group.add_argument("--runs", type=int, default=_DEFAULTS.runs, help=f"at least {shown}")
+    group.add_argument("--min-seconds", type=float, default=_DEFAULTS.min_seconds, help=shown)
     group.add_argument(
-        "--cool-down", type=float, default=0.0, metavar="S", help="rest before each repetition"
+        "--repetitions", type=int, default=_DEFAULTS.repetitions, help=f"fresh processes {shown}"
+    )
+    group.add_argument(
+        "--cool-down",
+        type=float,
+        default=_DEFAULTS.cool_down_seconds,
+        metavar="S",
+        help="rest before each repetition",
     )
     group.add_argument("--device", choices=("host", "adb"), default="host", help=shown)
     group.add_argument("--serial", metavar="SERIAL", help="which phone, as `adb devices` lists it")
@@ -76,13 +96,13 @@ def _table(args: argparse.Namespace) -> None:
         raise errors.ConfigError(
             errors.explain("--serial", "one device", "all", "A table is of one device.")
         )
-    from tfdistill.benchmark.settings import Settings
     from tfdistill.report import papers as value
     from tfdistill.report import papers_tables
     from tfdistill.run import paper_request, papers
 
     try:
-        settings = Settings(
+        settings = dataclasses.replace(
+            _DEFAULTS,
             threads=args.threads,
             lengths=args.lengths,
             warmup=args.warmup,
@@ -90,7 +110,6 @@ def _table(args: argparse.Namespace) -> None:
             min_seconds=args.min_seconds,
             repetitions=args.repetitions,
             cool_down_seconds=args.cool_down,
-            texts=False,
         )
     except errors.BenchmarkError as error:
         raise errors.ConfigError(str(error)) from None

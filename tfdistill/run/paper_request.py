@@ -13,7 +13,10 @@ from tfdistill.run import paper_files
 
 FILES, MEASUREMENTS = "files", "measurements"  # folders of a table
 # What one measurement has to share with the others of its table.
-HOW = ("warmup", "runs", "min_seconds", "max_runs", "repetitions", "rounds", "cool_down_seconds")
+HOW = (
+    *("warmup", "runs", "min_seconds", "max_runs", "repetitions", "rounds", "lead_in"),
+    "cool_down_seconds",
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,10 +37,12 @@ def hide(
       The result without any serial.
     """
     ids: dict[str, str] = {}
-    for i, (phone, device) in enumerate(zip(phones, devices, strict=True)):
+    told: list[str] = []
+    for phone, device in zip(phones, devices, strict=True):
         known = (device or unknown_device(phone)).id or environment.short_hash(phone.serial)
-        # Some makers give all their devices one serial number.
-        ids[phone.serial] = f"{known}-{i}" if known in ids.values() else known
+        # Some makers give all their devices one serial number; numbers as files of results have.
+        ids[phone.serial] = f"{known}-{told.count(known)}" if known in told else known
+        told.append(known)
     if shown is not None:
         shown.update({known: serial for serial, known in ids.items()})
     longest_first = sorted(ids, key=len, reverse=True)

@@ -73,9 +73,9 @@ class Session:
             self.close()
             raise
 
-    def run(self, number: int) -> dict[str, Any]:
-        """Takes `number` samples and returns them by name."""
-        return self._ask({"run": number})
+    def run(self, number: int, *, lead_in: int) -> dict[str, Any]:
+        """Takes `number` samples behind `lead_in` that do not count; returns both by name."""
+        return self._ask({"run": number, "lead_in": lead_in})
 
     def sustain(self, seconds: float, window: float) -> Iterator[dict[str, Any]]:
         """Runs without pauses; yields a description of each window when it is over."""

@@ -25,7 +25,9 @@ def take_turns(
     """Measures one repetition of some files side by side.
 
     A round is one short block of each, in random order, so that what disturbs the machine disturbs
-    all of them. A worker that fails leaves the others to go on without it.
+    all of them. Before a block come `settings.lead_in` inferences that do not count: those after
+    another file's turn find its weights in the caches, and would be the upper tenth of a block of
+    ten. They are kept with the warm-up. A worker that fails leaves the others to go on without it.
 
     Args:
       planned: What each is to do, by name of the file.
@@ -67,7 +69,10 @@ def take_turns(
             for name in shuffled(list(planned), rng):
                 if name in sessions:
                     runs = rows[name]["block_runs"]
-                    block = ask(name, lambda n=name, runs=runs: sessions[n].run(runs))
+                    block = ask(
+                        name,
+                        lambda n=name, runs=runs: sessions[n].run(runs, lead_in=settings.lead_in),
+                    )
                     for key, samples in block.items():
                         rows[name].setdefault(key, []).extend(samples)
             after_round()

@@ -2,8 +2,9 @@
 
 It imports what a program that runs the model needs and nothing else. One JSON object per line
 comes in on stdin, one goes out on stdout: first a job, answered with what the start cost; then
-``{"run": n}``, answered with n samples, or ``{"sustain": seconds, "window": seconds}``, answered
-with a line for each window and ``{"end": true}``; at the end of stdin, the peak of the memory.
+``{"run": n, "lead_in": k}``, answered with n samples behind k inferences that do not count, or
+``{"sustain": seconds, "window": seconds}``, answered with a line for each window and
+``{"end": true}``; at the end of stdin, the peak of the memory.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def open_file(job: dict[str, Any]) -> Any:
     )
 
 
-def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
+def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
     """Opens one entry point, runs it once and warms it up.
 
     Args:
@@ -94,7 +95,8 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], d
         parent just before it started this process).
 
     Returns:
-      The durations of the start in milliseconds, and a function that takes n more samples.
+      The durations of the start in milliseconds, and a function that takes n more samples, behind k
+      inferences that do not count: after a pause, in which another process ran, the caches are its.
     """
     ready = time.monotonic_ns()
     baseline = memory_bytes("VmRSS")
@@ -108,16 +110,19 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], d
     feeds = [first, *(runner.feed(**feed) for feed in job["feeds"][1:])]
     position = 0
 
-    def run(number: int) -> dict[str, Any]:
-        nonlocal position
+    def timed(first: int, number: int) -> list[float]:
         samples = []
-        for _ in range(number):
-            feed = feeds[position % len(feeds)]
-            position += 1
+        for index in range(first, first + number):
+            feed = feeds[index % len(feeds)]
             start = time.perf_counter_ns()
             runner(feed)
             samples.append(time.perf_counter_ns() - start)
-        return {"samples_ms": _milliseconds(samples)}
+        return _milliseconds(samples)
+
+    def run(number: int, lead_in: int = 0) -> dict[str, Any]:
+        nonlocal position
+        begun, position = position, position + number
+        return {"warmup_ms": timed(begun, lead_in), "samples_ms": timed(begun, number)}
 
     report = {
         "process_start_ms": (ready - job["spawned_ns"]) / NS_PER_MS,
@@ -130,7 +135,7 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], d
     return report, run
 
 
-def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
+def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
     """Opens a file with its tokenizer, to measure from the text to the answer.
 
     Args:
@@ -146,12 +151,10 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], 
     texts = job["texts"]
     position = 0
 
-    def run(number: int) -> dict[str, Any]:
-        nonlocal position
+    def timed(first: int, number: int) -> tuple[list[float], list[float]]:
         tokenizer_ns, total_ns = [], []
-        for _ in range(number):
-            text, pair = texts[position % len(texts)]
-            position += 1
+        for index in range(first, first + number):
+            text, pair = texts[index % len(texts)]
             start = time.perf_counter_ns()
             ids, types = encode(text, pair)
             tokenized = time.perf_counter_ns()
@@ -160,10 +163,14 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], 
                 output.argmax(axis=-1)  # the label, each token's, or a start and an end
             total_ns.append(time.perf_counter_ns() - start)
             tokenizer_ns.append(tokenized - start)
-        return {
-            "tokenizer_ms": _milliseconds(tokenizer_ns),
-            "samples_ms": _milliseconds(total_ns),
-        }
+        return _milliseconds(tokenizer_ns), _milliseconds(total_ns)
+
+    def run(number: int, lead_in: int = 0) -> dict[str, Any]:
+        nonlocal position
+        begun, position = position, position + number
+        unmeasured = timed(begun, lead_in)[1]
+        tokenizer_ms, samples_ms = timed(begun, number)
+        return {"warmup_ms": unmeasured, "tokenizer_ms": tokenizer_ms, "samples_ms": samples_ms}
 
     warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
     ids = [encode(*text)[0] for text in texts]
@@ -231,7 +238,7 @@ def _milliseconds(samples_ns: list[int]) -> list[float]:
 
 
 def sustain(
-    run: Callable[[int], dict[str, Any]], seconds: float, window: float
+    run: Callable[..., dict[str, Any]], seconds: float, window: float
 ) -> Iterator[dict[str, Any]]:
     """Runs without pauses, and describes one window after the other; keeps one window's samples.
 
@@ -257,11 +264,11 @@ def sustain(
         start = now
 
 
-def _open(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[[int], dict[str, Any]]]:
+def _open(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
     if job["kind"] in ("coverage", "operators"):
         from tfdistill.benchmark.host import probes  # what is timed does not hold them
 
-        return probes.look(job), lambda number: {}
+        return probes.look(job), lambda number, lead_in: {}
     return {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
 
 
@@ -286,7 +293,7 @@ def main() -> int:
                     answer(row)
                 answer({"end": True})
             else:
-                answer(run(asked["run"]))
+                answer(run(asked["run"], asked["lead_in"]))
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         answer({"error": f"{type(error).__name__}: {error}"})
         return 1

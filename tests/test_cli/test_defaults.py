@@ -1,0 +1,110 @@
+"""The defaults of measuring: one place for them, and every help tells what happens."""
+
+import dataclasses
+import pathlib
+import re
+import types
+
+import pytest
+
+from tfdistill import cli, config
+from tfdistill.benchmark import host
+from tfdistill.benchmark.settings import Settings
+from tfdistill.commands import search, table
+
+OPTIONS = {  # of the command line, by attribute of `Settings`
+    **{name: f"--{name}".replace("_", "-") for name in ("threads", "delegates", "warmup", "runs")},
+    **{"min_seconds": "--min-seconds", "repetitions": "--repetitions"},
+    **{"when_throttled": "--when-throttled", "timeout_seconds": "--timeout"},
+}
+
+
+def help_of(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    return text.split(" options: ")[1].split(" examples: ")[0]
+
+
+def told(text, option):
+    """What a help says behind an option, up to the next one."""
+    (said,) = re.findall(rf" {option} .*?(?= --[a-z]|$)", text)
+    return re.findall(r"\(default: (.+?)[;)]", said)
+
+
+def written(value):
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The settings that `tfdistill benchmark` asks for."""
+    calls = []
+
+    def compare(models, *, settings, **options):
+        calls.append(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(host, "compare", compare)
+    return calls
+
+
+def test_a_benchmark_without_options_has_the_defaults_of_the_library(asked):
+    cli.main(["benchmark", "a.tflite"])
+    assert asked == [Settings()]
+
+
+def test_the_help_of_benchmark_tells_them(capsys):
+    text = help_of("benchmark", capsys)
+    for name, option in OPTIONS.items():
+        assert told(text, option) == [written(getattr(Settings(), name))], option
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_help_of_search_tells_what_it_asks_for(capsys, quick):
+    command = ["search", "--latency-ms", "3", "--out", "x", *["--quick"] * quick]
+    args = cli.parser().parse_args(command)
+    settings = search._settings(args)
+    text = help_of("search", capsys)
+    for name in ("runs", "min_seconds", "repetitions"):
+        (said,) = re.findall(rf" {OPTIONS[name]} .*?\)", text)
+        usual, in_a_hurry = re.findall(r"default: (.+?); quick: (.+?)\)", said)[0]
+        assert (in_a_hurry if quick else usual) == str(getattr(settings, name))
+    assert told(text, "--warmup") == [str(settings.warmup)]
+    short = {"runs", "min_seconds", "repetitions"}
+    usual = dataclasses.asdict(Settings())
+    asked = dataclasses.asdict(settings)
+    assert {name for name in usual if usual[name] != asked[name]} <= short
+
+
+def test_the_help_of_table_tells_what_it_asks_for(capsys, monkeypatch):
+    from tfdistill.run import papers
+
+    requests = []
+
+    def make_table(out, request, measure, **options):
+        requests.append(request)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(papers, "make_table", make_table)
+    cli.main(["table", "--out", "x"])
+    assert [request.settings for request in requests] == [table._DEFAULTS]
+    text = help_of("table", capsys)
+    for name in ("threads", "warmup", "runs", "min_seconds", "repetitions"):
+        assert told(text, OPTIONS[name]) == [written(getattr(table._DEFAULTS, name))]
+    assert told(text, "--lengths") == [written(table._DEFAULTS.lengths)]
+
+
+def test_a_recipe_s_defaults_are_those_of_the_library():
+    for name, value in config.BenchmarkConfig().model_dump().items():
+        assert value == getattr(Settings(), name), name
+
+
+def test_the_guide_tells_them():
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "guides" / "benchmark.md"
+    text = " ".join(guide.read_text().split())
+    usual = types.SimpleNamespace(**dataclasses.asdict(Settings()))
+    assert f"measured `--repetitions` times ({usual.repetitions})" in text
+    assert f"A repetition is {usual.warmup} warm-ups" in text
+    assert f"`--runs` ({usual.runs}) inferences and `--min-seconds` ({usual.min_seconds:g})" in text
+    assert f"{usual.lead_in} inferences that do not count" in text
