@@ -37,8 +37,9 @@ def test_every_place_of_both_is_compared_with_the_interval_of_separate_runs():
     sides = [
         [stats.blocks_of(m.samples_ms, 10) for m in value.measurements[:3]] for value in (old, new)
     ]
-    assert row.speedup_ci == stats.separate_speedup_ci(*sides)
-    assert row.joint_ci == stats.separate_speedup_cis(*sides, [0.975])[0]  # two rows
+    apart = stats.speedup_apart(*sides)
+    assert row.speedup_ci == apart.interval()
+    assert row.joint_ci == apart.interval(0.975)  # two rows
     assert (row.old_p50_ms, row.new_p50_ms) == (old.summary[0].p50_ms, new.summary[0].p50_ms)
     assert row.speedup == row.old_p50_ms / row.new_p50_ms
     assert row.slowdown == pytest.approx(row.new_p50_ms / row.old_p50_ms - 1)

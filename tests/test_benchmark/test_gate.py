@@ -8,6 +8,7 @@ import pytest
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.comparing import changes, gate
+from tfdistill.benchmark.statistics import summaries
 
 
 def change(level, *, seed=1, old=None, size=1_000_000, accuracy=None, **options):
@@ -198,3 +199,56 @@ def test_an_unchanged_file_seldom_fails_however_noisy_the_machine(process, at_mo
 
 def test_a_slowdown_of_a_tenth_fails_on_a_quiet_machine():
     assert share_failed(0.1, 0.01, trials=30) >= 0.95
+
+
+def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None, seed=0):
+    """As `share_failed`, of two files that took turns at many places; some may be slower."""
+    rng = np.random.default_rng(seed)
+    limits = gate.Limits(slower=0.05, allow_throttled=True)
+    failed = 0
+    for _ in range(trials):
+        rows, summary = [], []
+        for threads in range(1, places + 1):
+            moments = np.exp(rng.normal(0, 0.05, (3, 4, 1)))  # what slows the machine slows both
+            changed = slow_places is None or threads <= slow_places
+            levels = {"old": 1.0, "new": 1 + slowdown * changed}
+            for name, level in levels.items():
+                drawn = moments * made.latencies(
+                    rng, level=level, process=process, blocks=4, runs=6, noise=0.01
+                )
+                at = {"model": name, "threads": threads, "block_runs": 6}
+                rows += [
+                    made.measurement(d.ravel(), repetition=r, **at) for r, d in enumerate(drawn)
+                ]
+                shown = {"p50_ms": float(np.median(drawn)), "p50_ci_ms": (0.0, 9.0), "n": 72}
+                shown |= {"min_ms": 0.0, "max_ms": 9.0, "mean_ms": 1.0, "sequence_length": 32}
+                shown |= {"repetition_p50_ms": (1.0, 1.0, 1.0)}
+                summary.append(schema.Summary(model=name, threads=threads, **shown))
+        result = schema.Result(
+            kind="host",
+            backend="litert",
+            created="2026-11-21T10:00:00+00:00",
+            tfdistill_version="0.1.0",
+            device=made.HOST,
+            runtime=made.RUNTIME,
+            models=(made.model_file("old"), made.model_file("new")),
+            measurements=tuple(rows),
+            summary=tuple(summary),
+            comparisons=summaries.comparisons(summaries.cells(rows), "old"),
+        )
+        failed += not gate.judge(changes.within(result), limits).passed
+    return failed / trials
+
+
+@pytest.mark.parametrize("places, process, at_most", [(12, 0.01, 0.0), (12, 0.06, 0.15)])
+def test_an_unchanged_file_seldom_fails_at_any_of_many_places(places, process, at_most):
+    # At most 0.025 of builds by construction: three of 20 come once in a hundred.
+    assert share_failed_in_turns(0.0, process, places=places, trials=20) <= at_most
+
+
+def test_a_file_slower_by_a_tenth_at_many_places_fails():
+    assert share_failed_in_turns(0.1, 0.005, places=12, trials=6) == 1.0
+
+
+def test_a_single_place_of_many_that_is_much_slower_fails():
+    assert share_failed_in_turns(0.8, 0.005, places=12, slow_places=1, trials=6) == 1.0

@@ -180,8 +180,8 @@ def test_intervals_cover_the_truth_as_often_as_they_say_under_realistic_noise(wo
             low <= value <= high for (low, high), value in zip(intervals, truth, strict=True)
         ]
         equal += stats.is_faster(stats.speedup_ci(one, two, seed=seed, resamples=150)) is None
-        apart = stats.separate_speedup_ci(one, two, seed=seed, resamples=150)
-        separate += stats.is_faster(apart) is None
+        apart = stats.speedup_apart(one, two, seed=seed, resamples=150)
+        separate += stats.is_faster(apart.interval()) is None
     # Nominal 0.95; the deviation of 120 trials is 0.02. A bootstrap alone covers some 0.75.
     assert (covered / trials).min() >= 0.88
     assert covered[0] / trials >= 0.91
@@ -207,28 +207,49 @@ def test_a_slowdown_of_ten_percent_is_seen_in_separate_runs_of_a_quiet_machine()
     seen = 0
     for seed in range(60):
         old, new = latencies(rng, process=0.01), latencies(rng, level=1.1, process=0.01)
-        seen += stats.is_faster(stats.separate_speedup_ci(old, new, seed=seed)) is False
+        seen += stats.is_faster(stats.speedup_apart(old, new, seed=seed).interval()) is False
     assert seen >= 57
 
 
 def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
     # Repetitions without inner spread leave Student's part; SciPy's test has the same interval.
     old, new = [0.9, 1.0, 1.1, 1.3], [1.0, 1.25, 1.2]
-    interval = stats.separate_speedup_ci(*([[[v] * 4] for v in side] for side in (old, new)))
-    theirs = scipy_stats.ttest_ind(np.log(old), np.log(new)).confidence_interval(0.95)
-    assert interval == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
+    apart = stats.speedup_apart(*([[[v] * 4] for v in side] for side in (old, new)))
+    test = scipy_stats.ttest_ind(np.log(old), np.log(new))
+    theirs = test.confidence_interval(0.95)
+    assert apart.interval() == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
+    clear = stats.Apart(np.full(9, 0.5), apart.logs)  # a bootstrap without doubt leaves Student's
+    assert clear.p_value == pytest.approx(test.pvalue)
+
+
+@pytest.mark.parametrize("level", [1.0, 1.01, 1.05, 0.97])
+def test_the_p_value_is_where_the_interval_begins_to_hold_1(level):
+    rng = np.random.default_rng(15)
+    for seed in range(12):
+        apart = stats.speedup_apart(latencies(rng), latencies(rng, level=level), seed=seed)
+        # A resample in a thousand lies between the quantiles of the two.
+        sure, unsure = 1 - apart.p_value - 0.003, 1 - apart.p_value + 0.003
+        if sure > 0:
+            assert stats.is_faster(apart.interval(sure)) is not None
+        if unsure < 1:
+            assert stats.is_faster(apart.interval(unsure)) is None
+
+
+def test_the_p_value_of_repetitions_without_any_spread_is_0_or_1():
+    one, two = ([[[v] * 4]] * 2 for v in (1.0, 1.1))
+    assert (stats.speedup_apart(one, one).p_value, stats.speedup_apart(one, two).p_value) == (1, 0)
 
 
 def test_separate_runs_of_one_repetition_each_have_no_interval():
     one = [[[1.0, 1.1], [1.0, 1.2]]]
-    assert stats.separate_speedup_ci(one, one) is None
-    assert stats.separate_speedup_ci(one, [*one, *one]) is not None
+    assert stats.speedup_apart(one, one) is None
+    assert stats.speedup_apart(one, [*one, *one]) is not None
 
 
 def test_separate_runs_need_not_have_the_same_blocks():
     rng = np.random.default_rng(13)
     old = latencies(rng, level=2.0, repetitions=5, blocks=4, runs=20)
-    low, high = stats.separate_speedup_ci(old, latencies(rng))
+    low, high = stats.speedup_apart(old, latencies(rng)).interval()
     assert low < 2.0 < high
 
 
@@ -236,8 +257,8 @@ def test_confidence_widens_every_interval():
     rng = np.random.default_rng(14)
     one, two = latencies(rng), latencies(rng)
     paired = [stats.speedup_ci(one, two, confidence=confidence) for confidence in (0.95, 0.99)]
-    separate = stats.separate_speedup_cis(one, two, (0.95, 0.99))
-    assert separate[0] == stats.separate_speedup_ci(one, two)
+    apart = stats.speedup_apart(one, two)
+    separate = [apart.interval(), apart.interval(0.99)]
     for (low, high), (wide_low, wide_high) in (paired, separate):
         assert wide_low < low < high < wide_high
 

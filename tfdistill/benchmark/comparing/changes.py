@@ -2,7 +2,7 @@
 
 Files of one result took turns, and their blocks are paired. Two results are runs of different
 moments: nothing is paired, and the interval includes the spread over the repetitions of both
-(`stats.separate_speedup_ci`). How far a device is another one on another day, in no repetition of
+(`stats.Apart`). How far a device is another one on another day, in no repetition of
 either run, no interval knows: measure both files in one run where it matters.
 """
 
@@ -248,8 +248,8 @@ def _change(
     before, after = (summaries.repetitions_of(rows) for rows in (old, new))
     medians = [summaries.pooled_median(side) for side in (before, after)]
     enough = len(before) > 1 and len(after) > 1
-    intervals = stats.separate_speedup_cis(before, after, (0.95, joint)) if enough else None
-    interval, wide = intervals or (None, None)
+    apart = stats.speedup_apart(before, after) if enough else None
+    interval, wide = (None, None) if apart is None else (apart.interval(), apart.interval(joint))
     return Change(
         place=rival,
         baseline=place.model,

@@ -16,7 +16,7 @@ import numpy as np
 from tfdistill import errors, files
 from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import matching
-from tfdistill.benchmark.statistics import stats, summaries
+from tfdistill.benchmark.statistics import multiplicity, stats, summaries
 
 _NUM_NAMED = 5  # skipped files that a note names
 
@@ -43,7 +43,9 @@ class Entry:
       change: Median / that of the entry before of the same device and place, less 1; None for the
         first.
       change_ci: 95% interval of it; None where the repetitions do not suffice.
-      beyond_chance: Whether that interval excludes 0; None where there is none.
+      p_value: How often such a change would come by chance if this place were the only one.
+      beyond_chance: Whether it may be believed among all places of its result (see `trace`); None
+        where there is no interval.
       remarks: What else changed, or marks the figure.
     """
 
@@ -63,6 +65,7 @@ class Entry:
     throttled: bool
     change: float | None = None
     change_ci: schema.Interval | None = None
+    p_value: float | None = None
     beyond_chance: bool | None = None
     remarks: tuple[str, ...] = ()
 
@@ -125,9 +128,11 @@ def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = (
     """Puts results in the order of time, place by place, and compares each with the one before.
 
     Results are of one line if kind, backend, device, name of the file and way of running it are the
-    same. Two of them are runs of different moments: see `stats.separate_speedup_ci` for the
-    interval. Where one file (by its checksum) was measured in several runs, a note says how far
-    they lie apart: no change below that means anything.
+    same. Two of them are runs of different moments: see `stats.Apart` for the interval. A result
+    brings a change for each of its places (file, length, threads, ...), and one in twenty intervals
+    lies beside 0 by chance: so all changes of a result are judged together, at a rate of false
+    discoveries of 5% (`multiplicity.discoveries`). Where one file (by its checksum) was measured in
+    several runs, a note says how far they lie apart: no change below that means anything.
 
     Args:
       results: (file, result) pairs.
@@ -154,7 +159,7 @@ def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = (
         for before, after in zip([None, *line], line, strict=False):
             entries.append(after.entry if before is None else _compared(before, after))
         spreads += _spread(line)
-    return History(tuple(entries), (*notes, *spreads))
+    return History(tuple(_judged(entries)), (*notes, *spreads))
 
 
 def as_dict(found: History) -> dict[str, Any]:
@@ -257,7 +262,8 @@ def _order(entry: Entry) -> tuple[Any, ...]:
 def _compared(before: _Point, after: _Point) -> Entry:
     old, new = (summaries.repetitions_of(point.rows) for point in (before, after))
     enough = len(old) > 1 and len(new) > 1
-    interval = stats.separate_speedup_ci(old, new) if enough else None
+    apart = stats.speedup_apart(old, new) if enough else None
+    interval = None if apart is None else apart.interval()
     remarks = [] if enough else ["one repetition cannot tell a change"]
     if before.entry.sha256 == after.entry.sha256:
         remarks.append("the same file")
@@ -269,9 +275,26 @@ def _compared(before: _Point, after: _Point) -> Entry:
         after.entry,
         change=after.entry.p50_ms / before.entry.p50_ms - 1,
         change_ci=None if interval is None else (1 / interval[1] - 1, 1 / interval[0] - 1),
-        beyond_chance=None if interval is None else stats.is_faster(interval) is not None,
+        p_value=None if apart is None else apart.p_value,
         remarks=(*after.entry.remarks, *remarks),
     )
+
+
+def _judged(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Says of each change whether it may be believed among all those of its result."""
+    results: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.p_value is not None:
+            results.setdefault(entry.file, []).append(entry)
+    believed = {
+        id(entry): chosen
+        for changes in results.values()
+        for entry, chosen in zip(
+            changes, multiplicity.discoveries([e.p_value or 0.0 for e in changes]), strict=True
+        )
+    }
+    for entry in entries:
+        yield dataclasses.replace(entry, beyond_chance=believed.get(id(entry)))
 
 
 def _spread(line: Sequence[_Point]) -> Iterator[str]:
@@ -294,7 +317,8 @@ def _verdict(entry: Entry) -> str:
     if entry.change is None or entry.beyond_chance is None:
         return ""
     if not entry.beyond_chance:
-        return "within chance"
+        alone = entry.change_ci is not None and not entry.change_ci[0] <= 0 <= entry.change_ci[1]
+        return "within chance of so many places" if alone else "within chance"
     return "SLOWER" if entry.change > 0 else "faster"
 
 

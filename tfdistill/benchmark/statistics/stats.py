@@ -11,6 +11,7 @@ and of Student's over the repetitions, which knows how little three values say.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -166,32 +167,64 @@ def speedup_ci(
     return hull(middle_of(old / new, confidence), student_of_mean(logs, confidence))
 
 
-def separate_speedup_cis(
-    baseline: Repetitions,
-    candidate: Repetitions,
-    confidences: Sequence[float],
-    *,
-    seed: int = 0,
-    resamples: int = 1000,
-) -> list[Interval] | None:
-    """Estimates intervals for median(baseline) / median(candidate) of two separate runs.
+@dataclasses.dataclass(frozen=True)
+class Apart:
+    """median(baseline) / median(candidate) of two separate runs, and how well it is known.
 
     Nothing is paired: the repetitions of either run were fresh processes at other moments, and how
-    far they lie apart within a run is the only sign of how far two runs lie apart by chance. Hull
-    of two: (1) the two-level bootstrap of `percentile_cis`, each side drawn by itself; (2)
-    exp(d +- t s sqrt(1/R + 1/Q)) with the difference d of the mean log medians of R and Q
-    repetitions, their pooled standard deviation s, and Student's t of R + Q - 2 degrees of freedom.
+    far they lie apart within a run is the only sign of how far two runs lie apart by chance.
+
+    Attributes:
+      ratios: Of resamples of the two-level bootstrap of `percentile_cis`, each side drawn by
+        itself; of shape (resamples,).
+      logs: Log medians of the repetitions of the baseline, and of the candidate.
+    """
+
+    ratios: np.ndarray
+    logs: tuple[np.ndarray, np.ndarray]
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Estimates an interval of the ratio; above 1 means that the candidate is faster.
+
+        Hull of two: (1) what leaves as many of `ratios` below it as above it; (2)
+        exp(d +- t s sqrt(1/R + 1/Q)) with the difference d of the mean log medians of R and Q
+        repetitions, their pooled standard deviation s, and Student's t of R + Q - 2 degrees of
+        freedom.
+        """
+        student = student_of_difference(*self.logs, confidence)
+        return hull(middle_of(self.ratios, confidence), student)
+
+    @property
+    def p_value(self) -> float:
+        """How often a ratio so far from 1 would come by chance, on either side.
+
+        It is 1 - c of the largest confidence c whose `interval` leaves 1 out: the larger one of
+        the bootstrap's, 2 min(share of ratios <= 1, share >= 1), and of Student's.
+        """
+        shares = np.mean(self.ratios <= 1), np.mean(self.ratios >= 1)
+        old, new = self.logs
+        distance, error, freedom = _difference(old, new)
+        if error == 0:
+            student = float(distance == 0)
+        else:
+            student = 2 * float(special.stdtr(freedom, -abs(distance) / error))
+        return max(min(1.0, 2 * float(min(shares))), student)
+
+
+def speedup_apart(
+    baseline: Repetitions, candidate: Repetitions, *, seed: int = 0, resamples: int = 1000
+) -> Apart | None:
+    """Compares the medians of two separate runs.
 
     Args:
       baseline: Samples of the baseline, as repetition -> block -> samples.
       candidate: Samples of the candidate; it may have other repetitions and blocks.
-      confidences: Nominal coverage of each interval.
       seed: Seed of the resampling.
       resamples: Number of resamples.
 
     Returns:
-      (low, high) for each of `confidences`, above 1 means that the candidate is faster; None with
-      one repetition in each, which says nothing about the spread from one process to the next.
+      What is known; None with one repetition in each, which says nothing about the spread from one
+      process to the next.
 
     Raises:
       BenchmarkError: If there is no repetition, or one has no block.
@@ -201,21 +234,9 @@ def separate_speedup_cis(
         bootstrap.percentiles(_flat(side), bootstrap.draw(_shape(side), resamples, rng), (50,))
         for side in (baseline, candidate)
     )
-    logs = _log_medians(baseline), _log_medians(candidate)
-    if len(logs[0]) + len(logs[1]) < 3:
+    if len(baseline) + len(candidate) < 3:
         return None
-    return [
-        hull(middle_of((old / new)[:, 0], confidence), student_of_difference(*logs, confidence))
-        for confidence in confidences
-    ]
-
-
-def separate_speedup_ci(
-    baseline: Repetitions, candidate: Repetitions, *, seed: int = 0, resamples: int = 1000
-) -> Interval | None:
-    """Estimates a 95% interval; see `separate_speedup_cis`."""
-    found = separate_speedup_cis(baseline, candidate, (0.95,), seed=seed, resamples=resamples)
-    return None if found is None else found[0]
+    return Apart((old / new)[:, 0], (_log_medians(baseline), _log_medians(candidate)))
 
 
 def is_faster(speedup_interval: Interval) -> bool | None:
@@ -267,14 +288,19 @@ def student_of_difference(
     Returns:
       (low, high); None for fewer than three values together.
     """
-    freedom = len(logs) + len(others) - 2
-    if freedom < 1:
+    if len(logs) + len(others) < 3:
         return None
+    middle, error, freedom = _difference(logs, others)
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
+
+
+def _difference(logs: np.ndarray, others: np.ndarray) -> tuple[float, float, int]:
+    """mean(logs) - mean(others), its standard error by pooled variance, degrees of freedom."""
+    freedom = len(logs) + len(others) - 2
     squares = sum(float(((side - side.mean()) ** 2).sum()) for side in (logs, others))
     error = (squares / freedom * (1 / len(logs) + 1 / len(others))) ** 0.5
-    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
-    middle = float(logs.mean() - others.mean())
-    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
+    return float(logs.mean() - others.mean()), error, freedom
 
 
 def hull(one: Interval, other: Interval | None) -> Interval:
