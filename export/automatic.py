@@ -15,7 +15,7 @@ import tf_keras as keras
 from tfdistill import errors, files, models
 from tfdistill.manifest import Manifest, read_manifest
 
-from . import bundle, mixed, verify
+from . import bundle, inputs, mixed
 from . import quantize as quantizing
 from .layer_errors import culprits, layer_errors
 from .quantize import Quantization
@@ -99,7 +99,7 @@ def auto(
     bundle.check_free(unknown, overwrite=overwrite)
     for examples in ("check_on", "calibrate_on"):
         if arguments.get(examples) is not None:  # an iterator would be used up by the first trial
-            arguments[examples] = verify.collect(arguments[examples])
+            arguments[examples] = inputs.collect(arguments[examples])
     arguments["name"] = arguments.get("name") or places.model.stem
     arguments["bounds"] = {"metric_drop": max_drop, **(arguments.get("bounds") or {})}
     with tempfile.TemporaryDirectory(prefix="tfdistill-auto-") as temporary:
@@ -232,7 +232,7 @@ class _Search:
         if examples is None:
             signatures = read_manifest(self._reference, verify=False).signatures.values()
             lengths = sorted(entry.sequence_length for entry in signatures)
-            examples = verify.draw(models.config_of(self._model), lengths)
+            examples = inputs.draw(models.config_of(self._model), lengths)
         names = [layer.name for layer in self._model.layers]
         found = layer_errors(self._reference, file, examples, names)
         if quantization.method != "static":  # nothing but matrices is quantized

@@ -14,7 +14,7 @@ from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models import EncoderConfig
 
-from . import signature, verify
+from . import inputs, signature
 
 NUM_LEAST = 16  # fewer examples say too little about the ranges
 _NAME = "calibrate_on"
@@ -52,7 +52,7 @@ def draw(
                 "Give some hundred training examples, or train the student quantization-aware.",
             )
         )
-    found = verify.collect(calibrate_on, _NAME)
+    found = inputs.collect(calibrate_on, _NAME)
     if len(found) < NUM_LEAST:
         raise errors.DataError(
             errors.explain(
@@ -62,7 +62,7 @@ def draw(
                 "Take some hundred examples of the training data; they need no labels.",
             )
         )
-    verify.check_examples(found, config, lengths, _NAME)
+    inputs.check_examples(found, config, lengths, _NAME)
     chosen = np.arange(len(found))
     if count < len(found):
         chosen = np.sort(np.random.default_rng(seed).choice(len(found), count, replace=False))

@@ -19,7 +19,7 @@ from keras import ops
 from tfdistill import errors, files, models
 from tfdistill.data import batches as batching
 
-from . import folders, parity, quantize, verify
+from . import folders, inputs, parity, quantize
 
 SUFFIX = ".keras"
 _CHECK_LENGTHS = (8, 32)
@@ -102,11 +102,11 @@ def translate(model: keras.Model) -> Any:
       A functional `keras.Model` of Keras 3 in float32.
     """
     made: dict[int, Any] = {}  # id of a tensor of the model -> its counterpart
-    inputs = {}
+    given = {}
     for layer in model.layers:  # each after those that it reads
         if isinstance(layer, keras.layers.InputLayer):
-            inputs[layer.name] = keras3.Input((None,), dtype="int32", name=layer.name)
-            made[id(layer.output)] = inputs[layer.name]
+            given[layer.name] = keras3.Input((None,), dtype="int32", name=layer.name)
+            made[id(layer.output)] = given[layer.name]
             continue
         # A layer that other models share was called by them, too, on tensors of theirs.
         calls = [(node, [id(part) for part in node.keras_inputs]) for node in layer.inbound_nodes]
@@ -114,7 +114,7 @@ def translate(model: keras.Model) -> Any:
         made[id(node.outputs)] = _TRANSLATIONS[type(layer).__name__](
             layer, *(made[part] for part in parts)
         )
-    translated = keras3.Model(inputs, made[id(model.output)], name=model.name)
+    translated = keras3.Model(given, made[id(model.output)], name=model.name)
     for layer in translated.layers:
         if layer.weights:
             layer.set_weights(
@@ -142,7 +142,7 @@ def check_same(
     """
     config = models.config_of(model)
     lengths = [min(length, config.max_positions) for length in _CHECK_LENGTHS]
-    encoded = verify.draw(config, lengths)
+    encoded = inputs.draw(config, lengths)
     batches = batching.Batches(encoded, batch_size=len(encoded), shuffle=False)
     features = batches.batch(np.arange(len(encoded)))
     assert isinstance(features, dict)

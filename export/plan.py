@@ -15,7 +15,7 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 
-from . import calibrate, checks, graph, mixed, signature, verify
+from . import calibrate, checks, graph, inputs, mixed, signature
 from . import metadata as tflite_metadata
 from . import quantize as quantizing
 from .quantize import Bounds, Quantization
@@ -124,8 +124,8 @@ def make_plan(
             vocab_file, lower_case=lower_case, num_rows=config.vocab_size
         )
     real = check_on is not None
-    examples = verify.collect(check_on) if real else verify.draw(config, chosen)
-    verify.check_examples(examples, config, chosen)
+    examples = inputs.collect(check_on) if real else inputs.draw(config, chosen)
+    inputs.check_examples(examples, config, chosen)
     checks.check_texts(texts, examples, task, real=real)
     calibration = None
     if quantization.needs_calibration and not aware:

@@ -17,7 +17,7 @@ import tf_keras as keras
 from tfdistill import errors, files, manifest
 from tfdistill.data.encoded import EncodedExamples
 
-from . import bundle, verify
+from . import bundle, inputs
 from . import quantize as quantizing
 from .trial import Measure, Report, Trial, attempt
 
@@ -102,7 +102,7 @@ def sweep(
         quantizing.quantization(name)
     for examples in ("check_on", "calibrate_on"):
         if arguments.get(examples) is not None:  # an iterator would be used up by the first row
-            arguments[examples] = verify.collect(arguments[examples])
+            arguments[examples] = inputs.collect(arguments[examples])
     place = pathlib.Path(folder)
     request = _request(model, lengths, measured=measure is not None, arguments=arguments)
     done = {} if overwrite else _finished(place, request)

@@ -25,6 +25,7 @@ from . import (
     golden,
     golden_answers,
     graph,
+    inputs,
     inspection,
     mixed,
     parity,
@@ -206,12 +207,12 @@ def _verify(plan: Plan, candidate: pathlib.Path) -> tuple[Parity, dict[str, Any]
         faults += parity.metric_violations(
             model_metrics, file_metrics, task.primary_metric, bounds, rows.num_scored(examples)
         )
-    chosen = verify.probes(examples, plan.lengths)
+    chosen = inputs.probes(examples, plan.lengths)
     if plan.head == "span":
-        chosen = verify.whole_texts(examples, chosen)
+        chosen = inputs.whole_texts(examples, chosen)
     probes = examples.select(chosen)
     if finite:
-        alike = verify.comparable(probes, plan.config, plan.lengths)
+        alike = inputs.comparable(probes, plan.config, plan.lengths)
         if len(alike):
             outputs = said.file[rows.rows_of(examples, plan.head, chosen[alike])]
             static = plan.quantization.method == "static"

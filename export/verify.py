@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from tfdistill import errors, models
+from tfdistill import models
 from tfdistill.data import batches as batching
 from tfdistill.data.encoded import EncodedExamples
-from tfdistill.models import EncoderConfig, MobileBertConfig
 
 from . import parity, rows
 from .quantize import Bounds
 from .runtime import TfliteModel
 
-NUM_RANDOM = 32  # examples drawn where none are given
-NUM_PROBES = 32  # examples that go through every signature, and into golden.json
 # Between the signatures of one file: they were found equal bit for bit in dynamic_wi8_afp32 and
 # to 1e-5 in float32; a fault in one of them is of the size of the outputs.
 SAME_FILE = Bounds(
     max_error=0.01, mean_error=1e-3, sqnr_db=50.0, argmax_agreement=0.95, metric_drop=0.0
 )
 _BATCH_SIZE = 32
-_FIRST_ORDINARY_ID = 5  # below it vocabularies hold special tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,93 +39,6 @@ class Answers:
     logits: np.ndarray
     model: np.ndarray
     file: np.ndarray
-
-
-def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
-    """Brings the examples to check on into one form.
-
-    Args:
-      check_on: `EncodedExamples`, `Batches`, or any iterable of batches (features by name,
-        optionally followed by labels) such as a tf.data.Dataset.
-      name: What errors call it.
-
-    Returns:
-      The examples without padding.
-
-    Raises:
-      DataError: If there is none, or the batches hold no ids and mask.
-    """
-    if isinstance(check_on, batching.Batches):
-        encoded = check_on.encoded
-    elif isinstance(check_on, EncodedExamples):
-        encoded = check_on
-    else:
-        encoded = _unpadded(check_on, name)
-    if not len(encoded):
-        raise errors.DataError(errors.explain(name, "at least one example", "none"))
-    return encoded
-
-
-def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> EncodedExamples:
-    """Draws examples of random ids, for want of real ones.
-
-    Args:
-      config: The encoder that they are for.
-      lengths: Sequence lengths; the examples fill between half and all of each in turn.
-      seed: Seed of the draw.
-
-    Returns:
-      `NUM_RANDOM` examples without labels.
-    """
-    random = np.random.default_rng(seed)
-    sizes = [
-        int(random.integers(max(2, length // 2), length + 1))
-        for length, _ in zip(np.resize(lengths, NUM_RANDOM), range(NUM_RANDOM), strict=True)
-    ]
-    lowest = min(_FIRST_ORDINARY_ID, config.vocab_size - 1)
-    ids = random.integers(lowest, config.vocab_size, sum(sizes)).astype(np.int32)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    types = np.zeros(len(ids), np.uint8)
-    return EncodedExamples(ids, offsets, types, pad_id=config.pad_token_id)
-
-
-def check_examples(
-    encoded: EncodedExamples,
-    config: EncoderConfig,
-    lengths: Sequence[int],
-    name: str = "check_on",
-) -> None:
-    """Checks that every example fits the longest signature and the vocabulary.
-
-    Args:
-      encoded: The examples.
-      config: The encoder that they are for.
-      lengths: Sequence lengths of the file.
-      name: What errors call the examples.
-
-    Raises:
-      DataError: If one does not; the message names it.
-    """
-    longest = int(encoded.lengths.max())
-    if longest > max(lengths):
-        raise errors.DataError(
-            errors.explain(
-                name,
-                f"at most {max(lengths)} tokens, the longest of lengths",
-                f"{longest} in example {int(encoded.lengths.argmax())}",
-                f"Encode it with max_length={max(lengths)}, or export with a longer length.",
-            )
-        )
-    worst = int(encoded.ids.max())
-    if worst >= config.vocab_size or int(encoded.ids.min()) < 0:
-        raise errors.DataError(
-            errors.explain(
-                name,
-                f"token ids from 0 to {config.vocab_size - 1}, the model's vocabulary",
-                worst if worst >= config.vocab_size else int(encoded.ids.min()),
-                "Encode it with the vocabulary of the model.",
-            )
-        )
 
 
 def model_logits(
@@ -219,66 +127,6 @@ def answers(
     return Answers(logits, softmax_of(logits) if softmax else logits, file_outputs(file, encoded))
 
 
-def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PROBES) -> np.ndarray:
-    """Chooses examples that cover the signatures and, within each, short and long inputs.
-
-    Args:
-      encoded: The examples.
-      lengths: Sequence lengths, ascending.
-      count: The most to choose.
-
-    Returns:
-      int64, ascending indices; all examples where there are no more than `count`.
-    """
-    if len(encoded) <= count:
-        return np.arange(len(encoded))
-    bucket = np.searchsorted(lengths, encoded.lengths)  # the shortest signature that fits
-    groups = [np.flatnonzero(bucket == i) for i in range(len(lengths))]
-    chosen: list[int] = []
-    # Smallest group first, so that what it cannot fill goes to the others.
-    for left, group in enumerate(sorted(groups, key=len)):
-        share = min(len(group), (count - len(chosen)) // (len(groups) - left))
-        by_length = group[np.argsort(encoded.lengths[group], kind="stable")]
-        places = np.linspace(0, len(group) - 1, share).round().astype(int)
-        chosen.extend(int(index) for index in by_length[places])
-    return np.array(sorted(chosen))
-
-
-def whole_texts(
-    encoded: EncodedExamples, chosen: np.ndarray, count: int = NUM_PROBES
-) -> np.ndarray:
-    """Completes a choice of examples so that every text in it has all its examples.
-
-    Args:
-      encoded: The examples.
-      chosen: int, ascending indices.
-      count: The most examples; texts that would exceed it are left out, but for the first.
-
-    Returns:
-      int64, ascending indices.
-    """
-    if encoded.sources is None:
-        return chosen
-    kept: list[int] = []
-    for source in dict.fromkeys(encoded.sources[chosen].tolist()):
-        own = np.flatnonzero(encoded.sources == source).tolist()
-        if not kept or len(kept) + len(own) <= count:
-            kept += own
-    return np.array(sorted(kept))
-
-
-def comparable(
-    encoded: EncodedExamples, config: EncoderConfig, lengths: Sequence[int]
-) -> np.ndarray:
-    """Returns the indices of the examples that every signature must answer alike.
-
-    All of them, but for a model with trigrams: there the last token sees whether padding follows,
-    so an example that fills its signature has another answer in a longer one.
-    """
-    trigram = isinstance(config, MobileBertConfig) and config.trigram
-    return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
-
-
 def signature_faults(
     file: TfliteModel, encoded: EncodedExamples, outputs: np.ndarray, bounds: Bounds = SAME_FILE
 ) -> list[str]:
@@ -316,48 +164,3 @@ def softmax_of(logits: np.ndarray) -> np.ndarray:
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
     powers = np.exp(shifted)
     return (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)
-
-
-def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:
-    ids, types, sizes, labels = [], [], [], []
-    of_tokens = False
-    for batch in batches:
-        features, *targets = batch if isinstance(batch, tuple | list) else (batch,)
-        try:
-            given = {key: np.asarray(features[key]) for key in ("input_ids", "attention_mask")}
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise errors.DataError(
-                errors.explain(
-                    name,
-                    "Batches, EncodedExamples or batches of features by name",
-                    f"{type(features).__name__} ({error!r})",
-                )
-            ) from error
-        kinds = given["input_ids"].dtype, given["attention_mask"].dtype
-        if any(kind.kind not in "iub" for kind in kinds):
-            raise errors.DataError(
-                errors.explain(
-                    f"{name}, input_ids and attention_mask",
-                    "whole numbers (int32)",
-                    " and ".join(str(kind) for kind in kinds),
-                    "Batches of `tfdistill.data` have them.",
-                )
-            )
-        mask = given["attention_mask"] > 0
-        token_types = np.asarray(features.get("token_type_ids", np.zeros_like(mask)))
-        ids.append(given["input_ids"][mask])
-        types.append(token_types[mask])
-        sizes.append(mask.sum(axis=1))
-        if targets and targets[0] is not None:
-            gold = np.asarray(targets[0])
-            of_tokens = gold.shape == mask.shape and gold.dtype.kind == "i"  # a label a position
-            labels.append(gold[mask] if of_tokens else gold)
-    if not ids:
-        raise errors.DataError(errors.explain(name, "at least one batch", "none"))
-    return EncodedExamples(
-        ids=np.concatenate(ids).astype(np.int32),
-        offsets=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),
-        types=np.concatenate(types).astype(np.uint8),
-        labels=np.concatenate(labels) if labels else None,
-        token_labels=of_tokens,
-    )

@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
-from export import parity, quantize, rows, verify
+from export import inputs, parity, quantize, rows, verify
 from export.runtime import TfliteModel
 from tfdistill import errors, manifest, models
 from tfdistill.data import metrics, squad
@@ -404,7 +404,7 @@ def test_without_examples_windows_are_described_by_the_usual_rule(done, monkeypa
 
 def test_batches_of_tokens_keep_their_labels(token_toy):
     batches = Batches(token_toy.encoded, batch_size=7, shuffle=False)
-    collected = verify.collect(list(batches.dataset()))
+    collected = inputs.collect(list(batches.dataset()))
     expected = token_toy.encoded.select(np.concatenate(batches.plan(0)))
     assert collected.token_labels
     np.testing.assert_array_equal(collected.labels, expected.labels)

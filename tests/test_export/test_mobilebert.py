@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import export
-from export import graph, verify
+from export import graph, inputs, verify
 from export.runtime import TfliteModel
 from tfdistill import models
 
@@ -88,10 +88,10 @@ def test_the_file_answers_like_the_model(name, quantize, toy, lively, tmp_path):
 
 def test_an_example_that_fills_its_signature_need_not_be_answered_alike_by_others(toy):
     full = np.isin(toy.encoded.lengths, LENGTHS)
-    alike = verify.comparable(toy.encoded, SHARED, LENGTHS)
+    alike = inputs.comparable(toy.encoded, SHARED, LENGTHS)
     np.testing.assert_array_equal(alike, np.flatnonzero(~full))
     for config in (toy.config, SHARED.replace(trigram=False)):
-        assert len(verify.comparable(toy.encoded, config, LENGTHS)) == len(full)
+        assert len(inputs.comparable(toy.encoded, config, LENGTHS)) == len(full)
 
 
 @pytest.mark.slow

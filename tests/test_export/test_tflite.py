@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import export
-from export import parity, quantize, verify
+from export import inputs, parity, quantize, verify
 from export.runtime import TfliteModel
 from tfdistill import errors, files, manifest, models
 from tfdistill.data import metrics
@@ -166,7 +166,7 @@ def test_golden_vectors_hold_what_a_device_must_reproduce(toy, exported):
     content = json.loads((path.parent / "golden.json").read_text())
     examples = content["examples"]
     assert content["format_version"] == 1
-    assert len(examples) == verify.NUM_PROBES >= 16
+    assert len(examples) == inputs.NUM_PROBES >= 16
     assert {example["signature"] for example in examples} == {"len8", "len16"}
     file = TfliteModel(path)
     known = {
@@ -353,7 +353,7 @@ def test_without_examples_random_ids_are_drawn_and_the_manifest_says_so(toy, rep
     )
     assert card.parity is not None
     assert card.parity.inputs == "random"
-    assert card.parity.num_examples == verify.NUM_RANDOM
+    assert card.parity.num_examples == inputs.NUM_RANDOM
     assert card.task is None
     assert card.tokenizer is None
 
@@ -375,7 +375,7 @@ def test_examples_may_come_in_any_form(form, toy):
         "dataset": batches.dataset(),
         "list": [batches.batch(indices) for indices in batches.plan(0)],
     }[form]
-    collected = verify.collect(check_on)
+    collected = inputs.collect(check_on)
     order = np.arange(120) if form == "batches" else np.concatenate(batches.plan(0))
     expected = toy.encoded.select(order)
     for field in ("ids", "offsets", "types", "labels"):
