@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .android_bundle import to_android
-    from .automatic import auto
-    from .inspection import inspect
-    from .keras3 import to_keras
-    from .keras_hub import to_keras_hub
-    from .mediapipe import to_mediapipe
-    from .quantize import quantizations
-    from .saved_model import to_saved_model
-    from .sweeping import sweep
-    from .tflite import to_tflite
+    from .conversion.quantize import quantizations
+    from .file.inspection import inspect
+    from .targets.android_bundle import to_android
+    from .targets.keras3 import to_keras
+    from .targets.keras_hub import to_keras_hub
+    from .targets.mediapipe import to_mediapipe
+    from .targets.saved_model import to_saved_model
+    from .targets.tflite import to_tflite
+    from .trials.automatic import auto
+    from .trials.sweeping import sweep
 
 __all__ = [
     "auto",
@@ -35,16 +35,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "auto": "automatic",
-    "inspect": "inspection",
-    "quantizations": "quantize",
-    "sweep": "sweeping",
-    "to_android": "android_bundle",
-    "to_keras": "keras3",
-    "to_keras_hub": "keras_hub",
-    "to_mediapipe": "mediapipe",
-    "to_saved_model": "saved_model",
-    "to_tflite": "tflite",
+    "auto": "trials.automatic",
+    "inspect": "file.inspection",
+    "quantizations": "conversion.quantize",
+    "sweep": "trials.sweeping",
+    "to_android": "targets.android_bundle",
+    "to_keras": "targets.keras3",
+    "to_keras_hub": "targets.keras_hub",
+    "to_mediapipe": "targets.mediapipe",
+    "to_saved_model": "targets.saved_model",
+    "to_tflite": "targets.tflite",
 }
 
 

@@ -159,7 +159,8 @@ def _export(
 ) -> tuple[Any, dict[str, pathlib.Path]]:
     """Exports the student, and once more as a plain conversion of its model."""
     import export as exporter
-    from export import convert, graph, signature
+    from export.conversion import convert
+    from export.model import graph, signature
     from tfdistill import models
 
     model = models.build_classifier(preset, 2)

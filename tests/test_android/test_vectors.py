@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_android import vectors
 
-from export import android_bundle
+from export.targets import android_bundle
 from tfdistill import manifest
 from tfdistill.benchmark.statistics import stats
 from tfdistill.data import spans, squad, unicode_classes

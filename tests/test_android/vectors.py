@@ -36,7 +36,7 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 
 def words_lines() -> list[dict[str, Any]]:
     """Every nasty text with its words; a few of them without lower-casing, too."""
-    from export.nasty_texts import nasty_texts
+    from export.checking.nasty_texts import nasty_texts
     from tfdistill.data import tokenize
 
     texts = nasty_texts()
@@ -53,7 +53,7 @@ def words_lines() -> list[dict[str, Any]]:
 
 def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     """Texts with the part of the text that each piece stands for."""
-    from export.nasty_texts import nasty_texts
+    from export.checking.nasty_texts import nasty_texts
     from tfdistill.data.tokenize import Tokenizer
 
     # Two marks that stay, and that decomposition puts into the other order.
@@ -130,7 +130,8 @@ def sentence(random: np.random.Generator, least: int, most: int) -> str:
 def bundles(target: pathlib.Path) -> None:
     """Exports the three toys as bundles of a folder of assets."""
     import export
-    from export import nasty_texts, token_vectors
+    from export.checking import nasty_texts
+    from export.targets import token_vectors
 
     few = nasty_texts.nasty_texts()[::12]
     with (
@@ -160,7 +161,7 @@ def bundles(target: pathlib.Path) -> None:
 
 
 def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export import verify
+    from export.checking import verify
     from tfdistill import models
     from tfdistill.data.encoding import encode_examples
     from tfdistill.data.tasks import Examples, TaskSpec
@@ -178,7 +179,7 @@ def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export import verify
+    from export.checking import verify
     from tfdistill import models
     from tfdistill.data import spans, squad
     from tfdistill.data.encoding import encode_examples
@@ -215,7 +216,7 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export import verify
+    from export.checking import verify
     from tfdistill import models
     from tfdistill.data.encoding import encode_examples
     from tfdistill.data.tasks import Examples, TaskSpec

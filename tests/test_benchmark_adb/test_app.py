@@ -85,7 +85,7 @@ def test_a_bundle_is_called_like_its_folder_or_as_the_export_calls_it(tmp_path):
 
 @pytest.mark.slow
 def test_the_default_name_of_a_bundle_is_that_of_the_export(tmp_path, toy_card):
-    from export import android_bundle
+    from export.targets import android_bundle
 
     for name in ("sst2", "My model, v2", "..."):
         card = toy_card(name)

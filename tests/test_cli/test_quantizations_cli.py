@@ -7,8 +7,8 @@ import types
 import pytest
 
 import export
-from export import trial
-from export.sweeping import Sweep
+from export.trials import trial
+from export.trials.sweeping import Sweep
 from tfdistill import cli
 from tfdistill.commands import export_job
 

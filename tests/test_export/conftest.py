@@ -38,7 +38,7 @@ def _lively(model, seed=0):
 
 def _convert_here(saved_model, file, *, timeout_s=None, **options):
     """Runs in this process what the converter's process runs, without the wait for a new one."""
-    from export import convert
+    from export.conversion import convert
 
     del timeout_s
     convert.main(convert.command_line(saved_model, file, **options))
@@ -84,7 +84,7 @@ def lively():
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """The toy; its labels are its own answers, a tenth of them wrong."""
-    from export import verify
+    from export.checking import verify
     from tfdistill import models
     from tfdistill.data.encoding import encode_examples
     from tfdistill.data.tasks import Examples, TaskSpec
@@ -128,7 +128,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 @pytest.fixture
 def convert_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Converts in this process."""
-    monkeypatch.setattr("export.convert.convert", _convert_here)
+    monkeypatch.setattr("export.conversion.convert.convert", _convert_here)
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +141,7 @@ def exported(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
             path = tmp_path_factory.mktemp(quantize) / "model.tflite"
             with pytest.MonkeyPatch.context() as patch:
                 if quantize != "float32":
-                    patch.setattr("export.convert.convert", _convert_here)
+                    patch.setattr("export.conversion.convert.convert", _convert_here)
                 card = export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
             done[quantize] = Exported(path, card)
         return done[quantize]

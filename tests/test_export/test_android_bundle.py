@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 import export
-from export import android_bundle, nasty_texts, token_vectors
+from export.checking import nasty_texts
+from export.targets import android_bundle, token_vectors
 from tfdistill import errors, files, manifest
 from tfdistill.data.tokenize import Tokenizer
 

@@ -6,8 +6,9 @@ import shutil
 import pytest
 
 import export
-from export import automatic as choosing
-from export import layer_errors, trial
+from export.checking import layer_errors
+from export.trials import automatic as choosing
+from export.trials import trial
 from tfdistill import errors, manifest
 
 # Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.

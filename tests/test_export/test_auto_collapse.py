@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import export
-from export import verify
+from export.checking import verify
 from tfdistill import errors, manifest, models
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import TaskSpec
@@ -70,7 +70,7 @@ def test_the_layers_of_an_outlier_are_left_in_float_and_the_rest_stays_int8(
 def test_a_drop_that_no_file_can_keep_writes_nothing(
     collapsing, arguments, convert_here, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("export.automatic._MAX_ROUNDS", 0)
+    monkeypatch.setattr("export.trials.automatic._MAX_ROUNDS", 0)
     path = tmp_path / "out" / "model.tflite"
     with pytest.raises(errors.ParityError, match="none of 1 trials; nothing was written"):
         export.auto(collapsing, path, names=["static_wi8_ai8"], **arguments)

@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
-from export.runtime import TfliteModel
+from export.file.runtime import TfliteModel
 from tfdistill import cli, errors, manifest, models
 from tfdistill.run import deliver, inputs
 
@@ -134,7 +134,7 @@ def test_a_vocabulary_has_as_many_tokens_as_the_embedding_has_rows(
     def begin(*_, **__):
         raise Begun
 
-    monkeypatch.setattr("export.signature.save", begin)
+    monkeypatch.setattr("export.model.signature.save", begin)
     model = models.build_classifier(toy.config.replace(vocab_size=rows), 3)
     expected = (Begun, None) if message is None else (errors.VocabularyError, message)
     with pytest.raises(expected[0], match=expected[1]):

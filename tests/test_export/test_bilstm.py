@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import export
-from export import verify
-from export.runtime import TfliteModel
+from export.checking import verify
+from export.file.runtime import TfliteModel
 from tfdistill import models
 
 LENGTHS = (5, 8)
@@ -31,7 +31,7 @@ def done(request, toy, lively, exported, tmp_path_factory):
     examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
     path = tmp_path_factory.mktemp("bilstm") / "model.tflite"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.convert", exported.convert_here)
         card = export.to_tflite(
             model, path, quantize=request.param, lengths=LENGTHS, check_on=examples
         )

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from export import bundle
+from export.file import bundle
 from tfdistill import errors
 
 ROOT = pathlib.Path(bundle.__file__).parents[1]

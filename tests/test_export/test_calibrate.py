@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from export import calibrate
+from export.conversion import calibrate
 from tfdistill import errors
 from tfdistill.data.batches import Batches
 

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from export import convert
+from export.conversion import convert
 from tfdistill import errors
 
 
@@ -34,7 +34,7 @@ def test_the_converter_gets_its_arguments_without_a_shell(program, tmp_path):
     run(tmp_path)
     assert (tmp_path / "out.tflite").read_text().splitlines() == [
         "-m",
-        "export.convert",
+        "export.conversion.convert",
         str(tmp_path / "saved; rm -rf $HOME"),
         str(tmp_path / "out.tflite"),
         "--quantize",

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import export
-from export import delegation, inspection
+from export.file import delegation, inspection
 from tfdistill import errors
 
 
@@ -92,7 +92,7 @@ def test_the_partitions_of_a_file_without_signature_are_counted(shared_data):
 
 
 def test_what_a_file_holds_is_shown_though_litert_cannot_open_it(exported, tmp_path):
-    from export import flatbuffer
+    from export.file import flatbuffer
 
     model = flatbuffer.read(exported("float32").path)
     model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 32

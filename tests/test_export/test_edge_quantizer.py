@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import export
-from export import edge_quantizer, flatbuffer, lookup, parity, quantize, recipe, verify
-from export.runtime import TfliteModel
+from export.checking import parity, verify
+from export.conversion import edge_quantizer, lookup, quantize, recipe
+from export.file import flatbuffer
+from export.file.runtime import TfliteModel
 from tfdistill import errors, manifest, models
 
 OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
@@ -41,7 +43,7 @@ def made(toy, exported, tmp_path_factory):
             if quantize.quantization(name).needs_calibration:
                 arguments |= {"calibrate_on": toy.encoded, "num_calibration": 64, "seed": 5}
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("export.convert.convert", exported.convert_here)
+                patch.setattr("export.conversion.convert.convert", exported.convert_here)
                 done[key] = path, export.to_tflite(toy.model, path, **arguments)
         return done[key]
 
@@ -142,7 +144,7 @@ def test_layers_take_the_quantization_of_their_own_and_no_other(toy, made):
 
 
 def test_the_bounds_of_the_coarsest_layer_count(toy):
-    from export import plan
+    from export.targets import plan
 
     arguments = {
         "name": "m",

@@ -9,7 +9,7 @@ import pytest
 import toys
 
 import export
-from export import android_bundle
+from export.targets import android_bundle
 from tfdistill import cli, manifest, models, weights
 from tfdistill.data import tokenize
 
@@ -64,7 +64,7 @@ def everything(place, exported, tmp_path_factory):
     ]
     shown = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
-        patch.setattr("export.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.convert", exported.convert_here)
         code = cli.main(
             arguments(
                 place,
@@ -94,7 +94,7 @@ def test_all_forms_answer_alike(everything, place, toy_vocab_file):
     import keras as keras3
     import tensorflow as tf
 
-    from export.runtime import TfliteModel
+    from export.file.runtime import TfliteModel
 
     out, ways, _ = everything
     card = manifest.read_manifest(out / "export")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from export import flatbuffer, inspection, runtime
+from export.file import flatbuffer, inspection, runtime
 from tfdistill import errors
 
 

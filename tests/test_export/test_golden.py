@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from export import golden
+from export.checking import golden
 from tfdistill import errors
 from tfdistill.data.encoding import encode_examples
 from tfdistill.data.tasks import Examples

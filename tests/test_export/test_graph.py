@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import export
-from export import graph
+from export.model import graph
 from tfdistill import errors, models
 
 FAMILIES = {

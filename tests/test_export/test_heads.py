@@ -8,8 +8,10 @@ import pytest
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
-from export import inputs, parity, quantize, rows, verify
-from export.runtime import TfliteModel
+from export.checking import parity, verify
+from export.conversion import quantize
+from export.file.runtime import TfliteModel
+from export.model import inputs, rows
 from tfdistill import errors, manifest, models
 from tfdistill.data import metrics, squad
 from tfdistill.data.batches import Batches
@@ -119,7 +121,7 @@ def done(span_toy, token_toy, exported, tmp_path_factory):
             toy = {"span": span_toy, "token": token_toy}[head]
             path = tmp_path_factory.mktemp(f"{head}_{name}") / "model.tflite"
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("export.convert.convert", exported.convert_here)
+                patch.setattr("export.conversion.convert.convert", exported.convert_here)
                 # Random tags lie close together: more of them turn than those of a trained model.
                 arguments = toy.arguments(quantize=name, bounds={"metric_drop": 0.06})
                 card = export.to_tflite(toy.model, path, **arguments)
@@ -330,8 +332,8 @@ def replayed(monkeypatch, source, alter):
         alter(content)
         flatbuffer_utils.write_model(content, str(file))
 
-    monkeypatch.setattr("export.signature.save", lambda *_, **__: None)
-    monkeypatch.setattr("export.convert.convert", hand_out)
+    monkeypatch.setattr("export.model.signature.save", lambda *_, **__: None)
+    monkeypatch.setattr("export.conversion.convert.convert", hand_out)
 
 
 def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):
@@ -429,7 +431,7 @@ MISFITS = {
 def test_what_does_not_belong_together_is_refused_before_any_work(
     head, changes, error, message, span_toy, token_toy, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr("export.signature.save", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr("export.model.signature.save", lambda *_, **__: pytest.fail("work began"))
     toy = {"span": span_toy, "token": token_toy}[head]
     if changes.get("texts") == "half":
         changes = {"texts": toy.texts.select(range(20))}
@@ -450,7 +452,7 @@ def test_windows_that_a_phone_would_cut_otherwise_are_refused(done, monkeypatch,
         examples, Tokenizer(toy.vocab_file), 24, doc_stride=STRIDE, max_question_length=QUESTION
     )
     answers = np.zeros((encoded.num_tokens, 2), np.float32)
-    from export import golden_answers
+    from export.checking import golden_answers
 
     with pytest.raises(errors.DataError, match="encoded with the longest of lengths"):
         golden_answers.questions(encoded, Tokenizer(toy.vocab_file), 32, answers, SPANS)

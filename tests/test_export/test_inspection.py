@@ -4,7 +4,7 @@ import sys
 import pytest
 
 import export
-from export import inspection
+from export.file import inspection
 from tfdistill import errors
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import export
-from export import graph, keras_hub, verify
-from export import keras3 as bridge
+from export.checking import verify
+from export.model import graph
+from export.targets import keras3 as bridge
+from export.targets import keras_hub
 from tfdistill import errors, models
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tokenize import Tokenizer

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from export import flatbuffer, layer_errors
-from export.layer_errors import LayerError
+from export.checking import layer_errors
+from export.checking.layer_errors import LayerError
+from export.file import flatbuffer
 from tfdistill import errors
 from tfdistill.data.encoded import EncodedExamples
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import interpreter as litert
 
-from export import compiled, memory, signature
+from export.file import compiled, memory
+from export.model import signature
 from tfdistill import errors, models
 
 

@@ -7,7 +7,7 @@ import pytest
 from flatbuffers import table
 
 import export
-from export import flatbuffer, inspection, metadata, metadata_schema, runtime
+from export.file import flatbuffer, inspection, metadata, metadata_schema, runtime
 from tfdistill import errors
 
 FINE = {

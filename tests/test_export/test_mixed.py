@@ -1,6 +1,6 @@
 import pytest
 
-from export import mixed, quantize
+from export.conversion import mixed, quantize
 from tfdistill import errors, models
 
 DYNAMIC = quantize.quantization("dynamic_wi8_afp32")

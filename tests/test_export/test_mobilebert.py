@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 import export
-from export import graph, inputs, verify
-from export.runtime import TfliteModel
+from export.checking import verify
+from export.file.runtime import TfliteModel
+from export.model import graph, inputs
 from tfdistill import models
 
 LENGTHS = (8, 16)

@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from export import parity
-from export.quantize import Bounds
+from export.checking import parity
+from export.conversion.quantize import Bounds
 from tfdistill import errors
 
 LOOSE = Bounds(math.inf, math.inf, -math.inf, 0.0, 1.0)

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 import export
-from export import quantize
+from export.conversion import quantize
 from tfdistill import errors
 
 

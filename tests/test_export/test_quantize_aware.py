@@ -97,7 +97,8 @@ def test_a_student_that_collapses_under_int8_is_recovered_by_quantization_aware_
 
 def _against(model, path):
     """The share of examples that a file answers as another model does."""
-    from export import runtime, verify
+    from export.checking import verify
+    from export.file import runtime
 
     encoded = examples(200, 1)
     file = runtime.TfliteModel(path)

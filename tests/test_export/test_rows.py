@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from export import rows
+from export.model import rows
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import TaskSpec
 

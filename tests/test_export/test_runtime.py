@@ -3,8 +3,8 @@ import pytest
 from ai_edge_litert import interpreter as litert
 from ai_edge_litert.tools import flatbuffer_utils
 
-from export import verify
-from export.runtime import TfliteModel
+from export.checking import verify
+from export.file.runtime import TfliteModel
 from tfdistill import errors
 
 IDS = [2, 17, 40, 3, 99, 3]

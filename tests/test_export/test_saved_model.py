@@ -3,7 +3,8 @@ import pytest
 import tensorflow as tf
 
 import export
-from export import nasty_texts, saved_model, text_graph, verify
+from export.checking import nasty_texts, verify
+from export.targets import saved_model, text_graph
 from tfdistill import errors, models
 from tfdistill.data import truncation
 from tfdistill.data.tokenize import Tokenizer

@@ -1,6 +1,6 @@
 import pytest
 
-from export import signature
+from export.model import signature
 from tfdistill import errors
 
 

@@ -2,9 +2,10 @@ import dataclasses
 
 import pytest
 
-from export import quantize, structure
-from export.inspection import GraphReport, ModelReport, TensorReport
-from export.mixed import StoredWeight
+from export.checking import structure
+from export.conversion import quantize
+from export.conversion.mixed import StoredWeight
+from export.file.inspection import GraphReport, ModelReport, TensorReport
 from tfdistill import errors
 
 INPUTS = ("attention_mask", "input_ids")

@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from export import sweeping
-from export import trial as trials
+from export.trials import sweeping
+from export.trials import trial as trials
 from tfdistill import errors, manifest
 
 NAMES = ("float32", "dynamic_wi8_afp32")
@@ -28,7 +28,7 @@ def request_of(toy):
 def swept(toy, exported, request_of, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep") / "all"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.convert", exported.convert_here)
         return sweeping.sweep(toy.model, folder, NAMES, **request_of)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import export
-from export import inputs, parity, quantize, verify
-from export.runtime import TfliteModel
+from export.checking import parity, verify
+from export.conversion import quantize
+from export.file.runtime import TfliteModel
+from export.model import inputs
 from tfdistill import errors, files, manifest, models
 from tfdistill.data import metrics
 from tfdistill.data.batches import Batches
@@ -38,9 +40,9 @@ def replayed(exported, monkeypatch):
 
     def use(alter=shutil.copyfile, quantize="float32"):
         source = exported(quantize).path
-        monkeypatch.setattr("export.signature.save", lambda *_, **__: None)
+        monkeypatch.setattr("export.model.signature.save", lambda *_, **__: None)
         monkeypatch.setattr(
-            "export.convert.convert", lambda saved_model, file, **_: alter(source, file)
+            "export.conversion.convert.convert", lambda saved_model, file, **_: alter(source, file)
         )
 
     return use
@@ -82,7 +84,7 @@ def scores(toy, exported, tmp_path_factory):
     """The toy with softmax and a single signature."""
     path = tmp_path_factory.mktemp("scores") / "model.tflite"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.convert", exported.convert_here)
         arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True)
         return path, export.to_tflite(toy.model, path, **arguments)
 
@@ -234,7 +236,7 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
             answer = super().predict(input_ids, *args, **kwargs)
             return np.roll(answer, 1) if tuple(input_ids) in wrong else answer
 
-    monkeypatch.setattr("export.tflite.TfliteModel", Slipping)
+    monkeypatch.setattr("export.targets.tflite.TfliteModel", Slipping)
     gold = verify.model_logits(toy.model, toy.encoded).argmax(axis=1).astype(np.int32)
     loose = {"max_error": 99.0, "mean_error": 99.0, "sqnr_db": 0.0, "argmax_agreement": 0.9}
     arguments = toy.arguments(quantize="float32", bounds=loose)
@@ -401,7 +403,7 @@ def test_examples_may_come_in_any_form(form, toy):
 def test_a_wrong_argument_is_refused_before_any_work(
     changes, error, message, toy, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr("export.signature.save", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr("export.model.signature.save", lambda *_, **__: pytest.fail("work began"))
     with pytest.raises(error, match=message):
         export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**changes))
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import export
-from export import flatbuffer, inspection, mediapipe, metadata, runtime
+from export.file import flatbuffer, inspection, metadata, runtime
+from export.targets import mediapipe
 from tfdistill import errors, manifest
 
 

@@ -68,14 +68,14 @@ class Stopwatch:
 @pytest.fixture(scope="module", autouse=True)
 def convert_here():
     """Converts in this process, without the wait for a new one."""
-    from export import convert
+    from export.conversion import convert
 
     def convert_here(saved_model, file, *, timeout_s=None, **options):
         del timeout_s
         convert.main(convert.command_line(saved_model, file, **options))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.convert.convert", convert_here)
+        patch.setattr("export.conversion.convert.convert", convert_here)
         yield
 
 

@@ -129,7 +129,7 @@ class Student:
 
 
 def _student(family: str, vocab_file: pathlib.Path, texts: list[str]) -> Student:
-    from export import verify
+    from export.checking import verify
     from tfdistill import models
 
     config = models.EncoderConfig(

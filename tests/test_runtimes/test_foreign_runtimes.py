@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import export
-from export import inspection, runtime
+from export.file import inspection, runtime
 from tfdistill.data.tokenize import Tokenizer
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tfdistill.commands import base, export_job, ways_out
 from tfdistill.commands.export_job import Job
 
 if TYPE_CHECKING:
-    from export.trial import Trial
+    from export.trials.trial import Trial
     from tfdistill.manifest import Manifest
 
 AUTO = "auto"
@@ -104,7 +104,7 @@ def _pattern(text: str) -> tuple[str, str]:
 
 
 def _execute(args: argparse.Namespace) -> None:
-    from export import android_bundle
+    from export.targets import android_bundle
 
     layers = {**dict(args.layers), **dict.fromkeys(args.float_layers, "float32")}
     faults = list(_faults(args, layers))
@@ -140,7 +140,7 @@ def _execute(args: argparse.Namespace) -> None:
 
 def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     """Lists what is wrong with the options, before anything is opened."""
-    from export import quantize as quantizing
+    from export.conversion import quantize as quantizing
 
     automatic = args.quantize == AUTO
     for option, quantization in (

@@ -44,7 +44,7 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _inspect(args: argparse.Namespace) -> None:
-    from export import inspection
+    from export.file import inspection
 
     report = inspection.inspect(_model_file(pathlib.Path(args.file)), open_it=not args.static)
     base.show(dataclasses.asdict(report), as_json=args.json, lines=[inspection.format_text(report)])

@@ -98,13 +98,13 @@ def _execute(args: argparse.Namespace) -> None:
 
 
 def _known(name: str) -> None:
-    from export import quantize
+    from export.conversion import quantize
 
     quantize.quantization(name)
 
 
 def _list(args: argparse.Namespace) -> None:
-    from export import quantize
+    from export.conversion import quantize
 
     if args.out is not None:
         raise errors.ConfigError(

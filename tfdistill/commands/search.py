@@ -192,7 +192,7 @@ def _search(args: argparse.Namespace) -> int:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Refuses what would be noticed late, or read by nobody."""
-    from export import quantize
+    from export.conversion import quantize
 
     faults = []
     if quantize.quantization(args.quantize).needs_calibration:

@@ -39,7 +39,8 @@ def check_places(args: argparse.Namespace, bundle: str | None) -> None:
     Raises:
       TfdistillError: If something is in the way.
     """
-    from export import android_bundle, folders
+    from export.file import folders
+    from export.targets import android_bundle
 
     # Each kind of folder is known by a file that only it has.
     for place, mark in (
@@ -63,14 +64,14 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
     Raises:
       TfdistillError: If it cannot go one that is asked for.
     """
-    from export import android_bundle
+    from export.targets import android_bundle
     from tfdistill import models
 
     model = job.source.model
     if args.android is not None:
         android_bundle.check_texts(job.examples)
     if args.mediapipe is not None:
-        from export import mediapipe
+        from export.targets import mediapipe
 
         mediapipe.check_mediapipe(
             model,
@@ -80,15 +81,15 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
             lower_case=job.source.lower_case,
         )
     if args.saved_model is not None:
-        from export import saved_model
+        from export.targets import saved_model
 
         saved_model.check_saved_model(model)
     if args.keras is not None:
-        from export import keras3
+        from export.targets import keras3
 
         keras3.check_keras(model)
     if args.keras_hub is not None:
-        from export import keras_hub
+        from export.targets import keras_hub
 
         keras_hub.check_keras_hub(model)
     family = models.config_of(model)

@@ -9,7 +9,8 @@ import pathlib
 import numpy as np
 import tf_keras as keras
 
-from export import bundle, runtime, verify
+from export.checking import verify
+from export.file import bundle, runtime
 from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, synthetic, tasks, tokenize
 from tfdistill.run import deliver, prepare
@@ -127,7 +128,8 @@ class ExportedSource:
         """Computes the task's metrics of outputs, wherever the file was run.
 
         Args:
-          outputs: float (rows, num_labels), see `export.rows`, in the order of the file's labels.
+          outputs: float (rows, num_labels), see `export.model.rows`, in the order of the
+            file's labels.
           encoded: What the file was fed with.
           task: The task, of the kind and with the labels of the file.
         """

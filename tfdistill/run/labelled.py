@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from export import runtime
+from export.file import runtime
 from tfdistill import config, errors, files
 from tfdistill.benchmark.inputs import LabelledExample
 from tfdistill.data import tasks

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import tf_keras as keras
 
-from export import quantize, tflite
+from export.conversion import quantize
+from export.targets import tflite
 from tfdistill import errors, files, manifest, models
 from tfdistill.models.presets import as_config
 

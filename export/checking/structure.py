@@ -6,10 +6,10 @@ import dataclasses
 
 from tfdistill import errors
 
-from . import signature
-from .inspection import GraphReport, ModelReport
-from .mixed import StoredWeight
-from .quantize import Quantization
+from ..conversion.mixed import StoredWeight
+from ..conversion.quantize import Quantization
+from ..file.inspection import GraphReport, ModelReport
+from ..model import signature
 
 # Operators that only exist where a variable was not frozen into the file.
 _VARIABLES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")

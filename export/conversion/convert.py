@@ -5,7 +5,7 @@ quantization-aware models; every other quantization is made from its float32 fil
 ai-edge-quantizer.
 
 The converter leaks memory at each call and a fault in it takes its process along, so every
-conversion gets a fresh one: ``python -m export.convert SAVED_MODEL FILE --quantize NAME
+conversion gets a fresh one: ``python -m export.conversion.convert SAVED_MODEL FILE --quantize NAME
 --signatures KEY,KEY ...``.
 """
 
@@ -22,7 +22,8 @@ from collections.abc import Mapping, Sequence
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
 
-from . import calibrate, child
+from ..file import child
+from . import calibrate
 from . import quantize as quantizing
 from .quantize import Quantization
 
@@ -69,7 +70,7 @@ def convert(
         quantize_aware=quantize_aware,
     )
     done = child.run(
-        "convert",
+        "conversion.convert",
         arguments,
         timeout_s=timeout_s,
         what="TFLite converter",
@@ -115,7 +116,9 @@ def command_line(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Converts; what the module runs as a program."""
-    parser = argparse.ArgumentParser(prog="python -m export.convert", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m export.conversion.convert", description=__doc__
+    )
     parser.add_argument("saved_model")
     parser.add_argument("file")
     parser.add_argument("--quantize", required=True, choices=quantizing.quantizations())

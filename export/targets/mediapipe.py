@@ -19,9 +19,10 @@ from tfdistill import errors, files, models
 from tfdistill import manifest as manifests
 from tfdistill.data.tasks import TaskSpec
 
-from . import bundle, flatbuffer, metadata, signature
-from .graph import SCORES
-from .runtime import TfliteModel
+from ..file import bundle, flatbuffer, metadata
+from ..file.runtime import TfliteModel
+from ..model import signature
+from ..model.graph import SCORES
 
 _SAME = 1e-5  # of probabilities: found 1e-7 apart, by the order of sums
 _NUM_RANDOM = 8

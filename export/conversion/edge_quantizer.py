@@ -18,7 +18,8 @@ from ai_edge_quantizer.utils import qsv_utils
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
 
-from . import calibrate, flatbuffer, lookup, recipe
+from ..file import flatbuffer
+from . import calibrate, lookup, recipe
 from .quantize import SMALLEST_QUANTIZED, Quantization
 
 

@@ -3,7 +3,7 @@
 It takes chains of operators, each as one; between them LiteRT's own kernels run, and numbers are
 handed over. The fewer the chains the better: one, or two, of a good file. LiteRT decides when it
 opens the file, so the file is opened, in a process of its own that a damaged one cannot take along:
-``python -m export.delegation FILE`` writes JSON.
+``python -m export.file.delegation FILE`` writes JSON.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def delegate(path: files.Path, *, timeout_s: float = 300) -> dict[str | None, De
       ExportError: If LiteRT cannot open the file, crashes or takes too long.
     """
     what = f"model file {path}"
-    done = child.run("delegation", [os.path.abspath(path)], timeout_s=timeout_s, what=what)
+    done = child.run("file.delegation", [os.path.abspath(path)], timeout_s=timeout_s, what=what)
     try:
         answer = json.loads(done.stdout)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A module of this package as a program of its own, which a crash or a leak cannot outlive."""
+"""A module of `export` as a program of its own, which a crash or a leak cannot outlive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tfdistill import errors
 
-_ROOT = pathlib.Path(__file__).resolve().parents[1]  # the folder that holds the package export
+_ROOT = pathlib.Path(__file__).resolve().parents[2]  # the folder that holds the package export
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     """Runs ``python -m export.<module> ARGUMENTS`` and waits for its end, whatever that is.
 
     Args:
-      module: Name of the module inside this package.
+      module: Name of the module inside `export`, with its room: "file.memory".
       arguments: Its arguments; paths must be absolute.
       timeout_s: Seconds after which it is stopped.
       what: What it works on, for the message.

@@ -14,9 +14,10 @@ from tfdistill import models
 from tfdistill.data import batches as batching
 from tfdistill.data.encoded import EncodedExamples
 
-from . import parity, rows
-from .quantize import Bounds
-from .runtime import TfliteModel
+from ..conversion.quantize import Bounds
+from ..file.runtime import TfliteModel
+from ..model import rows
+from . import parity
 
 # Between the signatures of one file: they were found equal bit for bit in dynamic_wi8_afp32 and
 # to 1e-5 in float32; a fault in one of them is of the size of the outputs.
@@ -31,7 +32,7 @@ class Answers:
     """What model and file say: a row for each example or, by heads over tokens, for each token.
 
     Attributes:
-      logits: The model's logits, float32 (rows, num_labels), see `export.rows`.
+      logits: The model's logits, float32 (rows, num_labels), see `export.model.rows`.
       model: The model's outputs as the file should give them: logits, or probabilities.
       file: The file's outputs.
     """
@@ -44,7 +45,7 @@ class Answers:
 def model_logits(
     model: keras.Model, encoded: EncodedExamples, lengths: Sequence[int] | None = None
 ) -> np.ndarray:
-    """Runs the model in inference mode; float32 (rows, num_labels), see `export.rows`.
+    """Runs the model in inference mode; float32 (rows, num_labels), see `export.model.rows`.
 
     Args:
       model: A classifier of texts or tokens, or a model of spans.
@@ -98,7 +99,7 @@ def _logits(model: keras.Model, encoded: EncodedExamples, length: int | None) ->
 def file_outputs(
     file: TfliteModel, encoded: EncodedExamples, *, length: int | None = None
 ) -> np.ndarray:
-    """Runs the file on each example; float32 (rows, num_labels), see `export.rows`.
+    """Runs the file on each example; float32 (rows, num_labels), see `export.model.rows`.
 
     Args:
       file: The opened file.

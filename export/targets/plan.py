@@ -15,10 +15,11 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 
-from . import calibrate, checks, graph, inputs, mixed, signature
-from . import metadata as tflite_metadata
-from . import quantize as quantizing
-from .quantize import Bounds, Quantization
+from ..conversion import calibrate, mixed
+from ..conversion import quantize as quantizing
+from ..conversion.quantize import Bounds, Quantization
+from ..file import metadata as tflite_metadata
+from ..model import checks, graph, inputs, signature
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,8 @@ import tf_keras as keras
 from tfdistill import errors, files, models
 from tfdistill.data.tokenize import Tokenizer
 
-from . import folders, keras3
+from ..file import folders
+from . import keras3
 
 MARK = "metadata.json"
 _EPSILON = 1e-12  # of every LayerNorm in KerasHub's BERT and DistilBERT

@@ -20,7 +20,7 @@ import numpy as np
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import RaggedIds, Tokenizer
 
-from .nasty_texts import nasty_texts
+from ..checking.nasty_texts import nasty_texts
 
 FORMAT_VERSION = 1
 NUM_REAL = 4000  # texts of the task, the first ones

@@ -22,9 +22,9 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
 
+from ..model.graph import SCORES
 from . import flatbuffer
 from . import metadata_schema as names
-from .graph import SCORES
 
 NAME = "TFLITE_METADATA"
 ONE_LENGTH = (

@@ -14,7 +14,7 @@ from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models import EncoderConfig
 
-from . import inputs, signature
+from ..model import inputs, signature
 
 NUM_LEAST = 16  # fewer examples say too little about the ranges
 _NAME = "calibrate_on"

@@ -1,6 +1,6 @@
 """The memory that a file takes: measured in a process of its own that does nothing else.
 
-``python -m export.memory FILE SIGNATURE,... [--apart]`` writes JSON.
+``python -m export.file.memory FILE SIGNATURE,... [--apart]`` writes JSON.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def peak_memory(
     what = f"memory of {path}"
     arguments = [os.path.abspath(path), ",".join(signatures)]
     arguments += [] if share_weights else ["--apart"]
-    done = child.run("memory", arguments, timeout_s=timeout_s, what=what)
+    done = child.run("file.memory", arguments, timeout_s=timeout_s, what=what)
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
@@ -58,7 +58,7 @@ def peak_memory(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Opens the file and answers; what the module runs as a program."""
-    parser = argparse.ArgumentParser(prog="python -m export.memory", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m export.file.memory", description=__doc__)
     parser.add_argument("file")
     parser.add_argument("signatures", help="keys, separated by commas")
     parser.add_argument("--apart", action="store_true", help="do not share rearranged weights")

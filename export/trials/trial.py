@@ -14,8 +14,8 @@ from tfdistill import errors
 from tfdistill.data.tasks import TaskSpec
 from tfdistill.manifest import Manifest
 
-from . import delegation
-from .tflite import to_tflite
+from ..file import delegation
+from ..targets.tflite import to_tflite
 
 Measure = Callable[[pathlib.Path], Mapping[str, Any]]
 Report = Callable[["Trial"], None]

@@ -21,8 +21,10 @@ from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.data.truncation import check_max_length
 
-from . import folders, text_graph, verify
-from .nasty_texts import nasty_texts
+from ..checking import verify
+from ..checking.nasty_texts import nasty_texts
+from ..file import folders
+from . import text_graph
 
 SIGNATURE = "serving_text"
 PAIR_SIGNATURE = "serving_text_pair"

@@ -15,7 +15,7 @@ import numpy as np
 
 from tfdistill import errors
 
-from .quantize import Bounds
+from ..conversion.quantize import Bounds
 
 _ROUNDING = 1e-9  # of decimal bounds such as 1 - 0.97
 

@@ -18,25 +18,14 @@ from tfdistill.data import metrics
 from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
 from tfdistill.manifest import Manifest, Parity
 
-from . import (
-    bundle,
-    card,
-    convert,
-    golden,
-    golden_answers,
-    graph,
-    inputs,
-    inspection,
-    mixed,
-    parity,
-    rows,
-    signature,
-    structure,
-    verify,
-)
-from . import metadata as tflite_metadata
+from ..checking import golden, golden_answers, parity, structure, verify
+from ..conversion import convert, mixed
+from ..file import bundle, inspection
+from ..file import metadata as tflite_metadata
+from ..file.runtime import TfliteModel
+from ..model import graph, inputs, rows, signature
+from . import card
 from .plan import Plan, make_plan
-from .runtime import TfliteModel
 
 
 def to_tflite(
@@ -94,7 +83,7 @@ def to_tflite(
       labels: Label names in the order of the logits; default the task's.
       bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
       metadata: Whether the file carries what MediaPipe needs to run it from text (see
-        `export.metadata`): one length, softmax inside, a lower-case vocabulary, labels. None:
+        `export.file.metadata`): one length, softmax inside, a lower-case vocabulary, labels. None:
         where it can.
       overwrite: Whether existing files may be replaced.
       name: Name in the manifest; default the file's stem.

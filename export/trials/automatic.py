@@ -15,10 +15,12 @@ import tf_keras as keras
 from tfdistill import errors, files, models
 from tfdistill.manifest import Manifest, read_manifest
 
-from . import bundle, inputs, mixed
-from . import quantize as quantizing
-from .layer_errors import culprits, layer_errors
-from .quantize import Quantization
+from ..checking.layer_errors import culprits, layer_errors
+from ..conversion import mixed
+from ..conversion import quantize as quantizing
+from ..conversion.quantize import Quantization
+from ..file import bundle
+from ..model import inputs
 from .trial import Measure, Report, Trial, attempt
 
 _ROUNDING = 1e-9  # of decimal bounds such as 0.94 - 0.93

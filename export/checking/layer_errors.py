@@ -26,8 +26,9 @@ from ai_edge_litert import interpreter as litert
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
 
-from . import flatbuffer, signature
-from .runtime import TfliteModel
+from ..file import flatbuffer
+from ..file.runtime import TfliteModel
+from ..model import signature
 
 NUM_EXAMPLES = 16
 # A dense layer's tensor is named after all that the converter merged into it; the product decides.

@@ -19,7 +19,10 @@ from keras import ops
 from tfdistill import errors, files, models
 from tfdistill.data import batches as batching
 
-from . import folders, inputs, parity, quantize
+from ..checking import parity
+from ..conversion import quantize
+from ..file import folders
+from ..model import inputs
 
 SUFFIX = ".keras"
 _CHECK_LENGTHS = (8, 32)

@@ -12,7 +12,7 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
 
-from . import rows, signature
+from ..model import rows, signature
 
 FORMAT_VERSION = 1
 
@@ -84,7 +84,7 @@ def golden(
       encoded: The examples.
       texts: Their texts.
       lengths: Sequence lengths of the file, ascending.
-      logits: The model's logits, (rows, num_labels), see `export.rows`.
+      logits: The model's logits, (rows, num_labels), see `export.model.rows`.
       outputs: The file's outputs on this host, (rows, num_labels).
       head: What the file answers: "sequence", "token" or "span".
 

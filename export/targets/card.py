@@ -24,9 +24,9 @@ from tfdistill.manifest import (
     TokenizerRecord,
 )
 
-from . import signature
-from .bundle import Places
-from .inspection import ModelReport, TensorReport
+from ..file.bundle import Places
+from ..file.inspection import ModelReport, TensorReport
+from ..model import signature
 from .plan import Plan
 
 

@@ -11,7 +11,7 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 
-from . import graph, signature
+from ..model import graph, signature
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 

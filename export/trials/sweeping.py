@@ -17,8 +17,9 @@ import tf_keras as keras
 from tfdistill import errors, files, manifest
 from tfdistill.data.encoded import EncodedExamples
 
-from . import bundle, inputs
-from . import quantize as quantizing
+from ..conversion import quantize as quantizing
+from ..file import bundle
+from ..model import inputs
 from .trial import Measure, Report, Trial, attempt
 
 FILE_NAME = "sweep.json"

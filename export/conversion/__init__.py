@@ -1,0 +1,1 @@
+"""From a SavedModel to a TFLite file: the number formats and how each is made."""

@@ -1,0 +1,1 @@
+"""What is written: `to_tflite` and its copies for other programs, one module each."""

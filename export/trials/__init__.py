@@ -1,0 +1,1 @@
+"""Several number formats tried on one model: `auto` chooses, `sweep` lists."""
