@@ -8,7 +8,7 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors
 from tfdistill.benchmark import host, inputs, modelfile, schema
-from tfdistill.benchmark.host import apart, probes, profiler, worker
+from tfdistill.benchmark.host import apart, entries, probes, profiler, worker
 from tfdistill.benchmark.settings import Settings
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
@@ -99,10 +99,10 @@ def test_the_profiled_model_is_fed_by_name(tflite_files):
     """Its answers are those of the interpreter, for two different inputs of the longer length."""
     file = tflite_files / "fast.tflite"
     entry = json.loads(json.dumps(_entry(file, 16)))
-    runner = worker.EntryRunner(litert.Interpreter(str(file)), entry)
+    runner = entries.EntryRunner(litert.Interpreter(str(file)), entry)
     model = profiler.ProfiledModel(str(file), "len16", threads=1, delegate="none")
     for ids, types in ([2, 9, 17, 3], [0, 0, 1, 1]), ([2, 80, 3], [0, 1, 0]):
-        feed = worker.padded(entry, ids, types)
+        feed = entries.padded(entry, ids, types)
         model.run({entry["inputs"][role]["name"]: value for role, value in feed.items()})
         (expected,) = runner(feed)
         # XNNPACK against LiteRT's own kernels: float32 sums in another order.

@@ -7,7 +7,7 @@ from ai_edge_litert import interpreter
 from tokenizers import BertWordPieceTokenizer
 
 from tfdistill.benchmark import modelfile
-from tfdistill.benchmark.host import worker
+from tfdistill.benchmark.host import entries, worker
 
 NASTY = [
     "Turn the LIGHT on, please",
@@ -26,7 +26,7 @@ def test_the_worker_feeds_every_input_by_its_name(tflite_files, name, length):
     reference = json.loads((tflite_files / f"{name}.json").read_text())
     entry = modelfile.read_entry_points(tflite_files / f"{name}.tflite")[length]
     runtime = interpreter.Interpreter(str(tflite_files / f"{name}.tflite"), num_threads=1)
-    runner = worker.EntryRunner(runtime, dataclasses.asdict(entry))
+    runner = entries.EntryRunner(runtime, dataclasses.asdict(entry))
     (logits,) = runner(runner.feed(reference["input_ids"], reference["token_type_ids"]))
     # float32 sums over at most 1024 terms in another order.
     np.testing.assert_allclose(logits[0], reference["logits"], rtol=1e-4, atol=1e-4)
@@ -36,7 +36,7 @@ def test_the_worker_feeds_every_input_by_its_name(tflite_files, name, length):
 def test_a_file_without_signatures_is_run(shared_data):
     path = shared_data / "tflite" / "average_word_vec_sst2.tflite"
     (entry,) = modelfile.read_entry_points(path).values()
-    runner = worker.EntryRunner(interpreter.Interpreter(str(path)), dataclasses.asdict(entry))
+    runner = entries.EntryRunner(interpreter.Interpreter(str(path)), dataclasses.asdict(entry))
     scores = [runner(runner.feed([1, i, i], [0] * 3))[0][0].copy() for i in (40, 50)]
     assert np.allclose(np.sum(scores, axis=1), 1)  # the file ends in a softmax
     assert not np.allclose(scores[0], scores[1])
@@ -61,7 +61,7 @@ def test_a_file_without_signatures_allocates_in_its_first_inference():
     opened = Recorder()
     inputs = {"input_ids": {"name": "ids", "dtype": "int32"}}
     entry = {"signature": None, "sequence_length": 4, "inputs": inputs}
-    runner = worker.EntryRunner(opened, entry)
+    runner = entries.EntryRunner(opened, entry)
     assert opened.calls == []
     feed = runner.feed([1, 2], [0, 0])
     runner(feed)

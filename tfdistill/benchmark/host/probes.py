@@ -19,7 +19,7 @@ from typing import Any
 from ai_edge_litert import interpreter as litert
 from ai_edge_litert import schema_py_generated as schema
 
-from tfdistill.benchmark.host import profiler, worker
+from tfdistill.benchmark.host import entries, profiler
 
 _MOST_RUNS = 50  # each is followed by a page of text
 
@@ -134,7 +134,7 @@ def operators(job: dict[str, Any]) -> dict[str, Any]:
         job["file"], entry["signature"], threads=job["threads"], delegate=job["delegate"]
     )
     names = {role: tensor["name"] for role, tensor in entry["inputs"].items()}
-    feeds = [worker.padded(entry, **feed) for feed in job["feeds"]]
+    feeds = [entries.padded(entry, **feed) for feed in job["feeds"]]
     named = [{names[role]: values for role, values in feed.items()} for feed in feeds]
     for i in range(max(job["warmup"], 1)):
         model.run(named[i % len(named)])
