@@ -1,7 +1,7 @@
 """Distillers: `keras.Model`s whose train_step is the method."""
 
 from tfdistill.distillers.answers import soft_loss
-from tfdistill.distillers.base import Distiller, StepInputs
+from tfdistill.distillers.base import Distiller
 from tfdistill.distillers.combination import CombinationDistiller
 from tfdistill.distillers.distilbert import DistilBertDistiller
 from tfdistill.distillers.label import LabelTrainer, gold_loss
@@ -10,6 +10,7 @@ from tfdistill.distillers.minilm import MiniLmDistiller
 from tfdistill.distillers.mlm import MaskedLmTrainer, mlm_loss, nsp_loss, row_weights
 from tfdistill.distillers.mobilebert import MobileBertDistiller
 from tfdistill.distillers.patient import PatientDistiller, patient_layer_map
+from tfdistill.distillers.step import StepInputs
 from tfdistill.distillers.tinybert import TinyBertDistiller
 
 __all__ = [

@@ -10,15 +10,13 @@ A head gives logits; which axis is a distribution, and which rows count, depends
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
-
-if TYPE_CHECKING:
-    from tfdistill.distillers.base import StepInputs
+from tfdistill.distillers.step import StepInputs
 
 HEADS = ("sequence", "token", "span", "multi_label")
 OBJECTIVES = ("soft_cross_entropy", "kl_divergence", "logit_mse")
