@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tfdistill import errors
 from tfdistill.data import conll, folders, squad, tables
-
-if TYPE_CHECKING:
-    from tfdistill.data.spec import TaskSpec
 
 Path = str | os.PathLike[str]
 
@@ -25,66 +22,101 @@ LAYOUTS_OF: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def split_file(spec: TaskSpec, source: Path, split: str) -> pathlib.Path:
-    """Finds the file of a split in the layout of a task, for "folders" its folder.
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How the files of one task lie; `spec.TaskSpec` documents the fields.
 
-    Raises:
-      DataError: If there is none, or more than one.
+    Attributes:
+      name: "table", "conll", "folders" or "squad".
+      task: How messages call the task.
+      text_column: Of a CoNLL file the number of the words' column.
+      label_column: Where the labels stand.
+      label_separator: What stands between several labels of an example; None where there is one.
+      header: Column names of files without a header line.
+      skip_short_rows: Whether broken rows are left out.
+      encoding: Of CoNLL files.
     """
-    if spec.layout == "folders":
-        return folders.split_folder(source, split)
-    if spec.layout == "conll":
-        return tables.split_file(source, split, suffixes=conll.SUFFIXES)
-    if spec.layout == "squad":
-        return tables.split_file(source, split, suffixes=squad.SUFFIXES, versions=squad.VERSIONS)
-    return tables.split_file(source, split)
 
+    name: str
+    task: str
+    text_column: str
+    label_column: str
+    label_separator: str | None
+    header: tuple[str, ...]
+    skip_short_rows: bool
+    encoding: str
 
-def labels_in(spec: TaskSpec, source: Path) -> tuple[set[str], pathlib.Path]:
-    """Reads which labels occur in the train split.
+    def split_file(self, source: Path, split: str) -> pathlib.Path:
+        """Finds the file of a split, for "folders" its folder.
 
-    Args:
-      spec: A task whose labels have names.
-      source: A folder with a train split, or the training file.
+        Raises:
+          DataError: If there is none, or more than one.
+        """
+        if self.name == "folders":
+            return folders.split_folder(source, split)
+        if self.name == "conll":
+            return tables.split_file(source, split, suffixes=conll.SUFFIXES)
+        if self.name == "squad":
+            return tables.split_file(
+                source, split, suffixes=squad.SUFFIXES, versions=squad.VERSIONS
+            )
+        return tables.split_file(source, split)
 
-    Returns:
-      The labels as the files spell them, and where they were found.
+    def labels_in(self, source: Path) -> tuple[set[str], pathlib.Path]:
+        """Reads which labels occur in the train split, for labels that have names.
 
-    Raises:
-      DataError: If the files are unusable.
-    """
-    path = split_file(spec, source, "train")
-    if spec.layout == "folders":
-        return folders.labels_in(path), path
-    if spec.layout == "conll":
-        return {tag for tags in read_sentences(spec, path).tags for tag in tags}, path
-    several = spec.kind == "multi_label"
-    table = tables.read_table(
-        path,
-        [spec.label_column],
-        header=spec.header,
-        skip_short_rows=spec.skip_short_rows,
-        lists=several,
-    )
-    values = table.columns[spec.label_column]
-    if several:
-        return {name for value in values for name in names_in(value, spec.label_separator)}, path
-    return set(values), path
+        Args:
+          source: A folder with a train split, or the training file.
 
+        Returns:
+          The labels as the files spell them, and where they were found.
 
-def read_sentences(spec: TaskSpec, path: pathlib.Path) -> conll.Sentences:
-    """Reads a CoNLL file with the columns of a task.
+        Raises:
+          DataError: If the files are unusable.
+        """
+        path = self.split_file(source, "train")
+        if self.name == "folders":
+            return folders.labels_in(path), path
+        if self.name == "conll":
+            return {tag for tags in self.read_sentences(path).tags for tag in tags}, path
+        separator = self.label_separator
+        table = tables.read_table(
+            path,
+            [self.label_column],
+            header=self.header,
+            skip_short_rows=self.skip_short_rows,
+            lists=separator is not None,
+        )
+        values = table.columns[self.label_column]
+        if separator is not None:
+            return {name for value in values for name in names_in(value, separator)}, path
+        return set(values), path
 
-    Raises:
-      ConfigError: If a column of the task is no number.
-      DataError: If the file is unusable.
-    """
-    return conll.read_sentences(
-        path,
-        word_column=_column(spec, spec.text_column),
-        tag_column=_column(spec, spec.label_column),
-        encoding=spec.encoding,
-    )
+    def read_sentences(self, path: pathlib.Path) -> conll.Sentences:
+        """Reads a CoNLL file.
+
+        Raises:
+          ConfigError: If a column of the task is no number.
+          DataError: If the file is unusable.
+        """
+        return conll.read_sentences(
+            path,
+            word_column=self._number(self.text_column),
+            tag_column=self._number(self.label_column),
+            encoding=self.encoding,
+        )
+
+    def _number(self, column: str) -> int:
+        try:
+            return int(column)
+        except ValueError:
+            raise errors.ConfigError(
+                errors.explain(
+                    f"task {self.task!r}, column of a CoNLL file",
+                    "its number, from 0 or, if negative, from the end",
+                    repr(column),
+                )
+            ) from None
 
 
 def names_in(value: str, separator: str) -> Sequence[str]:
@@ -92,16 +124,3 @@ def names_in(value: str, separator: str) -> Sequence[str]:
     if value.endswith(tables.LIST_MARK):
         return value[: -len(tables.LIST_MARK)].split(tables.LIST_MARK)
     return [name.strip() for name in value.split(separator)] if value.strip() else []
-
-
-def _column(spec: TaskSpec, column: str) -> int:
-    try:
-        return int(column)
-    except ValueError:
-        raise errors.ConfigError(
-            errors.explain(
-                f"task {spec.name!r}, column of a CoNLL file",
-                "its number, from 0 or, if negative, from the end",
-                repr(column),
-            )
-        ) from None

@@ -186,6 +186,20 @@ class TaskSpec:
         """The head that answers it: "sequence", "multi_label", "token" or "span"."""
         return _HEADS.get(self.kind, self.kind)
 
+    @property
+    def files(self) -> layouts.Layout:
+        """How its files lie."""
+        return layouts.Layout(
+            name=self.layout,
+            task=self.name,
+            text_column=self.text_column,
+            label_column=self.label_column,
+            label_separator=self.label_separator if self.kind == "multi_label" else None,
+            header=self.header,
+            skip_short_rows=self.skip_short_rows,
+            encoding=self.encoding,
+        )
+
     def with_labels(self, labels: Sequence[str]) -> TaskSpec:
         """Puts the labels in another order, for example that of a teacher.
 
@@ -229,7 +243,7 @@ class TaskSpec:
         """
         if self.kind in _UNNAMED or self.labels:
             return self
-        found, path = layouts.labels_in(self, source)
+        found, path = self.files.labels_in(source)
         if len(found) < 2:
             received = f"only {found.pop()!r}" if found else "none"
             column = "" if self.layout == "folders" else f", column {self.label_column!r}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import folders, labels, layouts, squad, tables
+from tfdistill.data import folders, labels, squad, tables
 from tfdistill.data.glue import GLUE
 from tfdistill.data.spec import KINDS, METRICS, SpanRules, TaskSpec
 from tfdistill.data.tables import split_file
@@ -160,7 +160,7 @@ def load_examples(
     hidden_allowed = labelled is False or (
         labelled is None and (may_hide_labels or split.startswith("test"))
     )
-    path = layouts.split_file(spec, source, spec.dev_split if split == "dev" else split)
+    path = spec.files.split_file(source, spec.dev_split if split == "dev" else split)
     read = labelled is not False
     if spec.layout == "squad":
         return _load_questions(spec, path, training=split == "train", labelled=read)
@@ -211,7 +211,7 @@ def _load_folders(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Example
 
 
 def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    found = layouts.read_sentences(spec, path)
+    found = spec.files.read_sentences(path)
     gold = None
     if labelled:
         gold = np.empty(len(found.words), object)
