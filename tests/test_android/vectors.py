@@ -37,7 +37,7 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 def words_lines() -> list[dict[str, Any]]:
     """Every nasty text with its words; a few of them without lower-casing, too."""
     from export.checking.nasty_texts import nasty_texts
-    from tfdistill.data import tokenize
+    from tfdistill.data import bert_words
 
     texts = nasty_texts()
     cases = [(text, True) for text in texts] + [(text, False) for text in texts[::4]]
@@ -45,7 +45,7 @@ def words_lines() -> list[dict[str, Any]]:
         {
             "text": text,
             "lower_case": lower_case,
-            "words": " ".join(tokenize.split_words([text], lower_case=lower_case)),
+            "words": " ".join(bert_words.split_texts([text], lower_case=lower_case)),
         }
         for text, lower_case in cases
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from tfdistill import cli, training
 from tfdistill.commands import data
-from tfdistill.data import synthetic, tokenize, vocab
+from tfdistill.data import bert_words, synthetic, vocab
 from tfdistill.training import pretrain_run
 
 
@@ -56,7 +56,7 @@ def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
     assert result["num_tokens"] == len(cased) <= 400
     assert any(token[0].isupper() for token in cased if token[0] != "[")
     assert not any(token[0].isupper() for token in tokens if token[0] != "[")
-    assert result["num_words"] == len(tokenize.split_words([text.read_text()], lower_case=False))
+    assert result["num_words"] == len(bert_words.split_texts([text.read_text()], lower_case=False))
 
 
 def test_invalid_bytes_name_their_place_or_are_dropped(tmp_path, capsys):

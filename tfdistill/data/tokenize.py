@@ -2,13 +2,8 @@
 
 The ready-made BertTokenizer and FastBertTokenizer of tensorflow-text are not equal: their
 lower-casing folds compatibility forms ("…" becomes "...", "ß" becomes "ss"). So the tokenizer is
-composed of parts, in this order:
-
-1. control and format characters dropped;
-2. with `lower_case`: canonical decomposition (NFD), nonspacing marks dropped, lower-casing
-   character by character (so a Greek capital sigma becomes σ also at the end of a word);
-3. a space on either side of each punctuation mark and each ideograph, then a split at white space;
-4. WordPiece: longest match first; a word of more than 100 characters is [UNK].
+composed of parts: the words of `data.bert_words`, and of each word its pieces by WordPiece, longest
+match first; a word of more than 100 characters is [UNK].
 
 A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]".
 """
@@ -26,19 +21,13 @@ import tensorflow as tf
 import tensorflow_text as text_ops
 
 from tfdistill import errors
-from tfdistill.data import alignment
-from tfdistill.data import unicode_classes as classes
+from tfdistill.data import alignment, bert_words
 from tfdistill.data import vocab as vocabularies
+from tfdistill.data.bert_words import BATCH, as_bytes
 from tfdistill.data.encoded import spans
 from tfdistill.data.truncation import Lengths, check_max_length, truncated_lengths
 
 MAX_CHARACTERS_PER_WORD = 100
-_BATCH = 1024  # strings that one call of the graph takes; two calls run side by side
-
-_DROPPED = classes.pattern(classes.CONTROL, classes.FORMAT)
-_SPACE = classes.pattern(classes.WHITE_SPACE)
-_MARKS = classes.pattern(classes.NONSPACING_MARKS)
-_ALONE = classes.pattern(classes.ASCII_PUNCTUATION, classes.PUNCTUATION, classes.CJK)
 # Longer than any word that WordPiece accepts, so it becomes [UNK].
 _MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
 _TOO_LONG = "x" * (_MAX_BYTES_PER_WORD + 1)
@@ -77,45 +66,6 @@ class LocatedPieces(NamedTuple):
     offsets: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
-
-
-def words(strings: Any, *, lower_case: bool = True) -> Any:
-    """Splits strings into BERT's words; runs in graph mode.
-
-    Args:
-      strings: `tf.Tensor`, string (n,), UTF-8.
-      lower_case: Whether to lower-case and to remove accents.
-
-    Returns:
-      `tf.RaggedTensor`, string (n, words). A string without a word gives an empty row.
-    """
-    strings = tf.strings.regex_replace(strings, _DROPPED, "")
-    strings = tf.strings.regex_replace(strings, _SPACE, " ")
-    if lower_case:
-        strings = text_ops.normalize_utf8(strings, "NFD")
-        strings = tf.strings.regex_replace(strings, _MARKS, "")
-        strings = tf.strings.regex_replace(strings, "Σ", "σ")
-        strings = tf.strings.lower(strings, encoding="utf-8")
-    strings = tf.strings.regex_replace(strings, _ALONE, r" \0 ")
-    return text_ops.WhitespaceTokenizer().tokenize(strings)
-
-
-def split_words(texts: Sequence[str], *, lower_case: bool = True) -> list[str]:
-    """Splits texts into BERT's words; the Python form of `words`.
-
-    Args:
-      texts: Any number of texts.
-      lower_case: Whether to lower-case and to remove accents.
-
-    Returns:
-      The words of all texts in order.
-    """
-    result: list[str] = []
-    for start in range(0, len(texts), _BATCH):
-        batch = tf.constant(_as_bytes(texts[start : start + _BATCH]))
-        flat = words(batch, lower_case=lower_case).flat_values.numpy()
-        result.extend(word.decode("utf-8") for word in flat)
-    return result
 
 
 class Tokenizer:
@@ -179,7 +129,7 @@ class Tokenizer:
 
     def _words_and_pieces(self, strings: Any) -> tuple[Any, Any]:
         """Gives the words, string (n, words), and their pieces, int32 (n, words, pieces)."""
-        split = words(strings, lower_case=self.lower_case)
+        split = bert_words.split(strings, lower_case=self.lower_case)
         lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
         known = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
         return split, self._wordpiece.tokenize(split.with_flat_values(known))
@@ -199,9 +149,7 @@ class Tokenizer:
         Raises:
           DataError: If a text is not a string.
         """
-        rows = [
-            self._locate(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)
-        ]
+        rows = [self._locate(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
         sizes = np.concatenate([[0], *(np.diff(row.offsets) for row in rows)])
         empty = np.zeros(0, np.int32)
         ids, starts, ends = (
@@ -211,7 +159,7 @@ class Tokenizer:
         return LocatedPieces(ids, np.cumsum(sizes).astype(np.int64), starts, ends)
 
     def _locate(self, texts: Sequence[str]) -> LocatedPieces:
-        split, pieces = self._located_graph(tf.constant(_as_bytes(texts), tf.string))
+        split, pieces = self._located_graph(tf.constant(as_bytes(texts), tf.string))
         ids = pieces.flat_values.numpy()
         letters = alignment.align_letters(
             texts,
@@ -289,8 +237,8 @@ class Tokenizer:
         Raises:
           DataError: If a text is not a string.
         """
-        encoded = _as_bytes(texts)
-        if len(encoded) <= _BATCH:
+        encoded = as_bytes(texts)
+        if len(encoded) <= BATCH:
             rows = [self._graph(tf.constant(encoded, tf.string, [len(encoded)]))]
         else:
             rows = self._rows(encoded)
@@ -302,10 +250,10 @@ class Tokenizer:
 
     def _rows(self, encoded: list[bytes]) -> Iterator[tf.RaggedTensor]:
         strings = tf.constant(encoded, tf.string)
-        starts = tf.data.Dataset.range(0, len(encoded), _BATCH)
+        starts = tf.data.Dataset.range(0, len(encoded), BATCH)
         return iter(
             starts.map(
-                lambda start: self._graph(strings[start : start + _BATCH]),
+                lambda start: self._graph(strings[start : start + BATCH]),
                 num_parallel_calls=tf.data.AUTOTUNE,
             ).prefetch(2)
         )
@@ -319,20 +267,8 @@ def _rows_of(ragged: Any) -> Iterator[np.ndarray]:
 
 def _letters_of(characters: Sequence[str], lower_case: bool) -> list[str]:
     """Gives what is left of each character by itself: none, one or several letters."""
-    split = words(tf.constant(_as_bytes(characters), tf.string), lower_case=lower_case)
+    split = bert_words.split(tf.constant(as_bytes(characters), tf.string), lower_case=lower_case)
     return [b"".join(row).decode("utf-8") for row in _rows_of(split)]
-
-
-def _as_bytes(texts: Sequence[str]) -> list[bytes]:
-    """Encodes texts as UTF-8; a lone surrogate, which UTF-8 cannot hold, is dropped."""
-    encoded = []
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise errors.DataError(
-                errors.explain(f"text {index}", "a string", f"{type(text).__name__} {text!r}")
-            )
-        encoded.append(text.encode("utf-8", "ignore"))
-    return encoded
 
 
 def _join(

@@ -167,7 +167,7 @@ def train_vocab(
 ) -> list[str]:
     """Learns a WordPiece vocabulary with the trainer of tensorflow-text.
 
-    The words are those of `data.tokenize.split_words`, so the vocabulary fits the tokenizer.
+    The words are those of `data.bert_words.split_texts`, so the vocabulary fits the tokenizer.
     Every character is a token of its own and, unless the tokenizer always sets it apart
     (punctuation, ideographs), a ``##`` suffix: no word of known characters becomes [UNK].
 
@@ -209,12 +209,12 @@ def count_words(
     Returns:
       Word -> count.
     """
-    from tfdistill.data import tokenize
+    from tfdistill.data import bert_words
 
     counts: collections.Counter[str] = collections.Counter()
     for text in texts:
         lines = text.split("\n")
-        counts.update(tokenize.split_words(lines, lower_case=lower_case))
+        counts.update(bert_words.split_texts(lines, lower_case=lower_case))
         if len(counts) > max_words:
             # Equal counts in the order of the alphabet: the same text gives the same words.
             kept = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max_words // 2]
@@ -277,10 +277,10 @@ def _set_apart(characters: list[str]) -> set[str]:
     """The characters that the tokenizer never leaves inside a word."""
     import tensorflow as tf
 
-    from tfdistill.data import tokenize
+    from tfdistill.data import bert_words
 
     doubled = tf.constant([letter * 2 for letter in characters], tf.string)
-    found = tokenize.words(doubled, lower_case=False).row_lengths().numpy()
+    found = bert_words.split(doubled, lower_case=False).row_lengths().numpy()
     return {letter for letter, count in zip(characters, found, strict=True) if count > 1}
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.data import augment, tokenize
+from tfdistill.data import augment, bert_words, tokenize
 from tfdistill.data.vectors import WordVectors
 
 _NO_LIMIT = np.iinfo(np.int32).max
@@ -215,8 +215,8 @@ def _best_tokens(model: keras.Model, count: int) -> Any:
 def _words(texts: Sequence[str], lower_case: bool) -> list[list[str]]:
     if not texts:
         return []
-    encoded = tf.constant([text.encode("utf-8", "ignore") for text in texts])
-    rows = tokenize.words(encoded, lower_case=lower_case).to_list()
+    encoded = tf.constant(bert_words.as_bytes(texts))
+    rows = bert_words.split(encoded, lower_case=lower_case).to_list()
     return [[word.decode("utf-8") for word in row] for row in rows]
 
 
