@@ -38,6 +38,9 @@ RANKS = {
     "__init__": 9,  # tfdistill itself: the list of public names
 }
 OPEN_RANKS = (0, 9)  # rooms of these ranks are modules of one package: siblings
+# Inside `export` too a room is a folder, and imports only those before it; `export/__init__.py`
+# hands on what is public and stands above them all.
+EXPORT_ROOMS = ("model", "file", "conversion", "checking", "targets", "trials")
 FOUNDATION = {room for room, rank in RANKS.items() if rank == 0}
 ONLY = {"benchmark": FOUNDATION, "export": FOUNDATION | {"data", "models", "compress"}}
 FIRST_PARTY = ("tfdistill", "export")
@@ -93,6 +96,61 @@ def rank_faults(root: pathlib.Path) -> list[str]:
     return faults
 
 
+def export_faults(root: pathlib.Path) -> list[str]:
+    """Lists what breaks the order of the rooms inside `export`, and other than relative imports."""
+    faults = []
+    for file in sorted((root / "export").rglob("*.py")):
+        where = file.relative_to(root)
+        source = file.read_text("utf-8")
+        for line, text in enumerate(source.splitlines(), start=1):
+            if re.match(r"\s*(from|import) export\b", text):
+                faults.append(f"{where}:{line}: siblings are imported relatively")
+        if where.parts[1:] == ("__init__.py",):
+            continue
+        here = where.parts[1]
+        if here not in EXPORT_ROOMS:
+            faults.append(f"{where}: expected one of the rooms {', '.join(EXPORT_ROOMS)}")
+            continue
+        open_to = EXPORT_ROOMS[: EXPORT_ROOMS.index(here) + 1]
+        for line, module in imported_modules(file, root):
+            top, *rest = module.split(".")
+            if top == "export" and rest[0] not in open_to:
+                faults.append(f"{where}:{line}: {here} may not import {rest[0]} ({module})")
+    return faults
+
+
+def file_of(module: str, root: pathlib.Path) -> pathlib.Path | None:
+    """Returns the file that an import of a dotted name runs last, a class's name left aside."""
+    path = root.joinpath(*module.split("."))
+    while path != root:
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return file
+        path = path.parent
+    return None
+
+
+def circles(root: pathlib.Path) -> set[tuple[str, ...]]:
+    """Finds files that import each other, by whatever way round; for types alone counts too."""
+    imports = {
+        file: {file_of(module, root) for _, module in imported_modules(file, root)} - {file, None}
+        for file in product_files(root)
+    }
+    reached = {}
+    for file in imports:
+        seen, waiting = set(), [file]
+        while waiting:
+            new = imports[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        reached[file] = seen
+    return {
+        tuple(str(b.relative_to(root)) for b in imports if b in reached[a] and a in reached[b])
+        for a in imports
+        if a in reached[a]
+    }
+
+
 def third_party(root: pathlib.Path) -> dict[str, list[str]]:
     """Maps every imported top-level name outside the product to where it is imported."""
     places: dict[str, list[str]] = {}
@@ -118,8 +176,18 @@ def test_no_module_imports_a_higher_rank():
     assert rank_faults(ROOT) == []
 
 
+def test_no_room_of_export_imports_a_later_one():
+    assert export_faults(ROOT) == []
+
+
+def test_no_files_import_each_other():
+    assert circles(ROOT) == set()
+
+
 def test_the_map_in_the_documentation_shows_the_ranks():
     page = (ROOT / "docs" / "guides" / "architecture.md").read_text("utf-8")
+    page, inside = page.split("## Inside `export`")
+    assert tuple(re.findall(r"^\| `(\w+)` \|", inside, re.M)) == EXPORT_ROOMS
     shown = {
         room: int(rank)
         for rank, rooms in re.findall(r"^\| (\d) \| ([^|]+) \|", page, re.M)
@@ -204,6 +272,48 @@ def test_every_imported_distribution_is_declared_and_every_declared_one_is_impor
 
     assert undeclared == {}, "add to INSTALL_REQUIRES of setup.py, then scripts/lock"
     assert unused == [], "declared in setup.py, imported nowhere"
+
+
+@pytest.mark.parametrize(
+    "name, line, fault",
+    [
+        ("export/file/a.py", "from ..conversion import b", "file may not import conversion"),
+        ("export/file/a.py", "from ..conversion.b import C", "file may not import conversion"),
+        ("export/model/a.py", "def f():\n    from ..file import b", "model may not import file"),
+        ("export/targets/a.py", "from .. import to_tflite", "targets may not import to_tflite"),
+        ("export/trials/a.py", "from export.file import b", "imported relatively"),
+        ("export/a.py", "import os", "expected one of the rooms"),
+        ("export/tools/a.py", "import os", "expected one of the rooms"),
+    ],
+)
+def test_an_import_against_the_order_of_the_rooms_is_found(tmp_path, name, line, fault):
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(line)
+
+    (found,) = export_faults(tmp_path)
+
+    assert fault in found
+
+
+def test_an_import_of_a_room_before_or_of_a_neighbour_is_not_found(tmp_path):
+    (tmp_path / "export" / "checking").mkdir(parents=True)
+    (tmp_path / "export" / "__init__.py").write_text("from .trials.a import b")
+    (tmp_path / "export" / "checking" / "a.py").write_text(
+        "from . import b\nfrom .c import D\nfrom ..model import e\nfrom tfdistill import errors"
+    )
+
+    assert export_faults(tmp_path) == []
+
+
+def test_a_circle_is_found_by_whatever_way_round(tmp_path):
+    folder = tmp_path / "tfdistill"
+    folder.mkdir()
+    (folder / "a.py").write_text("from tfdistill.b import Name")
+    (folder / "b.py").write_text("def f():\n    from tfdistill import c")
+    (folder / "c.py").write_text("if TYPE_CHECKING:\n    import tfdistill.a")
+    (folder / "d.py").write_text("from tfdistill import a, e")
+
+    assert circles(tmp_path) == {("tfdistill/a.py", "tfdistill/b.py", "tfdistill/c.py")}
 
 
 @pytest.mark.parametrize(
