@@ -5,17 +5,17 @@ is seen and started over; a lock on a file lets only one set-up work at a time, 
 Only the standard library is used: this runs before anything is installed.
 """
 
-import contextlib
-import fcntl
+import functools
 import hashlib
 import importlib.util
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+
+import setting_up
+from setting_up import SetupError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -26,14 +26,7 @@ SOURCES = ("requirements-build.lock", "requirements.lock", "setup.py", "tfdistil
 NEEDED_MODULES = ("venv", "ensurepip")
 NEEDED_BYTES = 5 * 1000**3  # the packages take some 3.5 GB, and pip unpacks while it keeps a cache
 
-
-class SetupError(Exception):
-    """The set-up cannot go on; the message says what to do."""
-
-
-def say(message: str) -> None:
-    """Tells the user what goes on; stdout stays free for results."""
-    print(f"setup: {message}", file=sys.stderr, flush=True)
+say = functools.partial(setting_up.say, "setup")
 
 
 def fingerprint() -> str:
@@ -53,26 +46,6 @@ def is_current() -> bool:
         return STAMP.read_text().strip() == fingerprint() and PYTHON.exists()
     except OSError:
         return False
-
-
-@contextlib.contextmanager
-def only_one() -> Iterator[None]:
-    """Waits until no other set-up of this tree is at work."""
-    with open(ROOT / ".venv.lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another set-up of this folder to finish")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def environment(temporary: str) -> dict[str, str]:
-    """Returns the variables for pip: the user's, less those that lead it out of .venv."""
-    misleading = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX")
-    kept = {name: value for name, value in os.environ.items() if name not in misleading}
-    # /tmp may be small and in memory; what is unpacked there is as large as what is installed.
-    return {**kept, "TMPDIR": temporary, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def run(command: list[str], variables: dict[str, str]) -> None:
@@ -128,7 +101,8 @@ def set_up() -> None:
     STAMP.unlink(missing_ok=True)
     say(f"{'creating' if fresh else 'updating'} .venv (TensorFlow is large: some minutes)")
     with tempfile.TemporaryDirectory(prefix="tfdistill-", dir=VENV) as temporary:
-        variables = environment(temporary)
+        # /tmp may be small and in memory; what is unpacked there is as large as what is installed.
+        variables = setting_up.environment(TMPDIR=temporary)
         if fresh:
             run([sys.executable, "-m", "venv", str(VENV)], variables)
         install(variables)
@@ -137,21 +111,18 @@ def set_up() -> None:
     say("done")
 
 
+def set_up_once() -> None:
+    """Makes .venv current unless it is, or another set-up that was waited for has done it."""
+    if is_current():
+        return
+    with setting_up.only_one("setup", ROOT / ".venv.lock"):
+        if not is_current():
+            set_up()
+
+
 def main() -> int:
     """Runs the set-up and returns the exit code."""
-    if is_current():
-        return 0
-    try:
-        with only_one():
-            if not is_current():  # the set-up that was waited for may have done it
-                set_up()
-    except SetupError as error:
-        say(str(error))
-        return 1
-    except KeyboardInterrupt:
-        say("interrupted; the next run starts where it is safe")
-        return 130
-    return 0
+    return setting_up.exit_code("setup", set_up_once)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 @pytest.fixture
 def setup(tmp_path, monkeypatch):
     """scripts/create_venv.py on a copy of its sources, with commands that only leave a trace."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
     spec = importlib.util.spec_from_file_location(
         "create_venv", ROOT / "scripts" / "create_venv.py"
     )
@@ -139,9 +140,10 @@ def test_pip_is_not_led_out_of_the_environment(setup, monkeypatch):
     monkeypatch.setenv("PIP_TARGET", "/elsewhere")
     monkeypatch.setenv("PIP_USER", "1")
 
-    variables = setup.environment("/temporary")
+    variables = setup.setting_up.environment(TMPDIR="/temporary")
 
     assert "/elsewhere" not in variables.values()
+    assert variables["TMPDIR"] == "/temporary"
     assert variables["PIP_USER"] == "0"
 
 

@@ -9,12 +9,13 @@ import types
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-FOREIGN = ROOT / "scripts" / "foreign"
+SCRIPTS = ROOT / "scripts"
 
 
 @pytest.fixture
-def foreign():
-    spec = importlib.util.spec_from_file_location("foreign", FOREIGN / "__main__.py")
+def foreign(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    spec = importlib.util.spec_from_file_location("foreign", SCRIPTS / "create_runtimes.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -30,9 +31,8 @@ def recipe(foreign, tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "tool").write_text((tmp_path / "tool.lock").read_text())
 
-    for name in ("__main__.py", "tool.lock"):
-        (tmp_path / name).write_text("1")
-    monkeypatch.setattr(foreign, "HERE", tmp_path)
+    (tmp_path / "tool.lock").write_text("1")
+    monkeypatch.setattr(foreign, "LOCKS", tmp_path)
     monkeypatch.setattr(foreign, "RUNTIMES", tmp_path / "runtimes")
     monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (make, ("tool.lock",))})
     monkeypatch.setattr(foreign, "install_packages", lambda: None)
@@ -104,14 +104,14 @@ def test_the_lock_for_arm64_is_decided_for_the_foreign_python(foreign, tmp_path)
 
 
 def test_every_locked_package_has_a_checksum_and_no_address():
-    locked = json.loads((FOREIGN / "package-lock.json").read_text())["packages"]
-    asked = json.loads((FOREIGN / "package.json").read_text())["dependencies"]
+    locked = json.loads((SCRIPTS / "foreign" / "package-lock.json").read_text())["packages"]
+    asked = json.loads((SCRIPTS / "foreign" / "package.json").read_text())["dependencies"]
 
     packages = {name: entry for name, entry in locked.items() if name}
     assert {f"node_modules/{name}" for name in asked} <= packages.keys()
     assert all(entry["integrity"].startswith("sha512-") for entry in packages.values())
     for name in ("package-lock.json", "mediapipe.lock", "arm64.lock"):
-        assert "://" not in (FOREIGN / name).read_text()
+        assert "://" not in (SCRIPTS / "foreign" / name).read_text()
 
 
 def test_an_argument_that_it_does_not_know_is_refused():

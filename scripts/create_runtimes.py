@@ -9,8 +9,7 @@ in the way of scripts/lock, OpenCV replaced by opencv-contrib-python-headless; p
 with `npm install --omit-lockfile-registry-resolved`.
 """
 
-import contextlib
-import fcntl
+import functools
 import hashlib
 import os
 import pathlib
@@ -18,10 +17,14 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-HERE = pathlib.Path(__file__).resolve().parent
-RUNTIMES = HERE.parents[1] / ".runtimes"
+import setting_up
+from setting_up import SetupError
+
+SCRIPT = pathlib.Path(__file__).resolve()
+LOCKS = SCRIPT.parent / "foreign"
+RUNTIMES = SCRIPT.parents[1] / ".runtimes"
 STAMP = "tfdistill-stamp"
 # Debian's packages for this machine, and how to see that they are there.
 PACKAGES = {
@@ -34,24 +37,15 @@ QEMU = "qemu-aarch64-static"
 ARM64_PACKAGES = ("python3", "libstdc++6")
 ARM64_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
 
-
-class SetupError(Exception):
-    """The set-up cannot go on; the message says what to do."""
+say = functools.partial(setting_up.say, "runtimes")
 
 
-def say(message: str) -> None:
-    """Tells the user what goes on; stdout stays free for results."""
-    print(f"runtimes: {message}", file=sys.stderr, flush=True)
-
-
-def run(*command: str | pathlib.Path, cwd: pathlib.Path = HERE) -> None:
+def run(*command: str | pathlib.Path, cwd: pathlib.Path = LOCKS) -> None:
     """Runs a command whose talk goes to stderr; what it says is shown when it fails."""
-    misleading = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX")
-    kept = {name: value for name, value in os.environ.items() if name not in misleading}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env={**kept, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        env=setting_up.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -95,7 +89,7 @@ def mediapipe(folder: pathlib.Path) -> None:
     """Creates the virtual environment of MediaPipe."""
     run(sys.executable, "-m", "venv", folder)
     pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet")
-    run(*pip, "--require-hashes", "--no-deps", "--requirement", HERE / "mediapipe.lock")
+    run(*pip, "--require-hashes", "--no-deps", "--requirement", LOCKS / "mediapipe.lock")
 
 
 def web(folder: pathlib.Path) -> None:
@@ -106,7 +100,7 @@ def web(folder: pathlib.Path) -> None:
     npm = (home / "bin" / "node", home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
     folder.mkdir()
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, folder)
+        shutil.copy(LOCKS / name, folder)
     run(*npm, "ci", "--no-fund", "--no-audit", "--ignore-scripts", cwd=folder)
 
 
@@ -133,7 +127,7 @@ def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
     version = python.removeprefix("python")
     environment = {"python_version": version, "python_full_version": f"{version}.0"}
     kept, keep = [], False
-    for line in (HERE / "arm64.lock").read_text("utf-8").splitlines():
+    for line in (LOCKS / "arm64.lock").read_text("utf-8").splitlines():
         if line and not line.startswith((" ", "#")):
             parsed = requirements.Requirement(line.rstrip("\\ "))
             keep = parsed.marker is None or parsed.marker.evaluate(environment)
@@ -200,8 +194,8 @@ RUNTIME_MAKERS: dict[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]
 def fingerprint(name: str) -> str:
     """Returns a digest of everything that a runtime is made from, its place included."""
     digest = hashlib.sha256(f"{RUNTIMES / name}\n{sys.version}\n".encode())
-    for source in ("__main__.py", *RUNTIME_MAKERS[name][1]):
-        digest.update((HERE / source).read_bytes() + b"\0")
+    for source in (SCRIPT, *(LOCKS / lock for lock in RUNTIME_MAKERS[name][1])):
+        digest.update(source.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -213,35 +207,24 @@ def is_current(name: str) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def only_one() -> Iterator[None]:
-    """Waits until no other set-up of this tree is at work."""
+def set_up() -> None:
+    """Makes every runtime current."""
+    if platform.machine() != "x86_64" or not shutil.which("apt-get"):
+        raise SetupError(f"expected Debian on x86-64, received {platform.platform()}.")
     RUNTIMES.mkdir(exist_ok=True)
-    with open(RUNTIMES / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    with setting_up.only_one("runtimes", RUNTIMES / "lock"):
+        install_packages()
+        for name, (make, _) in RUNTIME_MAKERS.items():
+            if not is_current(name):
+                say(f"setting up {name}")
+                shutil.rmtree(RUNTIMES / name, ignore_errors=True)
+                make(RUNTIMES / name)
+                (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
 
 
 def main() -> int:
-    """Makes every runtime current and returns the exit code."""
-    try:
-        if platform.machine() != "x86_64" or not shutil.which("apt-get"):
-            raise SetupError(f"expected Debian on x86-64, received {platform.platform()}.")
-        with only_one():
-            install_packages()
-            for name, (make, _) in RUNTIME_MAKERS.items():
-                if not is_current(name):
-                    say(f"setting up {name}")
-                    shutil.rmtree(RUNTIMES / name, ignore_errors=True)
-                    make(RUNTIMES / name)
-                    (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
-    except SetupError as error:
-        say(str(error))
-        return 1
-    except KeyboardInterrupt:
-        say("interrupted; the next run starts where it is safe")
-        return 130
-    return 0
+    """Runs the set-up and returns the exit code."""
+    return setting_up.exit_code("runtimes", set_up)
 
 
 if __name__ == "__main__":
