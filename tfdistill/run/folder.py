@@ -20,7 +20,8 @@ from tfdistill import config, errors, files
 from tfdistill._version import __version__
 
 RECIPE, ENVIRONMENT, METRICS = "recipe.yaml", "environment.json", "metrics.json"
-_BEFORE_TRAINING = {RECIPE, ENVIRONMENT, ".lock", "data"}
+LOCK = ".lock"
+_BEFORE_TRAINING = {RECIPE, ENVIRONMENT, LOCK, "data"}
 _PACKAGES = (
     "tensorflow",
     "tf-keras",
@@ -70,18 +71,22 @@ class RunFolder:
         faults = config.missing_inputs(recipe)
         if faults:
             raise errors.ConfigError(f"recipe {recipe.name} needs:\n  - " + "\n  - ".join(faults))
-        if self.path.exists() and any(self.path.iterdir()):
-            self._take_over(recipe, resume=resume, overwrite=overwrite)
+        self._refuse_other_files()
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "a", encoding="utf-8") as lock:
+        with open(self.path / LOCK, "a", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise errors.OutputExistsError(
                     errors.explain(
-                        f"{self.path}", "no other process in it", "one that is still running"
+                        f"{self.path}",
+                        "no other process in it",
+                        "one that is still running",
+                        "Wait for it, or choose another --out.",
                     )
                 ) from error
+            if (self.path / RECIPE).is_file():  # only now: nobody else works in it
+                self._take_over(recipe, resume=resume, overwrite=overwrite)
             if not (self.path / RECIPE).is_file():
                 files.atomic_write_json(self.path / ENVIRONMENT, environment())
                 files.atomic_write_text(self.path / RECIPE, config.dump_recipe(recipe))
@@ -93,22 +98,28 @@ class RunFolder:
                     shutil.rmtree(self.path)
                 raise
 
+    def _refuse_other_files(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            received = "a file"
+        elif not self.path.exists() or (self.path / RECIPE).is_file():
+            return
+        elif {child.name for child in self.path.iterdir()} <= {LOCK, ENVIRONMENT}:
+            return
+        else:
+            received = "a folder with other files"
+        raise errors.OutputExistsError(
+            errors.explain(
+                f"{self.path}",
+                "an empty or absent folder, or an earlier run",
+                received,
+                "Choose another --out.",
+            )
+        )
+
     def _take_over(self, recipe: config.Recipe, *, resume: bool, overwrite: bool) -> None:
         saved = self.path / RECIPE
-        leftovers = {child.name for child in self.path.iterdir()} - {".lock", ENVIRONMENT}
-        if not saved.is_file() and leftovers:
-            raise errors.OutputExistsError(
-                errors.explain(
-                    f"{self.path}",
-                    "an empty or absent folder, or an earlier run",
-                    "a folder with other files",
-                    "Choose another --out.",
-                )
-            )
-        if not saved.is_file():
-            return
         if overwrite:
-            shutil.rmtree(self.path)
+            self._clear()
             return
         if not resume:
             raise errors.OutputExistsError(
@@ -131,6 +142,15 @@ class RunFolder:
                     "Resume with the saved file as recipe, or start again with --overwrite.",
                 )
             )
+
+    def _clear(self) -> None:
+        """Removes everything but the lock, the recipe last: until then it is a run folder."""
+        others = [child for child in self.path.iterdir() if child.name not in (LOCK, RECIPE)]
+        for child in (*others, self.path / RECIPE):
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child)
+            else:
+                child.unlink()
 
     def step(self, result: str, work: Callable[[], Any]) -> Any:
         """Runs a step unless its result is there.

@@ -1,0 +1,61 @@
+"""A run folder belongs to one process at a time, and holds nothing but a run."""
+
+import pytest
+
+from tfdistill import config, errors
+from tfdistill.run import folder
+
+RECIPE = config.load_recipe("demo")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return folder.RunFolder(tmp_path / "out")
+
+
+@pytest.mark.parametrize("option", ["overwrite", "resume"])
+def test_a_folder_that_another_run_works_in_is_left_alone(place, option):
+    with place.open(RECIPE):
+        (place.path / "teacher").mkdir()
+        with (
+            pytest.raises(errors.OutputExistsError, match="still running"),
+            folder.RunFolder(place.path).open(RECIPE, **{option: True}),
+        ):
+            pass
+        assert (place.path / "teacher").is_dir()
+
+
+def test_overwriting_leaves_nothing_of_the_earlier_run(place):
+    with place.open(RECIPE):
+        (place.path / "teacher" / "model").mkdir(parents=True)
+        (place.path / "metrics.json").write_text("{}")
+
+    with place.open(RECIPE, overwrite=True):
+        found = {child.name for child in place.path.iterdir()}
+
+    assert found == {folder.LOCK, folder.RECIPE, folder.ENVIRONMENT}
+
+
+def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):
+    with place.open(RECIPE):
+        (place.path / "metrics.json").write_text("{}")
+
+    with (
+        pytest.raises(errors.OutputExistsError, match="--resume to go on"),
+        place.open(RECIPE),
+    ):
+        pass
+
+    assert (place.path / "metrics.json").is_file()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(place):
+    place.path.write_text("years of work")
+
+    with (
+        pytest.raises(errors.OutputExistsError, match="received a file"),
+        place.open(RECIPE, overwrite=True),
+    ):
+        pass
+
+    assert place.path.read_text() == "years of work"
