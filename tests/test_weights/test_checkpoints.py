@@ -187,7 +187,7 @@ def test_half_precision_tensors_are_widened(folder):
 def test_a_missing_head_is_made_only_on_request_and_reported(tmp_path):
     encoder = randomise(models.build_encoder(CONFIG.replace(pooler=False)))
     weights.save_hf(encoder, tmp_path / "hf")
-    with pytest.raises(errors.WeightsError, match=r"neither\. Pass num_labels=2"):
+    with pytest.raises(errors.WeightsError, match=r"tfdistill finetune.* pass num_labels=2"):
         weights.load_classifier(tmp_path / "hf")
     loaded = weights.load_classifier(tmp_path / "hf", num_labels=4)
     assert loaded.labels == ()
@@ -243,7 +243,7 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(folder, change, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "roberta"}, "model_type: expected one of .*'distilbert'.*received 'rob"),
+        ({"model_type": "roberta"}, "model_type: expected one of .* distilbert.*received 'rob"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'abso"),
         ({"is_decoder": True}, "is_decoder: expected false"),
         ({"hidden_act": "swish"}, "activation: expected one of .* received 'swish'"),
@@ -285,11 +285,31 @@ def test_a_corrupt_file_is_refused(folder):
         weights.load_encoder(folder)
 
 
+def test_another_architecture_is_named_before_its_files_are_looked_for(folder):
+    (folder / "model.safetensors").unlink()
+    edit_config(folder, model_type="deberta-v2")
+    with pytest.raises(errors.WeightsError, match=r"received 'deberta-v2'\. Only BERT, TinyBERT"):
+        weights.open_checkpoint(folder)
+
+
+def test_a_folder_around_a_checkpoint_points_to_it(folder, tmp_path):
+    below = tmp_path / "run" / "teacher" / "model"
+    below.mkdir(parents=True)
+    folder.rename(below / "hf")
+    with pytest.raises(errors.WeightsError, match=rf"Did you mean {below / 'hf'}\?"):
+        weights.open_checkpoint(tmp_path / "run")
+    with pytest.raises(errors.WeightsError, match="Name the folder"):
+        weights.open_checkpoint(tmp_path)
+
+
 def test_missing_files_are_named_with_a_remedy(folder, tmp_path):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(errors.WeightsError, match=r"pytorch_model\.bin.*safe_serialization=True"):
         weights.load_encoder(folder)
-    (folder / "pytorch_model.bin").unlink()
+    (folder / "pytorch_model.bin").rename(folder / "tf_model.h5")
+    with pytest.raises(errors.WeightsError, match=r"only tf_model\.h5\..*TFAutoModel"):
+        weights.load_encoder(folder)
+    (folder / "tf_model.h5").unlink()
     with pytest.raises(errors.WeightsError, match=r"expected model\.safetensors in"):
         weights.load_encoder(folder)
     (folder / "config.json").unlink()
@@ -326,7 +346,7 @@ def test_an_unreachable_hub_says_how_to_go_on_without(monkeypatch):
         raise OSError("no route\nmore")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-    with pytest.raises(errors.WeightsError, match=r"no route\. Without a network, copy config"):
+    with pytest.raises(errors.WeightsError, match=r"no folder here.*no route\. Without a network"):
         weights.load_encoder("bert-base-uncased")
 
 

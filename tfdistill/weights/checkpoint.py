@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors, files
-from tfdistill.weights import keys
+from tfdistill.weights import hf_config, keys
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -60,11 +60,12 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
       Its content.
 
     Raises:
-      WeightsError: If it cannot be found or fetched, a file is missing or corrupt, or a tensor
-        holds NaN or infinity.
+      WeightsError: If it cannot be found or fetched, is of an architecture that we do not have, a
+        file is missing or corrupt, or a tensor holds NaN or infinity.
     """
     folder = _folder(source)
     raw_config = _read_json(folder / CONFIG_FILE, required=True)
+    hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
     tensors, ignored = _read_tensors(folder / WEIGHTS_FILE)
     vocab = folder / VOCAB_FILE
     tokenizer = _read_json(folder / TOKENIZER_FILE, required=False)
@@ -120,7 +121,7 @@ def _folder(source: files.Path) -> pathlib.Path:
             errors.explain(
                 f"checkpoint {source!r}",
                 "a folder here or a model on the Hugging Face hub",
-                f"{type(error).__name__}: {reason}",
+                f"no folder here, and from the hub {type(error).__name__}: {reason.rstrip('.')}",
                 f"Without a network, copy {', '.join(wanted)} into a folder and give its path.",
             )
         ) from error
@@ -131,7 +132,12 @@ def _read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
         if not required:
             return {}
         raise errors.WeightsError(
-            errors.explain("checkpoint", f"{path.name} in {path.parent}", "no such file")
+            errors.explain(
+                "checkpoint",
+                f"{path.name} in {path.parent}",
+                "no such file",
+                _checkpoint_below(path.parent),
+            )
         )
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -177,20 +183,35 @@ def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     return tensors, tuple(sorted(ignored))
 
 
+def _checkpoint_below(folder: pathlib.Path) -> str:
+    """Names a checkpoint inside a folder that is none itself: a run, a cache of the hub."""
+    for depth in ("*", "*/*", "*/*/*"):
+        for config in sorted(folder.glob(f"{depth}/{CONFIG_FILE}")):
+            if (config.parent / WEIGHTS_FILE).is_file():
+                return f"Did you mean {config.parent}?"
+    return "Name the folder that the files of the checkpoint lie in."
+
+
 def _missing_weights(path: pathlib.Path) -> str:
-    remedy = ""
+    remedy = "Fetch it from where the other files came from."
     received = "no such file"
     if (path.parent / "pytorch_model.bin").is_file():
         received = "only pytorch_model.bin, which can run code when it is opened"
-        remedy = (
-            "Convert it where PyTorch is installed: "
-            "AutoModelForSequenceClassification.from_pretrained(folder)"
-            ".save_pretrained(folder, safe_serialization=True)."
-        )
+        remedy = _conversion("PyTorch", "AutoModelForSequenceClassification")
+    elif (path.parent / "tf_model.h5").is_file():
+        received = "only tf_model.h5"
+        remedy = _conversion("transformers 4", "TFAutoModelForSequenceClassification")
     elif (path.parent / f"{WEIGHTS_FILE}.index.json").is_file():
         received = "a checkpoint in several parts"
         remedy = "Save it in one part (save_pretrained with a larger max_shard_size)."
     return errors.explain("checkpoint", f"{path.name} in {path.parent}", received, remedy)
+
+
+def _conversion(package: str, name: str) -> str:
+    return (
+        f"Convert it where {package} is installed, with the class of its head: "
+        f"{name}.from_pretrained(folder).save_pretrained(folder, safe_serialization=True)."
+    )
 
 
 def _some(names: list[str], limit: int = 8) -> str:

@@ -35,6 +35,26 @@ _CLASSES = {"distilbert": "DistilBert", "mobilebert": "MobileBert"}
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
 
 
+def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") -> str:
+    """Returns the ``model_type`` of a config.json.
+
+    Raises:
+      WeightsError: If it is none of ours.
+    """
+    kind = raw.get("model_type")
+    if kind not in _FAMILIES:
+        raise errors.WeightsError(
+            errors.explain(
+                what,
+                f"one of {', '.join(_FAMILIES)}",
+                repr(kind),
+                "Only BERT, TinyBERT, DistilBERT and MobileBERT can be loaded: other models "
+                "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise.",
+            )
+        )
+    return kind
+
+
 def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> EncoderConfig:
     """Reads the architecture from a config.json.
 
@@ -50,16 +70,7 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
       WeightsError: If the model is of another kind, or uses a feature that we do not have.
       ConfigError: If a size in it is impossible.
     """
-    kind = raw.get("model_type")
-    if kind not in _FAMILIES:
-        raise errors.WeightsError(
-            errors.explain(
-                "config.json model_type",
-                f"one of {tuple(_FAMILIES)}",
-                repr(kind),
-                "Only BERT, TinyBERT, DistilBERT and MobileBERT can be loaded.",
-            )
-        )
+    kind = check_kind(raw)
     block = raw.get(BLOCK, {})
     if block and block.get("format_version") != FORMAT_VERSION:
         raise errors.WeightsError(

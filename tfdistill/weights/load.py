@@ -287,7 +287,8 @@ def _num_labels(checkpoint: Checkpoint, num_labels: int | None, has_head: bool, 
                     what,
                     "a classifier in the checkpoint, or num_labels",
                     "neither",
-                    "Pass num_labels=2 (1 for regression) to start with a head at random.",
+                    "Fine-tune it first (`tfdistill finetune`), or pass num_labels=2 (1 for "
+                    "regression) to start with a head at random.",
                 )
             )
         return num_labels
