@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from tfdistill import __version__, errors
 from tfdistill.commands import (
+    base,
     benchmarks,
     compression,
     data,
@@ -59,14 +60,7 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in _COMMANDS:
-        sub = commands.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.description or command.summary,
-            epilog="examples:\n" + "\n".join(f"  tfdistill {line}" for line in command.examples),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.arguments(sub)
+        sub = base.add_parser(commands, command)
         sub.set_defaults(execute=command.execute)
     return root
 

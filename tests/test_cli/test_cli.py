@@ -20,24 +20,6 @@ def test_the_commands_are_those_of_the_manual():
     }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_help_ends_in_two_examples(name, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([name, "--help"])
-    assert stopped.value.code == 0
-    text = capsys.readouterr().out
-    examples = text.split("examples:\n")[1].strip().splitlines()
-    assert len(examples) == 2
-    assert all(line.strip().startswith(f"tfdistill {name}") for line in examples)
-
-
-def test_every_example_of_a_help_parses():
-    for command in cli._COMMANDS:
-        for example in command.examples:
-            args = cli.parser().parse_args(example.split())
-            assert args.command == command.name
-
-
 def test_help_imports_no_tensorflow():
     code = (
         "import sys\nfrom tfdistill import cli\ncli.parser()\n"

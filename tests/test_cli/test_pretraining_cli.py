@@ -28,20 +28,6 @@ def last_json(capsys):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("action", data.ACTIONS, ids=lambda action: action.name)
-def test_the_help_of_every_action_ends_in_two_examples_that_parse(action, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["data", action.name, "--help"])
-    assert stopped.value.code == 0
-    examples = capsys.readouterr().out.split("examples:\n")[1].strip().splitlines()
-    assert len(examples) == 2
-    for line in examples:
-        program, *arguments = line.split()
-        assert program == "tfdistill"
-        args = cli.parser().parse_args(arguments)
-        assert (args.command, args.action) == ("data", action.name)
-
-
 def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
     tokens = vocab.read_vocab(vocab_file)
     assert tokens == vocab.train_vocab([text.read_text()], 150)

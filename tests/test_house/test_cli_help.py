@@ -1,59 +1,64 @@
-"""`tfdistill --help` is the map, and each command ends its help in two examples that hold."""
+"""`--help` of every command and action: every option explained, lines that fit, live examples."""
 
 import argparse
-import re
 import shlex
+from collections.abc import Iterator
 
 import pytest
 
-
-def commands() -> dict[str, argparse.ArgumentParser]:
-    from tfdistill import cli
-
-    (choices,) = (
-        action.choices
-        for action in cli.parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
-    )
-    return dict(choices)
+from tfdistill import cli
 
 
-def test_help_lists_every_command(capsys):
-    from tfdistill import cli
-
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(["--help"])
-
-    assert exit_.value.code == 0
-    shown = capsys.readouterr().out
-    named = {
-        "run", "recipes", "finetune", "distill", "evaluate", "export", "inspect", "benchmark",
-        "report", "doctor", "demo",
-    }  # fmt: skip
-    assert named <= set(commands())
-    assert all(re.search(rf"^ +{name}\b", shown, re.M) for name in commands())
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yields a parser and those of its commands and actions."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
 
 
-def test_each_command_ends_its_help_in_two_examples_that_parse(capsys):
-    from tfdistill import cli
+PARSERS = {parser.prog: parser for parser in parsers(cli.parser())}
 
-    for name in commands():
-        with pytest.raises(SystemExit) as exit_:
-            cli.main([name, "--help"])
-        assert exit_.value.code == 0
-        _, _, tail = capsys.readouterr().out.partition("examples:\n")
-        examples = [line.strip() for line in tail.strip().splitlines()]
 
-        assert len(examples) >= 2, name
-        for example in examples:
-            program, *arguments = shlex.split(example)
-            assert program == "tfdistill" and arguments[0] == name
-            cli.parser().parse_args(arguments)
+def test_commands_and_actions_are_found():
+    assert {
+        "tfdistill",
+        "tfdistill run",
+        "tfdistill data prepare",
+        "tfdistill recipes show",
+    } <= set(PARSERS)
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_every_option_is_explained(program):
+    actions = PARSERS[program]._actions
+    bare = [action for action in actions if action.option_strings and not action.help]
+
+    assert [action.option_strings for action in bare] == []
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_prose_fits_a_terminal_of_80_columns(program, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, _, text = PARSERS[program].format_help().partition("\n\n")  # after the usage
+    prose, _, _ = text.partition("examples:\n")
+
+    assert [line for line in prose.splitlines() if len(line) >= 80] == []
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_two_examples_end_the_help_and_are_understood(program):
+    _, _, tail = PARSERS[program].format_help().partition("examples:\n")
+    examples = [shlex.split(line) for line in tail.strip().splitlines()]
+
+    assert len(examples) == 2
+    for example in examples:
+        assert " ".join(example).startswith(program)
+        cli.parser().parse_args(example[1:])
 
 
 def test_an_unknown_command_is_misuse(capsys):
-    from tfdistill import cli
-
     with pytest.raises(SystemExit) as exit_:
         cli.main(["distil"])
 

@@ -36,13 +36,25 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="draws for each text (default: 10 for mnli and qqp, 20 for sst2 and qnli, 30 else)",
     )
-    group.add_argument("--probability", type=float, default=0.4, help="(default: %(default)s)")
     group.add_argument(
-        "--candidates", type=int, default=15, metavar="K", help="(default: %(default)s)"
+        "--probability",
+        type=float,
+        default=0.4,
+        help="with which a word is exchanged (default: %(default)s)",
+    )
+    group.add_argument(
+        "--candidates",
+        type=int,
+        default=15,
+        metavar="K",
+        help="words to choose from in its place (default: %(default)s)",
     )
     group.add_argument("--stop-words", metavar="FILE", help="words to leave alone (default: ours)")
     group.add_argument(
-        "--originals", choices=_ORIGINALS, default="keep", help="(default: %(default)s)"
+        "--originals",
+        choices=_ORIGINALS,
+        default="keep",
+        help="the sentences as they were (default: %(default)s)",
     )
     group.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
     group.add_argument(

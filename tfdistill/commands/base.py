@@ -6,8 +6,11 @@ import argparse
 import dataclasses
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+_HELP_WIDTH = 78  # of argparse, in a terminal of 80 columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +34,27 @@ class Command:
     description: str = ""
 
 
+def add_parser(choices: Any, command: Command, *, prefix: str = "") -> argparse.ArgumentParser:
+    """Adds the parser of a command or action, without what it executes.
+
+    Args:
+      choices: What ``add_subparsers`` gave.
+      command: The command.
+      prefix: The name of its command, for an action, with a space behind it.
+    """
+    description = command.description or f"{command.summary[0].upper()}{command.summary[1:]}."
+    examples = (f"  tfdistill {prefix}{line}" for line in command.examples)
+    parser = choices.add_parser(
+        command.name,
+        help=command.summary,
+        description=textwrap.fill(description, _HELP_WIDTH),
+        epilog="\n".join(["examples:", *examples]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.arguments(parser)
+    return parser
+
+
 def add_actions(parser: argparse.ArgumentParser, command: str, actions: Sequence[Command]) -> None:
     """Adds the actions of a command that has several, such as ``tfdistill data prepare``.
 
@@ -42,15 +66,7 @@ def add_actions(parser: argparse.ArgumentParser, command: str, actions: Sequence
     """
     chosen = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for action in actions:
-        sub = chosen.add_parser(
-            action.name,
-            help=action.summary,
-            description=action.description or action.summary,
-            epilog="examples:\n"
-            + "\n".join(f"  tfdistill {command} {line}" for line in action.examples),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        action.arguments(sub)
+        sub = add_parser(chosen, action, prefix=f"{command} ")
         sub.set_defaults(run_action=action.execute)
 
 
@@ -71,11 +87,36 @@ def add_output(parser: argparse.ArgumentParser, default: str | None = None) -> N
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier result")
 
 
+def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
+    """Adds --set.
+
+    Args:
+      parser: The parser.
+      of: Which recipe it changes: "the recipe".
+      example: A key and a value.
+    """
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"change a value of {of}, such as {example}; may be repeated",
+    )
+
+
 _TASK_KINDS = ("classification", "regression", "multi_label", "token", "span")
 
 
-def add_data(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Adds the options that name a task and its files; one must be named where `required`."""
+def add_data(
+    parser: argparse.ArgumentParser, *, required: bool = True, reads_train: bool = True
+) -> None:
+    """Adds the options that name a task and its files.
+
+    Args:
+      parser: The parser.
+      required: Whether a task must be named.
+      reads_train: Whether the command reads the training set.
+    """
     group = parser.add_argument_group("data")
     group.add_argument(
         "--task",
@@ -83,10 +124,12 @@ def add_data(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
         help="a GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own",
     )
     group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
-    group.add_argument("--text-column", metavar="NAME", help="for a task of your own")
-    group.add_argument("--pair-column", metavar="NAME", help="the second sentence, if there is one")
-    group.add_argument("--label-column", metavar="NAME", help="for a task of your own")
-    group.add_argument("--regression", action="store_true", help="labels are numbers")
+    group.add_argument("--text-column", metavar="NAME", help="the text, for a task of your own")
+    group.add_argument("--pair-column", metavar="NAME", help="the second text, if there is one")
+    group.add_argument("--label-column", metavar="NAME", help="the label, for a task of your own")
+    group.add_argument(
+        "--regression", action="store_true", help="the same as --kind regression: numbers"
+    )
     group.add_argument(
         "--kind", choices=_TASK_KINDS, help="for a task of your own (default: classification)"
     )
@@ -97,8 +140,19 @@ def add_data(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
         help="from one window of a long text to the next, for questions (default: half of "
         "--max-length)",
     )
-    group.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
-    group.add_argument("--train-limit", type=int, metavar="N", help="only the first N examples")
+    group.add_argument(
+        "--max-length",
+        type=int,
+        default=128,
+        metavar="TOKENS",
+        help="longer texts are cut, questions' texts into windows (default: %(default)s)",
+    )
+    if reads_train:
+        group.add_argument(
+            "--train-limit", type=int, metavar="N", help="only the first N training examples"
+        )
+    else:
+        parser.set_defaults(train_limit=None)
 
 
 def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:

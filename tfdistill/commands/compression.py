@@ -12,6 +12,7 @@ from tfdistill.config import compression
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
+    shown = "(default: %(default)s)"
     parser.add_argument("student", help="a run folder, or a fine-tuned Hugging Face folder or id")
     parser.add_argument(
         "--methods",
@@ -31,14 +32,21 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         default="prediction",
         help="what the training learns (default: %(default)s)",
     )
-    parser.add_argument("--sparsity", type=float, default=0.5, help="zeros, with prune")
-    parser.add_argument("--clusters", type=int, default=32, help="numbers a matrix, with cluster")
+    parser.add_argument(
+        "--sparsity", type=float, default=0.5, help=f"share of zeros, with prune {shown}"
+    )
+    parser.add_argument(
+        "--clusters", type=int, default=32, help=f"numbers a matrix, with cluster {shown}"
+    )
     base.add_data(parser)
     group = parser.add_argument_group("training")
-    group.add_argument("--epochs", type=int, default=2, help="of each method")
-    group.add_argument("--batch-size", type=int, default=32)
-    group.add_argument("--learning-rate", type=float, default=5e-5)
-    group.add_argument("--seed", type=int, default=1)
+    group.add_argument("--epochs", type=int, default=2, help=f"of each method {shown}")
+    group.add_argument("--batch-size", type=int, default=32, help=f"examples of a step {shown}")
+    group.add_argument(
+        "--learning-rate", type=float, default=5e-5, help=f"at the end of the warm-up {shown}"
+    )
+    group.add_argument("--seed", type=int, default=1, help=shown)
+    base.add_set(group, "the recipe that these options make", "data.vocab=vocab.txt")
     base.add_output(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
     base.add_json(parser)
@@ -107,7 +115,7 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
         "variants": {"student": {"stages": names}},
         "seeds": [args.seed],
     }
-    return config.parse_recipe(values, source="command line")
+    return config.parse_recipe(values, args.set, source="command line")
 
 
 def _folder_of(student: str) -> str:

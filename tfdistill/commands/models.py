@@ -14,10 +14,14 @@ from tfdistill.config import stage_options
 def _training_arguments(parser: argparse.ArgumentParser, *, epochs: int, rate: float) -> None:
     base.add_data(parser)
     group = parser.add_argument_group("training")
-    group.add_argument("--epochs", type=int, default=epochs)
-    group.add_argument("--batch-size", type=int, default=32)
-    group.add_argument("--learning-rate", type=float, default=rate)
-    group.add_argument("--seed", type=int, default=1)
+    shown = "(default: %(default)s)"
+    group.add_argument("--epochs", type=int, default=epochs, help=f"of each training {shown}")
+    group.add_argument("--batch-size", type=int, default=32, help=f"examples of a step {shown}")
+    group.add_argument(
+        "--learning-rate", type=float, default=rate, help=f"at the end of the warm-up {shown}"
+    )
+    group.add_argument("--seed", type=int, default=1, help=shown)
+    base.add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
     base.add_output(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
     base.add_json(parser)
@@ -46,7 +50,9 @@ def _finetune(args: argparse.Namespace) -> None:
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--teacher", required=True, help="a fine-tuned Hugging Face folder or id")
-    parser.add_argument("--student", required=True, help="a preset; see tfdistill.models.presets")
+    parser.add_argument(
+        "--student", required=True, help="a preset, such as tinybert_4l_312d or bert_mini"
+    )
     parser.add_argument(
         "--stages",
         default="intermediate,prediction",
@@ -58,9 +64,17 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="train the student on gold labels alone: the baseline (the same as --stages labels)",
     )
-    parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument(
-        "--layer-map", choices=("uniform", "top", "bottom", "skip", "last"), default="uniform"
+        "--temperature",
+        type=float,
+        default=1.0,
+        help="divides the logits of both models (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--layer-map",
+        choices=("uniform", "top", "bottom", "skip", "last"),
+        default="uniform",
+        help="which teacher layer a student layer is compared with (default: %(default)s)",
     )
     _training_arguments(parser, epochs=3, rate=5e-5)
 
@@ -103,7 +117,7 @@ def _recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
         "seeds": [args.seed],
         **sections,
     }
-    return config.parse_recipe(values, source="command line")
+    return config.parse_recipe(values, args.set, source="command line")
 
 
 def _show_record(record: dict[str, Any], args: argparse.Namespace) -> None:
@@ -114,8 +128,11 @@ def _show_record(record: dict[str, Any], args: argparse.Namespace) -> None:
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
-    base.add_data(parser)
-    parser.add_argument("--split", default="dev", help="(default: %(default)s)")
+    base.add_data(parser, reads_train=False)
+    parser.add_argument(
+        "--split", default="dev", metavar="NAME", help="which one is read (default: %(default)s)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N examples of it")
     base.add_json(parser)
 
 
@@ -123,7 +140,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from tfdistill.data import batches
     from tfdistill.run import inputs
 
-    settings = _data_section(base.data_of(args))
+    settings = _data_section(base.data_of(args, dev_limit=args.limit))
     task, examples = inputs.labelled(settings, args.split)
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)

@@ -73,7 +73,13 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines part documents")
     parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's vocab.txt")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
-    parser.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
+    parser.add_argument(
+        "--max-length",
+        type=int,
+        default=128,
+        metavar="TOKENS",
+        help="of an example (default: %(default)s)",
+    )
     parser.add_argument(
         "--next-sentence", action="store_true", help="pairs with labels, half of them random"
     )
@@ -95,7 +101,7 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "--shard-mb", type=float, default=4.0, help="text of a shard, 2^20 bytes (default: 4)"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
     _add_invalid(parser)
     base.add_output(parser)
     parser.add_argument("--resume", action="store_true", help="go on where it was stopped")
@@ -148,7 +154,9 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of `tfdistill data prepare`, or text files",
     )
     source = parser.add_argument_group("model")
-    source.add_argument("--vocab", metavar="FILE", help="vocab.txt (default: the model's, corpus')")
+    source.add_argument(
+        "--vocab", metavar="FILE", help="vocab.txt (default: that of the model, or of the corpus)"
+    )
     source.add_argument("--cased", action="store_true", help="keep capitals and accents")
     source.add_argument(
         "--new-head", action="store_true", help="for a folder without a masked-LM head"
@@ -162,7 +170,13 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument("--next-sentence", action="store_true", help="learn it too, as BERT")
     text = parser.add_argument_group("text files")
-    text.add_argument("--max-length", type=int, default=128, metavar="TOKENS")
+    text.add_argument(
+        "--max-length",
+        type=int,
+        default=128,
+        metavar="TOKENS",
+        help="of an example (default: %(default)s)",
+    )
     text.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
     _add_invalid(text)
     _add_masking(parser.add_argument_group("masking"))
@@ -173,7 +187,13 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_masking(group: argparse._ActionsContainer) -> None:
-    group.add_argument("--mask-rate", type=float, default=0.15, help="(default: %(default)s)")
+    group.add_argument(
+        "--mask-rate",
+        type=float,
+        default=0.15,
+        metavar="SHARE",
+        help="of the tokens (default: %(default)s)",
+    )
     group.add_argument(
         "--smoothing",
         type=float,
@@ -184,28 +204,65 @@ def _add_masking(group: argparse._ActionsContainer) -> None:
 
 
 def _add_training(group: argparse._ActionsContainer) -> None:
+    shown = "(default: %(default)s)"
     length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, metavar="BATCHES", help="instead of epochs")
-    length.add_argument("--epochs", type=int, default=1, help="(default: %(default)s)")
-    group.add_argument("--batch-size", type=int, default=32, help="(default: %(default)s)")
+    length.add_argument("--epochs", type=int, default=1, help=f"passes over the text {shown}")
+    group.add_argument("--batch-size", type=int, default=32, help=f"examples of a batch {shown}")
     group.add_argument(
-        "--gradient-accumulation", type=int, default=1, metavar="BATCHES", help="an optimizer step"
+        "--gradient-accumulation",
+        type=int,
+        default=1,
+        metavar="BATCHES",
+        help=f"of an optimizer step {shown}",
     )
-    group.add_argument("--optimizer", choices=("adamw", "lamb"), default="adamw")
-    group.add_argument("--learning-rate", type=float, default=5e-4, help="(default: %(default)s)")
-    group.add_argument("--schedule", choices=("linear", "constant"), default="linear")
-    group.add_argument("--warmup", type=float, default=0.05, metavar="SHARE")
-    group.add_argument("--weight-decay", type=float, default=0.01)
+    group.add_argument("--optimizer", choices=("adamw", "lamb"), default="adamw", help=shown)
     group.add_argument(
-        "--held-out", type=float, default=0.01, metavar="SHARE", help="kept for evaluation"
+        "--learning-rate", type=float, default=5e-4, help=f"at the end of the warm-up {shown}"
     )
-    group.add_argument("--held-out-examples", type=int, default=2000, metavar="N", help="at most")
     group.add_argument(
-        "--evaluations", type=int, default=10, metavar="N", help="on the way, at most (default: 10)"
+        "--schedule",
+        choices=("linear", "constant"),
+        default="linear",
+        help=f"of the learning rate after the warm-up {shown}",
     )
-    group.add_argument("--checkpoint-every", type=int, default=500, metavar="STEPS")
-    group.add_argument("--precision", choices=("float32", "mixed_bfloat16"), default="float32")
-    group.add_argument("--seed", type=int, default=1)
+    group.add_argument(
+        "--warmup", type=float, default=0.05, metavar="SHARE", help=f"of all steps {shown}"
+    )
+    group.add_argument(
+        "--weight-decay", type=float, default=0.01, help=f"of matrices, at each step {shown}"
+    )
+    group.add_argument(
+        "--held-out",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help=f"of the text, kept for evaluation {shown}",
+    )
+    group.add_argument(
+        "--held-out-examples",
+        type=int,
+        default=2000,
+        metavar="N",
+        help=f"of these, at most {shown}",
+    )
+    group.add_argument(
+        "--evaluations", type=int, default=10, metavar="N", help=f"on the way, at most {shown}"
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        type=int,
+        default=500,
+        metavar="STEPS",
+        help=f"what --resume goes on from {shown}",
+    )
+    group.add_argument(
+        "--precision",
+        choices=("float32", "mixed_bfloat16"),
+        default="float32",
+        help=f"of the arithmetic; weights stay float32 {shown}",
+    )
+    group.add_argument("--seed", type=int, default=1, help=shown)
 
 
 def _pretrain(args: argparse.Namespace) -> None:

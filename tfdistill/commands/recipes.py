@@ -8,28 +8,24 @@ from tfdistill import config
 from tfdistill.commands import base
 
 
-def _arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("ls", help="list the recipes that come with tfdistill")
-    base.add_json(listing)
-    for name, text in (
-        ("show", "print a recipe with every default filled in"),
-        ("check", "validate a recipe and report every fault"),
-    ):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("recipe", help="a name or a YAML file")
-        action.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+def _list(args: argparse.Namespace) -> None:
+    found = {name: header(path.read_text("utf-8")) for name, path in config.recipes().items()}
+    width = max(map(len, found))
+    lines = [f"{name:{width}}  {text.splitlines()[0]}" for name, text in found.items()]
+    base.show(found, as_json=args.json, lines=lines)
 
 
-def _execute(args: argparse.Namespace) -> None:
-    if args.action == "ls":
-        found = {name: header(path.read_text("utf-8")) for name, path in config.recipes().items()}
-        width = max(map(len, found))
-        lines = [f"{name:{width}}  {text.splitlines()[0]}" for name, text in found.items()]
-        base.show(found, as_json=args.json, lines=lines)
-        return
-    recipe = config.load_recipe(args.recipe, args.set)
-    print(config.dump_recipe(recipe) if args.action == "show" else f"{recipe.name}: valid")
+def _recipe_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
+    base.add_set(parser, "the recipe", "seeds=[1,2]")
+
+
+def _show(args: argparse.Namespace) -> None:
+    print(config.dump_recipe(config.load_recipe(args.recipe, args.set)))
+
+
+def _check(args: argparse.Namespace) -> None:
+    print(f"{config.load_recipe(args.recipe, args.set).name}: valid")
 
 
 def header(text: str) -> str:
@@ -40,6 +36,39 @@ def header(text: str) -> str:
             break
         lines.append(line.removeprefix("#").strip())
     return "\n".join(lines)
+
+
+ACTIONS = (
+    base.Command(
+        name="ls",
+        summary="list the recipes that come with tfdistill",
+        arguments=base.add_json,
+        execute=_list,
+        examples=("ls", "ls --json"),
+    ),
+    base.Command(
+        name="show",
+        summary="print a recipe with every default filled in",
+        arguments=_recipe_arguments,
+        execute=_show,
+        examples=("show demo", "show tinybert_4l_sst2 --set seeds=[1,2]"),
+    ),
+    base.Command(
+        name="check",
+        summary="validate a recipe and report every fault",
+        arguments=_recipe_arguments,
+        execute=_check,
+        examples=("check my-recipe.yaml", "check demo --set student.num_heads=2"),
+    ),
+)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    base.add_actions(parser, "recipes", ACTIONS)
+
+
+def _execute(args: argparse.Namespace) -> int | None:
+    return args.run_action(args)
 
 
 COMMANDS = (

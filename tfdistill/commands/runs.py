@@ -12,13 +12,7 @@ from tfdistill.commands import base
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override a value of the recipe, such as data.dir=glue/SST-2; may be repeated",
-    )
+    base.add_set(parser, "the recipe", "data.dir=glue/SST-2")
     parser.add_argument(
         "--scaled-down",
         action="store_true",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.resources
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -59,10 +60,7 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
       ConfigError: With every fault, a line each.
     """
     path = find_recipe(source)
-    values = _read_recipe(path)
-    for assignment in overrides:
-        _assign(values, assignment)
-    return parse_recipe(values, source=path.name)
+    return parse_recipe(_read_recipe(path), overrides, source=path.name)
 
 
 def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> dict[str, Any]:
@@ -115,12 +113,22 @@ def _laid_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def parse_recipe(values: dict[str, Any], *, source: str = "recipe") -> Recipe:
+def parse_recipe(
+    values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "recipe"
+) -> Recipe:
     """Validates a recipe given as plain values.
+
+    Args:
+      values: The recipe; not changed.
+      overrides: Assignments "dotted.key=value"; the value is YAML.
+      source: How messages call it.
 
     Raises:
       ConfigError: With every fault, a line each.
     """
+    values = copy.deepcopy(values)
+    for assignment in overrides:
+        _assign(values, assignment)
     return parse_section(Recipe, values, source=source)
 
 

@@ -99,13 +99,12 @@ class RunFolder:
                 raise
 
     def _refuse_other_files(self) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            received = "a file"
-        elif not self.path.exists() or (self.path / RECIPE).is_file():
+        if not self.path.exists() or (self.path / RECIPE).is_file():
             return
-        elif {child.name for child in self.path.iterdir()} <= {LOCK, ENVIRONMENT}:
-            return
-        else:
+        received = "a file"
+        if self.path.is_dir():
+            if {child.name for child in self.path.iterdir()} <= {LOCK, ENVIRONMENT}:
+                return
             received = "a folder with other files"
         raise errors.OutputExistsError(
             errors.explain(
