@@ -178,15 +178,6 @@ def attach(
     _append(file, {VOCAB_FILE: pathlib.Path(vocab_file).read_bytes(), LABELS_FILE: lines})
 
 
-def associated_files(file: files.Path) -> dict[str, bytes]:
-    """Returns the files that are packed behind a model, by name; empty if there is none."""
-    content = pathlib.Path(file).read_bytes()
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        return {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
 def _signature(model: Any, file: files.Path) -> Any:
     """Returns the only signature of a model that is one subgraph."""
     if len(model.subgraphs) == 1 and len(model.signatureDefs or []) == 1:

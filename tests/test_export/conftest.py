@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -170,3 +171,16 @@ def zeroed() -> Callable[..., None]:
         raise AssertionError(f"no constant of shape {shape}")
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def packed():
+    """Reads the files in the zip archive behind a model, by name; {} where there is none."""
+
+    def read(file):
+        if not zipfile.is_zipfile(file):
+            return {}
+        with zipfile.ZipFile(file) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+
+    return read

@@ -136,10 +136,10 @@ def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(d
     assert (labels.text(0), labels.byte(2)) == ("labels.txt", 2)  # TENSOR_AXIS_LABELS
 
 
-def test_vocabulary_and_labels_are_stored_uncompressed_behind_the_model(described, toy):
+def test_vocabulary_and_labels_are_stored_uncompressed_behind_the_model(described, toy, packed):
     file, _ = described
 
-    assert metadata.associated_files(file) == {
+    assert packed(file) == {
         "vocab.txt": toy.vocab_file.read_bytes(),
         "labels.txt": b"no\nyes\nmaybe\n",
     }
@@ -182,8 +182,8 @@ def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, toy, 
         metadata.attach(tmp_path / "logits.tflite", **options)
 
 
-def test_no_metadata_gives_no_associated_files(exported):
-    assert metadata.associated_files(exported("float32").path) == {}
+def test_no_metadata_packs_nothing_behind_the_model(exported, packed):
+    assert packed(exported("float32").path) == {}
 
 
 @pytest.mark.usefixtures("convert_here")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import export
-from export.file import flatbuffer, inspection, metadata, runtime
+from export.file import flatbuffer, inspection, runtime
 from export.targets import mediapipe
 from tfdistill import errors, manifest
 
@@ -23,13 +23,13 @@ def folder(exported, tmp_path):
     return copy
 
 
-def test_the_copy_gives_the_softmax_of_the_longest_signature(folder, toy, tmp_path):
+def test_the_copy_gives_the_softmax_of_the_longest_signature(folder, toy, tmp_path, packed):
     path = export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
 
     report = inspection.inspect(path)
     assert list(report.signatures) == ["len16"] and len(report.graphs) == 1
     assert "TFLITE_METADATA" in report.metadata
-    assert metadata.associated_files(path) == {
+    assert packed(path) == {
         "vocab.txt": toy.vocab_file.read_bytes(),
         "labels.txt": b"no\nyes\nmaybe\n",
     }
