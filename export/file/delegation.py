@@ -1,40 +1,22 @@
-"""What XNNPACK, LiteRT's fast path on processors, takes over of a file.
+"""What XNNPACK takes over of a file, found out in a process of its own, as the file may be damaged.
 
-It takes chains of operators, each as one; between them LiteRT's own kernels run, and numbers are
-handed over. The fewer the chains the better: one, or two, of a good file. LiteRT decides when it
-opens the file, so the file is opened, in a process of its own that a damaged one cannot take along:
-``python -m export.file.delegation FILE`` writes JSON.
+``python -m export.file.delegation FILE`` writes JSON. The fewer the chains of operators that are
+taken over, the better: of a good file one, or two.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from ai_edge_litert import interpreter as litert
+from tfdistill import errors, files, xnnpack
+from tfdistill.xnnpack import Delegation
 
-from tfdistill import errors, files
-
-from . import child, flatbuffer
-
-
-@dataclasses.dataclass(frozen=True)
-class Delegation:
-    """What happens to one subgraph.
-
-    Attributes:
-      partitions: Number of chains that XNNPACK takes over.
-      left_operators: Operators that LiteRT runs itself: name -> how often.
-    """
-
-    partitions: int
-    left_operators: dict[str, int]
+from . import child
 
 
 def delegate(path: files.Path, *, timeout_s: float = 300) -> dict[str | None, Delegation]:
@@ -74,56 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Opens each signature by itself; what the module runs as a program."""
     (path,) = sys.argv[1:] if arguments is None else arguments
     try:
-        answer: dict[str, Any] = {"subgraphs": _subgraphs(path)}
-    except (errors.ExportError, ValueError, RuntimeError, OSError) as error:
+        found = xnnpack.look_at_all(path)
+        rows = [{"signature": key, **dataclasses.asdict(value)} for key, value in found.items()]
+        answer: dict[str, Any] = {"subgraphs": rows}
+    except (ValueError, RuntimeError, OSError) as error:
         answer = {"error": str(error)}
     print(json.dumps(answer), flush=True)
-
-
-def _subgraphs(path: str) -> list[dict[str, Any]]:
-    opened = litert.Interpreter(path, num_threads=1)
-    keys = list(opened.get_signature_list())
-    if len(keys) < 2 and opened.num_subgraphs() == 1:  # of several, only the first can be looked at
-        return [{"signature": keys[0] if keys else None, **_first_subgraph(opened)}]
-    del opened
-    if not keys:
-        return []
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="tfdistill-delegation-") as folder:
-        part = os.path.join(folder, "part.tflite")
-        for key in keys:
-            model = flatbuffer.read(path)
-            try:
-                flatbuffer.keep_signature(model, key)
-            except errors.ExportError:
-                continue
-            flatbuffer.write(model, part)
-            del model
-            opened = litert.Interpreter(part, num_threads=1)
-            rows.append({"signature": key, **_first_subgraph(opened)})
-    return rows
-
-
-def _first_subgraph(interpreter: Any) -> dict[str, Any]:
-    """Walks from the outputs back to the inputs, through chains where there are any.
-
-    LiteRT lists the operators of the file, then one for each chain; those that a chain has taken
-    over stay in the list, but nothing that is still run needs them.
-    """
-    interpreter.allocate_tensors()
-    operators = interpreter._get_ops_details()
-    # A tensor's last producer is the chain, where one has taken its operator over.
-    producers = {tensor: op for op in operators for tensor in op["outputs"]}
-    waiting = [detail["index"] for detail in interpreter.get_output_details()]
-    found: dict[int, str] = {}
-    while waiting:
-        operator = producers.get(waiting.pop())
-        if operator is not None and operator["index"] not in found:
-            found[operator["index"]] = operator["op_name"]
-            waiting += [tensor for tensor in operator["inputs"] if tensor >= 0]
-    left = collections.Counter(found.values())
-    partitions = left.pop("DELEGATE", 0)
-    return {"partitions": partitions, "left_operators": dict(left)}
 
 
 if __name__ == "__main__":

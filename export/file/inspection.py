@@ -207,12 +207,14 @@ def _table(operators: Mapping[str, int]) -> str:
 def _opened(path: pathlib.Path, graphs: tuple[GraphReport, ...]) -> tuple[GraphReport, ...]:
     """Adds to each graph what XNNPACK takes over of it."""
     found = delegation.delegate(path)  # by None only where there is one graph, without signature
-    return tuple(
-        dataclasses.replace(graph, **dataclasses.asdict(found[graph.signature]))
-        if graph.signature in found
-        else graph
-        for graph in graphs
-    )
+    opened = []
+    for graph in graphs:
+        if taken := found.get(graph.signature):
+            graph = dataclasses.replace(
+                graph, partitions=taken.partitions, left_operators=taken.left_operators
+            )
+        opened.append(graph)
+    return tuple(opened)
 
 
 def _graphs(model: Any) -> tuple[GraphReport, ...]:

@@ -8,6 +8,7 @@ import tensorflow as tf
 import export
 from export.file import delegation, inspection
 from tfdistill import errors
+from tfdistill.xnnpack import Delegation
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +53,14 @@ def looping(x):
 def test_chains_and_what_stands_between_them_are_counted(convert):
     found = delegation.delegate(convert(two=two_chains, none=no_chain))
     assert found == {
-        "two": delegation.Delegation(2, {"CUMSUM": 1}),
-        "none": delegation.Delegation(0, {"CUMSUM": 2}),
+        "two": Delegation(5, 2, {"CUMSUM": 1}),
+        "none": Delegation(2, 0, {"CUMSUM": 2}),
     }
 
 
 def test_a_signature_with_a_loop_is_left_out(convert):
     path = convert(loop=looping, two=two_chains)
-    assert delegation.delegate(path) == {"two": delegation.Delegation(2, {"CUMSUM": 1})}
+    assert delegation.delegate(path) == {"two": Delegation(5, 2, {"CUMSUM": 1})}
     report = export.inspect(path, open_it=True)
     assert report.fault is None
     assert report.signatures["loop"].partitions is None
