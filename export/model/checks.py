@@ -112,16 +112,8 @@ def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) 
       VocabularyError: If it cannot be used, or is not of the size of the embedding.
     """
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    tokenizer.check_rows(num_rows)
     size = tokenizer.vocab_size
-    if size > num_rows:
-        raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary {vocab_file}",
-                f"at most {num_rows} tokens, the rows of the model's embedding",
-                size,
-                "It belongs to another model.",
-            )
-        )
     if num_rows - size > _MOST_PADDING:
         raise errors.VocabularyError(
             errors.explain(

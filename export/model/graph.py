@@ -63,6 +63,12 @@ def check_head(model: keras.Model) -> None:
         )
 
 
+def in_float32(model: keras.Model) -> keras.Model:
+    """Returns the model, or its copy in float32 where it computes in another type."""
+    floats = {layer.compute_dtype for layer in model.layers if layer.weights}
+    return model if floats <= {"float32"} else models.with_policy(model, "float32")
+
+
 def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features], Features]:
     """Returns the inference function that the exported file holds.
 

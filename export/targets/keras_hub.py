@@ -77,14 +77,7 @@ def to_keras_hub(
         )
     folders.check_free(folder, mark=MARK, overwrite=overwrite)
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary {vocab_file}",
-                f"at most {config.vocab_size} tokens, the rows of the model's embedding",
-                tokenizer.vocab_size,
-            )
-        )
+    tokenizer.check_rows(config.vocab_size)
     hub = _keras_hub()
     length = config.max_positions if max_length is None else min(max_length, config.max_positions)
     classifier = _classifier(hub, model, tokenizer, length)

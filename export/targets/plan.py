@@ -133,7 +133,7 @@ def make_plan(
         calibration = calibrate.draw(calibrate_on, num_calibration, seed, config, chosen)
     return Plan(
         name=name,
-        model=_in_float32(model),
+        model=graph.in_float32(model),
         config=config,
         head=head,
         num_labels=num_labels,
@@ -198,9 +198,3 @@ def _check_method(
             )
         )
     compress.check_ranges(model)
-
-
-def _in_float32(model: keras.Model) -> keras.Model:
-    """Returns the model, or its copy in float32 where it computes in another type."""
-    floats = {layer.compute_dtype for layer in model.layers if layer.weights}
-    return model if floats <= {"float32"} else models.with_policy(model, "float32")

@@ -24,6 +24,7 @@ from tfdistill.data.truncation import check_max_length
 from ..checking import verify
 from ..checking.nasty_texts import nasty_texts
 from ..file import folders
+from ..model import graph
 from . import text_graph
 
 SIGNATURE = "serving_text"
@@ -96,16 +97,8 @@ def to_saved_model(
             )
         )
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary {vocab_file}",
-                f"at most {config.vocab_size} tokens, the rows of the model's embedding",
-                tokenizer.vocab_size,
-            )
-        )
-    floats = {layer.compute_dtype for layer in model.layers if layer.weights}
-    network = model if floats <= {"float32"} else models.with_policy(model, "float32")
+    tokenizer.check_rows(config.vocab_size)
+    network = graph.in_float32(model)
     answer = _answer(
         _names(model, labels, task), independent=task is not None and task.kind == "multi_label"
     )

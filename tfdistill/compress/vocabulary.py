@@ -156,14 +156,7 @@ def prune_vocabulary(
             )
         )
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary {vocab_file}",
-                f"at most {config.vocab_size} tokens, the rows of the model's embedding",
-                tokenizer.vocab_size,
-            )
-        )
+    tokenizer.check_rows(config.vocab_size)
     counts = count_pieces(_texts(corpus), tokenizer)
     kept = choose_tokens(counts, tokenizer.vocab, min_count=min_count)
     return PrunedVocabulary(

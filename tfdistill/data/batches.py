@@ -7,12 +7,13 @@ batches that it would have seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfdistill import errors
+from tfdistill.data import streaming
 from tfdistill.data.encoded import EncodedExamples, spans
 from tfdistill.data.encoding import encode_examples
 
@@ -200,27 +201,13 @@ class Batches:
         Raises:
           ConfigError: If `epochs` or `start_step` is out of range.
         """
-        import tensorflow as tf
-
-        total = epochs * self.steps_per_epoch
-        if epochs < 0 or not 0 <= start_step <= total:
-            raise errors.ConfigError(
-                errors.explain(
-                    "start_step",
-                    f"0 to {max(total, 0)} ({epochs} epochs x {self.steps_per_epoch} steps)",
-                    start_step,
-                )
-            )
-
-        def stream() -> Iterator[Any]:
-            for epoch in range(start_step // self.steps_per_epoch, epochs):
-                done = max(start_step - epoch * self.steps_per_epoch, 0)
-                for indices in self.plan(epoch)[done:]:
-                    yield self.batch(indices)
-
-        dataset = tf.data.Dataset.from_generator(stream, output_signature=self._signature())
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(total - start_step))
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        return streaming.stream(
+            lambda epoch, first: (self.batch(indices) for indices in self.plan(epoch)[first:]),
+            self._signature(),
+            steps_per_epoch=self.steps_per_epoch,
+            epochs=epochs,
+            start_step=start_step,
+        )
 
     def _signature(self) -> Any:
         import tensorflow as tf

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tfdistill import errors, files
-from tfdistill.data import shard_files
+from tfdistill.data import shard_files, streaming
 from tfdistill.data.encoded import EncodedExamples, spans
 from tfdistill.data.preparation import prepare_corpus
 from tfdistill.data.shard_files import check_shards
@@ -124,27 +124,17 @@ class ShardedBatches:
         """
         import tensorflow as tf
 
-        total = epochs * self.steps_per_epoch
-        if epochs < 0 or not 0 <= start_step <= total:
-            raise errors.ConfigError(
-                errors.explain(
-                    "start_step",
-                    f"0 to {max(total, 0)} ({epochs} epochs x {self.steps_per_epoch} steps)",
-                    start_step,
-                )
-            )
-
-        def stream() -> Iterator[dict[str, np.ndarray]]:
-            for epoch in range(start_step // self.steps_per_epoch, epochs):
-                yield from self.batches(epoch, max(start_step - epoch * self.steps_per_epoch, 0))
-
         tokens = tf.TensorSpec((None, None), tf.int32)
         signature = {name: tokens for name in ("input_ids", "attention_mask", "token_type_ids")}
         if self.next_sentence:
             signature["nsp_labels"] = tf.TensorSpec((None,), tf.int32)
-        dataset = tf.data.Dataset.from_generator(stream, output_signature=signature)
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(total - start_step))
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        return streaming.stream(
+            self.batches,
+            signature,
+            steps_per_epoch=self.steps_per_epoch,
+            epochs=epochs,
+            start_step=start_step,
+        )
 
     def batches(self, epoch: int = 0, start_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """Yields the batches of an epoch as NumPy arrays, from the one numbered `start_step` on."""

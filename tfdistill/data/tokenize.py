@@ -115,6 +115,25 @@ class Tokenizer:
             [len(token.removeprefix(vocabularies.SUFFIX_INDICATOR)) for token in self.vocab]
         )
 
+    def check_rows(self, num_rows: int) -> None:
+        """Checks that a table of word vectors has a row for each token.
+
+        Args:
+          num_rows: Its rows.
+
+        Raises:
+          VocabularyError: If it has too few.
+        """
+        if self.vocab_size > num_rows:
+            raise errors.VocabularyError(
+                errors.explain(
+                    f"vocabulary {self.vocab_file}",
+                    f"at most {num_rows} tokens, the rows of the model's embedding",
+                    self.vocab_size,
+                    "It belongs to another model.",
+                )
+            )
+
     def tokenize(self, strings: Any) -> Any:
         """Gives the ids of the pieces of each string, without [CLS] and [SEP]; runs in a graph.
 

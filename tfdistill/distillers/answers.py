@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
+from tfdistill.distillers import checks
 from tfdistill.distillers.step import StepInputs
 
 HEADS = ("sequence", "token", "span", "multi_label")
@@ -40,12 +41,8 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
       ShapeError: If the model has no such head.
     """
     own = models.head_of(student)
-    if head is not None and head not in HEADS:
-        raise errors.ConfigError(
-            errors.explain(
-                "head", f"one of {', '.join(HEADS)}", repr(head), errors.nearest(head, HEADS)
-            )
-        )
+    if head is not None:
+        checks.check_choice("head", head, HEADS)
     if own not in HEADS:
         raise errors.ShapeError(
             errors.explain(
@@ -109,16 +106,8 @@ def soft_loss(
       ConfigError: If an option is unknown.
       ShapeError: If the shapes differ.
     """
-    for option, value, choices in (("head", head, HEADS), ("objective", objective, OBJECTIVES)):
-        if value not in choices:
-            raise errors.ConfigError(
-                errors.explain(
-                    option,
-                    f"one of {', '.join(choices)}",
-                    repr(value),
-                    errors.nearest(value, choices),
-                )
-            )
+    checks.check_choice("head", head, HEADS)
+    checks.check_choice("objective", objective, OBJECTIVES)
     squared = objective == "logit_mse"
     options: dict[str, Any] = {"reduction": reduction}
     if not squared:

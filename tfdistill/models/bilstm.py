@@ -17,6 +17,7 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.data.vectors import WordVectors
 from tfdistill.models import bilstm_layers, layers
+from tfdistill.models.config import replaced
 from tfdistill.models.dropout import Dropout
 
 FAMILY = "bilstm"
@@ -112,15 +113,7 @@ class BiLstmConfig:
         Raises:
           ConfigError: If a field does not exist or its value is out of range.
         """
-        fields = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in fields:
-                raise errors.ConfigError(
-                    errors.explain(
-                        "BiLSTM config", "a known field", repr(name), errors.nearest(name, fields)
-                    )
-                )
-        return dataclasses.replace(self, **changes)
+        return replaced(self, changes, "BiLSTM config")
 
 
 def build_bilstm(

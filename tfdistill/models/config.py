@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from tfdistill import errors
@@ -12,6 +12,27 @@ FAMILIES = ("bert", "tinybert", "distilbert", "mobilebert")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 NORMALIZATIONS = ("no_norm", "layer_norm")
 _Config = TypeVar("_Config", bound="EncoderConfig")
+_Value = TypeVar("_Value")
+
+
+def replaced(value: _Value, changes: Mapping[str, Any], what: str) -> _Value:
+    """Returns a copy of a dataclass with some fields changed, validated again.
+
+    Args:
+      value: The dataclass.
+      changes: Field -> new value.
+      what: What errors call it.
+
+    Raises:
+      ConfigError: If a field does not exist or its value is out of range.
+    """
+    fields = [field.name for field in dataclasses.fields(value)]  # pyright: ignore[reportArgumentType]
+    for name in changes:
+        if name not in fields:
+            raise errors.ConfigError(
+                errors.explain(what, "a known field", repr(name), errors.nearest(name, fields))
+            )
+    return dataclasses.replace(value, **changes)  # pyright: ignore[reportArgumentType]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,15 +107,7 @@ class EncoderConfig:
         Raises:
           ConfigError: If a field does not exist or its value is out of range.
         """
-        fields = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in fields:
-                raise errors.ConfigError(
-                    errors.explain(
-                        "encoder config", "a known field", repr(name), errors.nearest(name, fields)
-                    )
-                )
-        return dataclasses.replace(self, **changes)
+        return replaced(self, changes, "encoder config")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -189,14 +189,7 @@ def _checked_config(model: keras.Model, tokenizer: tokenize.Tokenizer) -> models
             )
         )
     config = models.config_of(model)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary {tokenizer.vocab_file}",
-                f"at most {config.vocab_size} tokens, the rows of the model's embedding",
-                tokenizer.vocab_size,
-            )
-        )
+    tokenizer.check_rows(config.vocab_size)
     return config
 
 
