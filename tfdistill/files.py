@@ -54,7 +54,7 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
     """Gives a temporary folder beside `path` that takes its place when the block succeeds.
 
     A folder cannot be replaced in one system call, so an existing one is moved aside first and
-    comes back if the second rename fails.
+    comes back if the second rename fails, or Ctrl-C comes between the two.
 
     Args:
       path: The folder to write.
@@ -69,17 +69,18 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
     try:
         yield temporary
         temporary.chmod(0o755)
-        if target.exists():
-            os.replace(target, aside)
         try:
+            if target.exists():
+                os.replace(target, aside)
             os.replace(temporary, target)
-        except OSError:
-            if aside.exists():
+        except BaseException:
+            if aside.exists() and not target.exists():
                 os.replace(aside, target)
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
+        if target.exists():  # the old folder is removed where there is one in its place
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def atomic_write_text(path: Path, text: str) -> None:

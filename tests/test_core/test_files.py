@@ -124,6 +124,47 @@ def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
     assert only(tmp_path, "out")
 
 
+@pytest.mark.parametrize("fault", [OSError("full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("call", [1, 2])
+def test_what_comes_between_the_two_renames_brings_the_old_folder_back(
+    tmp_path, monkeypatch, fault, call
+):
+    path = tmp_path / "out"
+    path.mkdir()
+    (path / "kept").write_text("old")
+    real, calls = os.replace, []
+
+    def replace(source, target):
+        calls.append(target)
+        if len(calls) == call:
+            raise fault
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(type(fault)), files.atomic_folder(path) as temporary:
+        (temporary / "new").write_text("")
+    assert only(path, "kept") and only(tmp_path, "out")
+
+
+def test_an_old_folder_that_cannot_come_back_is_left_aside(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.mkdir()
+    (path / "kept").write_text("old")
+    real, calls = os.replace, []
+
+    def replace(source, target):
+        calls.append(target)
+        if len(calls) > 1:
+            raise OSError("gone")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(OSError, match="gone"), files.atomic_folder(path):
+        pass
+    (aside,) = tmp_path.iterdir()
+    assert only(aside, "kept")
+
+
 def test_an_error_keeps_the_old_folder(tmp_path):
     path = tmp_path / "out"
     path.mkdir()

@@ -1,0 +1,131 @@
+"""A whole search over the real adb client: measured by the stand-in, cut off, and gone on with.
+
+The files are one tiny model with more or less behind it: what they hold is tested elsewhere.
+"""
+
+import dataclasses
+import json
+import subprocess
+import threading
+import time
+
+import lawful_device
+import pytest
+from adb_daemon import Daemon
+
+from tfdistill import cli
+from tfdistill.benchmark.adb import campaign
+from tfdistill.commands import search as command
+from tfdistill.search import bench, learning
+
+pytestmark = pytest.mark.slow
+
+SMALL = learning.Effort(blocks=(3, 0), whole=1, held_out=2)
+SPACE = "--method minilm --kinds relu --teacher preset:bert_tiny --vocab-size 100 --length 8"
+
+
+@pytest.fixture
+def search(monkeypatch, tflite_files, binary, tmp_path):
+    """Runs `tfdistill search` on a phone, with little to measure; counts what is converted."""
+    content = (tflite_files / "fast.tflite").read_bytes()
+    made = []
+
+    def convert(candidate, path):
+        made.append(path.stem)
+        more = lawful_device.stored_bytes(candidate.config, 8) // 100
+        path.write_bytes(content + bytes(more))
+
+    quick = dataclasses.replace(command._QUICK, runs=4, rounds=2, warmup=1, min_seconds=0)
+    monkeypatch.setattr(command, "_QUICK", quick)
+    monkeypatch.setattr(learning, "QUICK", SMALL)
+    monkeypatch.setattr(bench, "converter", lambda form: convert)
+    monkeypatch.setattr(campaign, "NUM_FEEDS", 2)
+
+    def run(daemon, *more):
+        made.clear()
+        given = [*SPACE.split(), "--latency-ms", "1000", "--count", "1", "--quick", "--warmup", "1"]
+        given += ["--out", str(tmp_path / "found"), "--device", "adb", "--binary", binary.source]
+        code = cli.main(["search", *given, "--serial", daemon.serial, *more])
+        return code, [name for name in made if name != "anchor"]
+
+    return run
+
+
+def stored(folder):
+    return {json.loads(path.read_text())["name"] for path in folder.glob("*.json")}
+
+
+def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path, left_on, capsys):
+    daemon = phone("Pixel_8")
+    code, made = search(daemon, "--json")
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    shown = json.loads(said.out)
+    found = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert shown == found
+    assert (found["kind"], found["backend"]) == ("phone", "benchmark_model")
+    assert found["device"]["name"] == "Google Pixel 8"
+    assert len(made) == len(set(made)) and set(made) == {m["name"] for m in found["measurements"]}
+    assert all(m["p50_ms"]["8"] > 0 for m in found["measurements"])
+    (proposal,) = found["proposals"]
+    assert 0 < proposal["measured_ms"] < 1000
+    recipe = (tmp_path / "found" / proposal["recipe"]).read_text()
+    assert "on the phone Google Pixel 8" in " ".join(recipe.replace("#", "").split())
+    for path in (tmp_path / "found").rglob("*.*"):
+        assert daemon.serial not in path.read_text(), path
+    assert left_on(daemon) == []
+
+
+def test_a_phone_that_goes_offline_loses_a_batch_and_the_search_goes_on(
+    search, phone, adb, tmp_path, capsys
+):
+    daemon = phone("Pixel_8")
+    runs, kept = daemon.path("/says/benchmark_model.runs"), tmp_path / "found" / "measurements"
+
+    def pull_the_cable():
+        while not (kept.is_dir() and len(list(kept.iterdir())) == 3):  # the blocks
+            time.sleep(0.05)
+        before = int(runs.read_text())
+        while int(runs.read_text() or 0) < before + 5:
+            time.sleep(0.05)
+        daemon.lose()
+
+    threading.Thread(target=pull_the_cable, daemon=True).start()
+    code, made = search(daemon)
+    said = capsys.readouterr().err
+    assert code == 1 and not (tmp_path / "found" / "search.json").exists()
+    assert "the same command goes on from there" in said
+    assert f"adb -s {daemon.serial} shell rm -rf /data/local/tmp/tfdistill-" in said
+    first = stored(kept)
+    assert len(first) == 3 and first < set(made)
+
+    again = Daemon(daemon.root, model="Pixel_8")  # the same phone, at another address
+    try:
+        subprocess.run([adb, "connect", again.serial], check=True, capture_output=True, timeout=60)
+        code, made = search(again)
+    finally:
+        again.close()
+    assert code == 0 and not first & set(made)
+    found = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert {m["name"] for m in found["measurements"]} == first | set(made) == stored(kept)
+
+
+def test_another_phone_of_the_same_model_measures_anew(search, phone, tmp_path):
+    one, two = (phone("Pixel_8", ro__serialno=serial) for serial in "AB")
+    assert search(one)[0] == 0
+    code, made = search(two, "--overwrite")
+    assert code == 0
+    assert set(made) >= {m for m in stored(tmp_path / "found" / "measurements")}
+
+
+def test_a_phone_that_stays_warm_says_so_and_keeps_what_was_measured(
+    search, phone, strike, tmp_path, capsys, monkeypatch
+):
+    quick = dataclasses.replace(command._QUICK, cool_timeout_seconds=0, max_repeats=0)
+    monkeypatch.setattr(command, "_QUICK", quick)
+    daemon = phone("Pixel_8")
+    strike(daemon, "throttle", first=30)
+    code, _ = search(daemon)
+    said = capsys.readouterr().err
+    assert code == 1 and "the device throttled (thermal status 2)" in said
+    assert len(stored(tmp_path / "found" / "measurements")) == 3
