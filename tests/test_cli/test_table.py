@@ -1,11 +1,12 @@
 """tfdistill table: what it asks of the device, and the whole path on toys."""
 
 import json
-import types
 
+import benchmark_results as made
 import pytest
 
 from tfdistill import cli
+from tfdistill.benchmark import adb, schema
 from tfdistill.commands import table as command
 from tfdistill.report import papers
 from tfdistill.run import papers as making
@@ -50,15 +51,19 @@ def test_options_reach_the_measurement(asked):
 def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     calls = []
 
-    def measure(paths, **options):
-        calls.append((paths, options))
-        return ["result"]
+    lost = schema.Failure(what="the rest on 0123456789ab", error="gone")
 
-    adb = types.SimpleNamespace(Binary=lambda source, sha256: (source, sha256), measure=measure)
-    monkeypatch.setattr("tfdistill.benchmark.adb", adb, raising=False)
+    def measure(paths, *, shown, **options):
+        calls.append((paths, options))
+        shown["0123456789ab"] = "SECRET"
+        return [made.assembled(made.repetitions(2.0), device=made.PHONE, failures=[lost])]
+
+    monkeypatch.setattr(adb, "Binary", lambda source, sha256: (source, sha256), raising=False)
+    monkeypatch.setattr(adb, "measure", measure, raising=False)
     options = "--device adb --serial SECRET --binary tool --binary-sha256 00"
     assert cli.main(["table", "--out", "somewhere", *options.split()]) == 130
-    assert asked["measure"](["a"], "settings") == "result"
+    (failure,) = asked["measure"](["a"], "settings").failures
+    assert failure.what == "the rest on SECRET"  # for the terminal; nothing of it is kept
     assert calls == [
         (["a"], {"settings": "settings", "serials": ("SECRET",), "binary": ("tool", "00")})
     ]
@@ -106,8 +111,7 @@ def test_a_folder_is_needed_and_one_form_of_output(options, capsys):
 
 
 def test_a_table_is_of_one_phone(monkeypatch):
-    adb = types.SimpleNamespace(measure=lambda *_, **__: ["one", "two"])
-    monkeypatch.setattr("tfdistill.benchmark.adb", adb, raising=False)
+    monkeypatch.setattr(adb, "measure", lambda *_, **__: ["one", "two"], raising=False)
     with pytest.raises(command.errors.ConfigError, match="one device"):
         command._on_phone([], None, serial=None, binary=None, binary_sha256=None)
 

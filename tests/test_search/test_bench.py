@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.search import bench, design, devices, fit, size, space
 from tfdistill.search.store import Store
@@ -65,13 +66,21 @@ def test_several_phones_are_one_too_many(monkeypatch):
 def test_a_phone_gets_the_settings_the_serial_and_the_tool(monkeypatch):
     from tfdistill.benchmark import adb
 
-    def measure(models, *, settings, serials, binary):
-        return [(models, settings, serials, binary)]
+    asked = []
+    failure = schema.Failure(what="the rest on 0123456789ab", error="adb -s 0123456789ab shell")
+
+    def measure(models, *, settings, serials, binary, shown):
+        asked.append((models, settings, serials, binary))
+        shown["0123456789ab"] = "abc"
+        found = lawful_device.Phone().result({}, settings)
+        return [found.model_copy(update={"failures": (failure,)})]
 
     monkeypatch.setattr(adb, "measure", measure, raising=False)
     files = {"a": pathlib.Path("a.tflite")}
-    asked = devices.MeasureOnPhone("abc", "tool")(files, Settings(runs=7))
-    assert asked == (files, Settings(runs=7), ("abc",), "tool")
+    found = devices.MeasureOnPhone("abc", "tool")(files, Settings(runs=7))
+    assert asked == [(files, Settings(runs=7), ("abc",), "tool")]
+    # What becomes an error on the terminal has to name what adb knows.
+    assert found.failures == (schema.Failure(what="the rest on abc", error="adb -s abc shell"),)
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ class Measurement(Place):
       signature: Key of the signature; None for a file that has none.
       repetition: From 0.
       started: ISO 8601.
-      warmup_ms: Inferences that do not count.
+      warmup_ms: Inferences that do not count: of the start, then those before each block.
       samples_ms: Every inference that counts, in order; empty where the tool gives none.
       block_runs: Samples of a block: bursts of this many took turns with the other files.
       blocks: Instead of samples, where the tool gives none.

@@ -330,8 +330,10 @@ def _show(
 
     values: list[Any] = [result.model_dump(mode="json") for result in results]
     text = "\n\n".join(benchmark.format_text(result) for result in results)
-    for known in sorted(serials, key=len, reverse=True):  # here they are of use, to give to adb
-        text = text.replace(known, serials[known])
+    if serials:
+        from tfdistill.benchmark.adb import serials as serials_of
+
+        text = serials_of.show(text, serials)
     base.show(
         values[0] if len(values) == 1 else {"results": values}, as_json=args.json, lines=[text]
     )

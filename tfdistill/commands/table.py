@@ -167,15 +167,18 @@ def _on_phone(
     binary_sha256: str | None,
 ) -> schema.Result:
     from tfdistill.benchmark import adb
+    from tfdistill.benchmark.adb import serials as serials_of
 
     source = None if binary is None else adb.Binary(binary, sha256=binary_sha256)
     serials = () if serial is None else (serial,)
-    results = adb.measure(paths, settings=settings, serials=serials, binary=source)
+    shown: dict[str, str] = {}
+    results = adb.measure(paths, settings=settings, serials=serials, binary=source, shown=shown)
     if len(results) != 1:
         raise errors.ConfigError(
             errors.explain("--serial", "one device", f"{len(results)}", "A table is of one device.")
         )
-    return results[0]
+    # One with failures is not kept: they become an error.
+    return serials_of.show_failures(results[0], shown)
 
 
 COMMANDS = (

@@ -41,13 +41,17 @@ class MeasureOnPhone:
           BenchmarkError: If there is not exactly one device.
         """
         from tfdistill.benchmark import adb
+        from tfdistill.benchmark.adb import serials as serials_of
 
         serials = () if self.serial is None else (self.serial,)
-        results = adb.measure(models, settings=settings, serials=serials, binary=self.binary)
+        shown: dict[str, str] = {}
+        results = adb.measure(
+            models, settings=settings, serials=serials, binary=self.binary, shown=shown
+        )
         if len(results) != 1:
             raise errors.BenchmarkError(
                 errors.explain(
                     "search", "one device", len(results), "Choose it with --serial SERIAL."
                 )
             )
-        return results[0]
+        return serials_of.show_failures(results[0], shown)

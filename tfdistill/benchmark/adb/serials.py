@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
 from tfdistill.benchmark import environment, schema
 from tfdistill.benchmark.adb.phone import Phone
@@ -62,3 +62,24 @@ def hide(
             "notes": tuple(map(without, result.notes)),
         }
     )
+
+
+def show(text: str, shown: Mapping[str, str]) -> str:
+    """Puts the serials back into a text for a terminal: what it says to type has to work there.
+
+    Args:
+      text: Of a result that `hide` made.
+      shown: Serials by the ids that stand for them.
+    """
+    for known in sorted(shown, key=len, reverse=True):  # an id may begin another one
+        text = text.replace(known, shown[known])
+    return text
+
+
+def show_failures(result: schema.Result, shown: Mapping[str, str]) -> schema.Result:
+    """Puts the serials back into the failures of a result that is not kept."""
+    failures = [
+        schema.Failure(what=show(row.what, shown), error=show(row.error, shown))
+        for row in result.failures
+    ]
+    return result.model_copy(update={"failures": tuple(failures)})
