@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ from tfdistill.commands import (
     table,
 )
 
+# Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
+_TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _COMMANDS = (
     *recipes.COMMANDS,
@@ -74,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
       The exit code.
     """
-    args = parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    args = parser().parse_args([_TILDE.sub(_home, argument) for argument in given])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -86,12 +90,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"tfdistill {args.command}: {error}", file=sys.stderr)
+        print(f"tfdistill {args.command}: {errors.explain_os_error(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"tfdistill {args.command}: interrupted; what is finished is kept", file=sys.stderr)
+        hint = " Go on with --resume." if "resume" in vars(args) else ""
+        print(
+            f"tfdistill {args.command}: interrupted; what is finished is kept.{hint}",
+            file=sys.stderr,
+        )
         return 130
     return result if isinstance(result, int) else 0
+
+
+def _home(found: re.Match[str]) -> str:
+    return found[1] + os.path.expanduser("~")
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

@@ -8,6 +8,7 @@ caller would expect (`ValueError`, `FileExistsError`, ...). Messages follow one 
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -85,6 +86,30 @@ def explain(what: str, expected: object, received: object, remedy: str = "") -> 
     """
     message = f"{what}: expected {expected}, received {received}."
     return f"{message} {remedy}" if remedy else message
+
+
+_OS_REMEDIES = {
+    errno.ENOENT: "Check the path.",
+    errno.EISDIR: "A folder stands where a file should be.",
+    errno.ENOTDIR: "A file stands where a folder should be.",
+    errno.EACCES: "Change its permissions, or choose another place.",
+    errno.EPERM: "Change its permissions, or choose another place.",
+    errno.EROFS: "Nothing can be written there: choose another place.",
+    errno.ENOSPC: "Make room there, or choose another place; what is finished is kept.",
+    errno.EDQUOT: "Make room there, or choose another place; what is finished is kept.",
+    errno.EFBIG: "Raise the limit of file sizes (`ulimit -f`), or choose another place.",
+    errno.ENAMETOOLONG: "Choose a shorter name.",
+}
+
+
+def explain_os_error(error: OSError) -> str:
+    """Says what the system refused, about which file, and what to do about it."""
+    if error.errno is None or error.strerror is None:
+        return str(error)
+    where = f"{error.filename}: " if error.filename is not None else ""
+    remedy = _OS_REMEDIES.get(error.errno)
+    reason = error.strerror[0].lower() + error.strerror[1:]
+    return f"{where}{reason}." + (f" {remedy}" if remedy else "")
 
 
 def nearest(name: object, choices: Iterable[str]) -> str:

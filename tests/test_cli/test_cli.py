@@ -72,7 +72,48 @@ def test_every_recipe_is_valid_and_says_how_to_run_it():
 
 def test_a_missing_file_is_an_error_with_exit_code_1(capsys, tmp_path):
     assert cli.main(["inspect", str(tmp_path / "none.tflite")]) == 1
-    assert "none.tflite" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "none.tflite" in told and "Errno" not in told
+
+
+@pytest.mark.parametrize(
+    ("command", "resumes"), [(["run", "demo"], True), (["recipes", "check", "demo"], False)]
+)
+def test_ctrl_c_says_how_to_go_on_where_that_is_possible(command, resumes, monkeypatch, capsys):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(config, "load_recipe", interrupted)
+    assert cli.main(command) == 130
+    assert ("Go on with --resume." in capsys.readouterr().err) is resumes
+
+
+def test_a_home_folder_behind_an_equals_sign_is_expanded(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "glue").mkdir()
+    overrides = ["--set=data.dir=~/glue", "--set", "stages.general.corpus=[~/a.txt, '~/b']"]
+    assert cli.main(["recipes", "show", "demo", *overrides]) == 0
+    shown = capsys.readouterr().out
+    for place in ("glue", "a.txt", "b"):
+        assert str(tmp_path / place) in shown
+    assert cli.main(["report", "~", "--out=~"]) == 2
+    assert "~: no such file" in capsys.readouterr().err  # only behind "=": shells do the rest
+
+
+def test_check_names_what_does_not_fit_and_what_a_recipe_still_needs(capsys):
+    assert cli.main(["recipes", "check", "demo", "--set", "student.preset=nope"]) == 2
+    assert "student: preset: expected a known name" in capsys.readouterr().err
+    assert cli.main(["recipes", "check", "tinybert_4l_sst2"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:2] == ["tinybert_4l_sst2: valid", "To run, it still needs:"]
+    assert any(line.startswith("  - data.dir: ") for line in shown)
+
+
+def test_set_changes_the_recipe_that_options_make(tmp_path, capsys):
+    command = ["distill", "--teacher", "preset:bert_tiny", "--student", "bert_tiny"]
+    command += ["--task", "assistant", "--out", str(tmp_path / "out")]
+    assert cli.main([*command, "--set", "stages.prediction.epochs=0"]) == 2
+    assert "stages.prediction.epochs: expected more than 0, received 0." in capsys.readouterr().err
 
 
 def test_doctor_reports_every_package_as_json(capsys):

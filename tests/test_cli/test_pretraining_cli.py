@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tfdistill import cli, training
-from tfdistill.commands import data
 from tfdistill.data import bert_words, synthetic, vocab
 from tfdistill.training import pretrain_run
 

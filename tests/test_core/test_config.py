@@ -119,6 +119,37 @@ def test_a_value_out_of_range_is_shown():
     assert "received 4096" in message
 
 
+def test_faults_are_said_in_words_of_recipes_once_each():
+    message = faults_of(
+        data=3,
+        seeds=["a"],
+        stages={
+            "states": {"kind": "intermediate", "layer_map": "middle"},
+            "logits": {"kind": "prediction", "epochs": "many", "warmup": 1, "keep_best": 2},
+        },
+        variants={"full": {"stages": []}},
+        export={"lengths": [0], "quantize": "int8"},
+        benchmark={"threads": [-1]},
+    )
+    assert message.splitlines()[1:-1] == [
+        "  - data: expected keys with values, received 3.",
+        "  - stages.states.layer_map: expected 'uniform', 'top', 'bottom', 'skip' or 'last', "
+        "received 'middle'.",
+        "  - stages.states.layer_map: expected a list such as [a, b], received 'middle'.",
+        "  - stages.logits.warmup: expected less than 1.0, received 1.",
+        "  - stages.logits.epochs: expected a whole number, received 'many'.",
+        "  - stages.logits.keep_best: expected true or false, received 2.",
+        "  - variants.full.stages: expected at least 1 of them, received [].",
+        "  - seeds.0: expected a whole number, received 'a'.",
+        "  - export.quantize: expected "
+        "'float32', 'float16', 'weight_only_wi8_afp32', 'dynamic_wi8_afp32', 'static_wi8_ai16', "
+        "'static_wi8_ai8', 'static_wi8_ai8_integer_only', 'dynamic_wi4_afp32_block32', "
+        "'dynamic_wi4_afp32_block64' or 'dynamic_wi4_afp32', received 'int8'.",
+        "  - export.lengths.0: expected more than 0, received 0.",
+    ]
+    assert message.endswith("  - benchmark.threads.0: expected more than 0, received -1.")
+
+
 def test_stages_and_variants_are_checked_against_each_other():
     message = faults_of(variants={"a": {"stages": ["logit"]}, "b": {"stages": ["states"]}})
     assert "variants.a.stages: no stage 'logit'. Did you mean 'logits'?" in message

@@ -1,3 +1,6 @@
+import errno
+import os
+
 import pytest
 
 from tfdistill import errors
@@ -48,3 +51,21 @@ def test_a_message_says_what_was_expected_what_came_and_what_to_do():
 )
 def test_the_nearest_choice_is_suggested_or_all_are_listed(name, says):
     assert errors.nearest(name, {"tinybert": 1, "bert_tiny": 2, "bert_base": 3}) == says
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.ENOSPC, "a/b: no space left on device. Make room there"),
+        (errno.ENOTDIR, "a/b: not a directory. A file stands where a folder should be."),
+        (errno.EIO, "a/b: input/output error."),
+    ],
+)
+def test_what_the_system_refuses_is_said_with_the_file_and_a_remedy(number, says):
+    message = errors.explain_os_error(OSError(number, os.strerror(number), "a/b"))
+    assert message.startswith(says)
+    assert "Errno" not in message
+
+
+def test_an_error_without_a_number_is_said_as_it_is():
+    assert errors.explain_os_error(OSError("no route")) == "no route"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tfdistill import config
+from tfdistill import config, errors
 from tfdistill.commands import base
 
 
@@ -25,7 +25,16 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    print(f"{config.load_recipe(args.recipe, args.set).name}: valid")
+    from tfdistill.run import shapes
+
+    recipe = config.load_recipe(args.recipe, args.set)
+    faults = shapes.shape_faults(recipe)
+    if faults:
+        raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
+    print(f"{recipe.name}: valid")
+    missing = config.missing_inputs(recipe)
+    if missing:
+        print("\n  - ".join(["To run, it still needs:", *missing]))
 
 
 def header(text: str) -> str:

@@ -98,4 +98,4 @@ def _is_file(path: str) -> bool:
 
 def _is_there(path: str) -> bool:
     """A text file, or a folder of prepared shards."""
-    return pathlib.Path(path).expanduser().exists()
+    return pathlib.Path(path).exists()

@@ -39,10 +39,18 @@ def find_recipe(name: str) -> pathlib.Path:
     path = pathlib.Path(name)
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
-    hint = errors.nearest(name, known)
+    close = errors.nearest(name, known)
+    hint = f"{close} " if close.startswith("Did") else ""  # nobody reads a list of all of them
+    received = f"{name!r}: a folder" if path.is_dir() else repr(name)
+    if path.is_file():
+        received = f"{name!r}, a file of another kind"
     raise errors.ConfigError(
-        errors.explain("recipe", "a known name or a YAML file", repr(name), hint)
-        + " Try `tfdistill recipes ls`."
+        errors.explain(
+            "recipe",
+            "a known name or an existing .yaml file",
+            received,
+            f"{hint}Try `tfdistill recipes ls`.",
+        )
     )
 
 
@@ -139,7 +147,8 @@ def parse_section(
     try:
         return section.model_validate(values)
     except pydantic.ValidationError as error:
-        faults = [_describe(fault, section) for fault in error.errors()]
+        found = [fault for fault in error.errors() if not _follows(fault)]
+        faults = list(dict.fromkeys(_describe(fault, section) for fault in found))
         if section is Recipe and all(fault["loc"] for fault in error.errors()):
             # pydantic looks at these only when every field is valid
             faults += sections.stage_faults(values)
@@ -177,8 +186,37 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
         place[last] = value
 
 
+# What a field wants, by the kind of fault that pydantic finds.
+_WANTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "tuple_type": "a list such as [a, b]",
+    "dict_type": "keys with values",
+    "model_type": "keys with values",
+    "model_attributes_type": "keys with values",
+    "literal_error": "{expected}",
+    "too_short": "at least {min_length} of them",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def _follows(fault: Any) -> bool:
+    """Whether a list only lacks elements because they were faults themselves."""
+    return fault["type"] == "too_short" and bool(fault["input"])
+
+
 def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
-    where = ".".join(str(part) for part in fault["loc"])
+    where = ".".join(str(part) for part in fault["loc"] if "[" not in str(part))
     if fault["type"] == "extra_forbidden":
         hint = errors.nearest(fault["loc"][-1], _keys_at(section, fault["loc"][:-1]))
         return f"{where}: unknown key. {hint}"
@@ -187,7 +225,10 @@ def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
         return f"{where}: missing. It is required"
     if not where:
         return message.replace("\n", "\n  - ")
-    return f"{where}: {message}, received {fault.get('input')!r}"
+    if fault["type"] not in _WANTED:
+        return f"{where}: {message}, received {fault.get('input')!r}"
+    wanted = _WANTED[fault["type"]].format_map(fault.get("ctx", {}))
+    return errors.explain(where, wanted, repr(fault.get("input")))
 
 
 def _keys_at(section: type[pydantic.BaseModel], location: Sequence[Any]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
@@ -41,6 +42,8 @@ Quantize = Literal[
     "dynamic_wi4_afp32_block64",
     "dynamic_wi4_afp32",
 ]
+# A path, or a name that stands for one: "~" is the home folder, which shells expand only in places.
+PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
 BUILT_IN_DATA = "assistant"
 SHORTHANDS = {
@@ -61,8 +64,10 @@ SectionType = TypeVar("SectionType", bound=Section)
 class AugmentConfig(Section):
     """TinyBERT's augmentation of the training set, once before the first stage that uses it."""
 
-    masked_lm: str | None = None  # a folder or hub id with a head for masked words; None: teacher
-    vectors: str | None = None  # word vectors in text form
+    masked_lm: PathText | None = (
+        None  # a folder or hub id with a head for masked words; None: teacher
+    )
+    vectors: PathText | None = None  # word vectors in text form
     copies: int = pydantic.Field(default=20, gt=0)
     probability: float = pydantic.Field(default=0.4, gt=0, le=1)
     candidates: int = pydantic.Field(default=15, gt=0)
@@ -78,7 +83,7 @@ class DataConfig(Section):
     """
 
     task: str | None
-    dir: str | None = None
+    dir: PathText | None = None
     stand_in: bool = False  # generated files in the task's form, to try the path without its data
     text_column: str | None = None
     pair_column: str | None = None
@@ -97,7 +102,7 @@ class DataConfig(Section):
     doc_stride: int = pydantic.Field(default=128, gt=0)
     max_question_length: int = pydantic.Field(default=64, gt=0)
     max_length: int = pydantic.Field(default=128, ge=3, le=512)
-    vocab: str = "teacher"  # "teacher", a vocab.txt, or "train:SIZE"
+    vocab: PathText = "teacher"  # "teacher", a vocab.txt, or "train:SIZE"
     lower_case: bool | None = None  # None: as the teacher's tokenizer
     train_limit: int | None = pydantic.Field(default=None, gt=0)
     dev_limit: int | None = pydantic.Field(default=None, gt=0)
@@ -140,7 +145,7 @@ class PretrainConfig(Section):
     schedule: Literal["linear", "constant"] = "linear"
     warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
-    corpus: tuple[str, ...] = ()
+    corpus: tuple[PathText, ...] = ()
     max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
     learning_rate: float = pydantic.Field(default=1e-4, gt=0)
     epochs: int = pydantic.Field(default=1, gt=0)
@@ -178,8 +183,8 @@ class TeacherConfig(ShapeConfig):
     that, which stages on plain text learn from.
     """
 
-    source: str
-    general: str | None = None
+    source: PathText
+    general: PathText | None = None
     pretrain: PretrainConfig | None = None
     finetune: FineTuneConfig | None = None
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -198,7 +203,7 @@ class StudentConfig(ShapeConfig):
     """
 
     preset: str
-    initialise: str = "teacher"
+    initialise: PathText = "teacher"
     keep_head: bool = False
     teacher_layers: tuple[int, ...] | None = None
 
@@ -229,7 +234,7 @@ class StageConfig(OptimizerConfig):
     bucketing: bool = True
     max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
     reads: Literal["corpus", "task"] | None = None  # for kinds that can learn from either
-    corpus: tuple[str, ...] = ()
+    corpus: tuple[PathText, ...] = ()
     max_tokens: int | None = pydantic.Field(default=None, gt=0)
     loss_weights: dict[str, float] = {}
     layer_weights: dict[str, tuple[float, ...]] = {}
@@ -270,7 +275,7 @@ class ExportConfig(Section):
     """The phone file."""
 
     quantize: Quantize = "dynamic_wi8_afp32"
-    lengths: tuple[int, ...] = pydantic.Field(default=(32, 64, 128), min_length=1)
+    lengths: tuple[pydantic.PositiveInt, ...] = pydantic.Field(default=(32, 64, 128), min_length=1)
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
 
@@ -278,7 +283,7 @@ class ExportConfig(Section):
 class BenchmarkConfig(Section):
     """The measurement on this host."""
 
-    threads: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
+    threads: tuple[pydantic.PositiveInt, ...] = pydantic.Field(default=(1,), min_length=1)
     warmup: int = pydantic.Field(default=10, ge=0)
     runs: int = pydantic.Field(default=100, gt=0)
     min_seconds: float = pydantic.Field(default=2.0, ge=0)

@@ -18,6 +18,7 @@ from typing import Any
 
 from tfdistill import config, errors, files
 from tfdistill._version import __version__
+from tfdistill.run import shapes
 
 RECIPE, ENVIRONMENT, METRICS = "recipe.yaml", "environment.json", "metrics.json"
 LOCK = ".lock"
@@ -66,11 +67,12 @@ class RunFolder:
         Raises:
           OutputExistsError: If the folder is not empty and neither flag was given, or it is not a
             run folder, or another process works in it.
-          ConfigError: If an input of the recipe is missing, or `resume` finds another recipe.
+          ConfigError: If an input of the recipe is missing, teacher and student do not fit, or
+            `resume` finds another recipe.
         """
-        faults = config.missing_inputs(recipe)
+        faults = config.missing_inputs(recipe) + shapes.shape_faults(recipe)
         if faults:
-            raise errors.ConfigError(f"recipe {recipe.name} needs:\n  - " + "\n  - ".join(faults))
+            raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         self._refuse_other_files()
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, "a", encoding="utf-8") as lock:

@@ -1,0 +1,51 @@
+"""What does not fit between teacher and student is said before any training."""
+
+import pytest
+
+from tfdistill import config, models, weights
+from tfdistill.run import shapes
+
+
+def faults(*overrides):
+    return shapes.shape_faults(config.load_recipe("demo", overrides))
+
+
+def test_every_recipe_that_comes_with_us_fits():
+    for name in config.recipes():
+        assert shapes.shape_faults(config.load_recipe(name)) == [], name
+
+
+def test_unknown_presets_are_named_at_once_with_the_nearest():
+    teacher, student = faults("teacher.source=preset:bert_mni", "student.preset=tinybert_2l_128")
+    assert teacher.startswith("teacher.source: preset") and "'bert_mini'" in teacher
+    assert student.startswith("student: preset") and "'tinybert_2l_128d'" in student
+
+
+def test_sizes_that_do_not_divide_are_named():
+    (fault,) = faults("student.num_heads=7")
+    assert fault.startswith("student: ")
+    assert "7" in fault
+
+
+def test_unequal_heads_are_named_where_attention_is_learnt():
+    general, intermediate = faults("student.num_heads=2")
+    assert "student.num_heads, for stages.general: expected 4" in general
+    assert "stages.intermediate.loss_weights.attention=0" in intermediate
+    (general,) = faults("student.num_heads=2", "stages.intermediate.loss_weights.attention=0")
+    assert "stages.general" in general
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_only_stages_that_a_variant_uses_count(used):
+    stages = "[intermediate, prediction]" if used else "[prediction]"
+    found = faults("student.num_heads=2", f"variants={{student: {{stages: {stages}}}}}")
+    assert len(found) == used
+
+
+def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
+    shape = models.preset("bert_tiny").replace(num_layers=1, vocab_size=32)
+    weights.save_hf(models.build_encoder(shape), tmp_path / "teacher")
+    two, _ = faults(f"teacher.source={tmp_path / 'teacher'}")
+    assert "expected 2 as in the teacher" in two
+    assert faults("teacher.source=someone/some-bert") == []
+    assert faults("teacher.source=preset:bilstm_1l_150d") == []

@@ -1,0 +1,73 @@
+"""What the shapes of a recipe's teacher and student say before anything is read or trained."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+from tfdistill import config, errors, models
+from tfdistill.run import students
+from tfdistill.run import teacher as teachers
+from tfdistill.weights import hf_config
+
+_VOCAB_SIZE = 1000  # any: it is known only once there is a vocabulary
+
+
+def shape_faults(recipe: config.Recipe) -> list[str]:
+    """Finds presets that there are not, sizes that do not fit, and unequal numbers of heads.
+
+    Args:
+      recipe: The recipe. A teacher on the hub is not fetched for this: nothing is said about it.
+
+    Returns:
+      A sentence for every fault, with its remedy.
+    """
+    faults = []
+    teacher = student = None
+    try:
+        teacher = _teacher(recipe.teacher)
+    except errors.TfdistillError as error:
+        faults.append(f"teacher.source: {error}")
+    try:
+        if not recipe.student.keep_head:
+            student = students.student_shape(recipe.student, _VOCAB_SIZE)
+    except errors.TfdistillError as error:
+        faults.append(f"student: {error}")
+    if teacher is not None and student is not None:
+        faults += _head_faults(recipe, teacher, student)
+    return faults
+
+
+def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
+    if settings.source.startswith(teachers.PRESET):
+        name = settings.source.removeprefix(teachers.PRESET)
+        return teachers.shape_of(name, settings, _VOCAB_SIZE)
+    file = pathlib.Path(settings.source) / "config.json"
+    try:
+        return hf_config.parse_config(json.loads(file.read_bytes()))
+    except (OSError, ValueError, AttributeError):
+        return None  # of the hub, or damaged, which is said where it is opened
+
+
+def _head_faults(
+    recipe: config.Recipe, teacher: models.EncoderConfig, student: models.EncoderConfig
+) -> list[str]:
+    if any(isinstance(shape, models.BiLstmConfig) for shape in (teacher, student)):
+        return []
+    if teacher.num_heads == student.num_heads:
+        return []
+    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
+    return [
+        errors.explain(
+            f"student.num_heads, for stages.{name}",
+            f"{teacher.num_heads} as in the teacher, since attention is compared head by head",
+            student.num_heads,
+            f"Set student.num_heads, stages.{name}.loss_weights.attention=0, or learn relations "
+            "(MiniLM), which need no equal heads.",
+        )
+        for name, stage in recipe.stages.items()
+        if name in used
+        and stage.kind in ("general", "intermediate")
+        and stage.loss_weights.get("attention", 1.0) != 0
+        and (stage.compress is None or stage.compress.teacher != "student")
+    ]
