@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
         epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l_sst2 "
-        "--set teacher=bert-base-uncased --set data.dir=glue/SST-2",
+        "--scaled-down",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")

@@ -64,6 +64,30 @@ def test_every_decision_has_a_number_of_its_own_and_is_listed():
     assert all(page.name in index and page.name in navigation for page in pages)
 
 
+@pytest.mark.parametrize("line", [line for line in command_lines() if " run " in line])
+def test_every_run_that_is_shown_names_all_that_its_recipe_needs(line):
+    """Files that are not there are all that may be missing; no key is unknown."""
+    from tfdistill import cli, config
+
+    args = cli.parser().parse_args(shlex.split(line)[1:])
+    recipe = config.load_recipe(args.recipe, args.set)
+    if args.scaled_down:
+        recipe = config.scaled_down(recipe)
+    missing = config.missing_inputs(recipe)
+
+    assert [fault for fault in missing if not fault.endswith("is not there")] == []
+
+
+def test_the_figures_of_the_readme_are_those_of_the_guide():
+    guide = (ROOT / "docs" / "guides" / "sst2.md").read_text("utf-8")
+    text = (ROOT / "README.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| .*\d", line)]
+    figures = [figure for row in rows for figure in re.findall(r"\d+\.\d+", row)]
+
+    assert len(figures) >= 10
+    assert [figure for figure in figures if figure not in guide] == []
+
+
 @pytest.mark.parametrize("line", command_lines())
 def test_every_command_that_is_shown_is_understood(line):
     from tfdistill import cli

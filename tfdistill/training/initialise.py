@@ -209,7 +209,7 @@ def _basis(student: keras.Model, teacher: keras.Model) -> np.ndarray:
                 "student width",
                 f"at most the teacher's {words.shape[1]}",
                 ours.shape[1],
-                "Start a wider student with initialise='random'.",
+                "Start a wider student with student.initialise=random.",
             )
         )
     return leading_directions(words, ours.shape[1])
