@@ -263,8 +263,9 @@ def test_without_entities_the_scores_are_zero():
         "entity_recall": 0.0,
         "accuracy": 0.0,
     }
-    with pytest.raises(errors.ShapeError, match="one for each of 2 words"):
-        scored(["O O"], ["O"])
+    for gold, answers, words in ((["O O"], ["O"], 2), ([""], [""], 0), ([], [], 0)):
+        with pytest.raises(errors.ShapeError, match=f"one for each of {words} words"):
+            scored(gold, answers)
 
 
 def test_rows_of_one_sentence_are_scored_together(tokenizer):
@@ -287,3 +288,13 @@ def test_rows_of_one_sentence_are_scored_together(tokenizer):
     assert found["entity_precision"] == pytest.approx(1 / 3)
     with pytest.raises(errors.ShapeError, match=r"shapes \(11, 3\) and \(11,\)"):
         metrics.score(spec, logits[:-1], encoded)
+
+
+def test_an_entity_ends_with_its_sentence(tokenizer):
+    spec = dataclasses.replace(NER, labels=("O", "B-X", "I-X"))
+    encoded = encode(tokenizer, [["a", "b"], ["c", "d"], ["a"]], [[0, 1], [2, 0], [2]])
+    answers = [0, 1, 0, 0, 2]  # all but the entity of the second sentence
+    logits = np.zeros((encoded.num_tokens, 3))
+    logits[np.flatnonzero(encoded.labels >= 0), answers] = 3.0
+    found = metrics.score(spec, logits, encoded)
+    assert (found["entity_precision"], found["entity_recall"]) == (1.0, pytest.approx(2 / 3))

@@ -58,6 +58,8 @@ def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
         LETTERS[15:20],
     ]
     assert encoded.sources.tolist() == [0, 0, 0, 0]
+    for row, size in enumerate((8, 8, 8, 5)):
+        assert encoded.row_types(row).tolist() == [0] * 4 + [1] * (size + 1)
     # "k l" is wholly in the second and third window only; elsewhere the label is [CLS].
     assert encoded.labels.tolist() == [[0, 0], [9, 10], [4, 5], [0, 0]]
     assert max(encoded.lengths) == 13
@@ -249,6 +251,33 @@ def test_the_best_null_threshold_is_found_by_trying_all(tokenizer):
     assert f1 == pytest.approx(f1_at(threshold))
     assert f1 == pytest.approx(max(f1_at(value) for value in np.linspace(-15, 15, 301)), abs=1e-9)
     assert f1 > max(f1_at(-100), f1_at(100)) + 0.05
+
+
+@pytest.mark.parametrize("gold", [None, "film"])
+def test_the_best_null_threshold_may_answer_nothing_or_everything(tokenizer, gold):
+    items = [ask("the film is not good.", gold, key=str(number)) for number in range(3)]
+    encoded = spans.encode_questions(items, tokenizer, 20)
+    logits = logits_for(encoded)
+    for row, null in enumerate((-8.0, 0.0, 40.0)):  # margins far apart
+        put(logits, encoded, row, 5, 5, 3.0)
+        put(logits, encoded, row, 0, 0, null)
+    threshold, f1 = spans.best_null_threshold(logits, encoded, V2)
+    assert f1 == 1.0
+    rules = dataclasses.replace(V2, null_threshold=threshold)
+    assert spans.score(logits, encoded, rules)["f1"] == 1.0
+
+
+def test_questions_without_a_candidate_move_no_threshold(tokenizer):
+    """The best start of two of the three stands behind the best end: their score is -inf."""
+    items = [ask("the film is not good.", "film", key=str(number)) for number in range(3)]
+    encoded = spans.encode_questions(items, tokenizer, 20)
+    logits = logits_for(encoded)
+    put(logits, encoded, 0, 5, 5, 3.0)
+    for row in (1, 2):
+        put(logits, encoded, row, 9, 4, 9.0)
+    rules = dataclasses.replace(V2, n_best=1)
+    threshold, f1 = spans.best_null_threshold(logits, encoded, rules)
+    assert (threshold, f1) == (-10.0 - 6.0, pytest.approx(1 / 3))
 
 
 def test_unusable_logits_are_refused(encoded):

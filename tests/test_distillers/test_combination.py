@@ -313,6 +313,7 @@ def test_all_faults_are_told_at_once(make):
         ),
         ({"my term": {"objective": "label"}}, "letters, digits and _"),
         ({"x": "label"}, "terms['x']: expected {'objective': ..., ...}"),
+        ({"x": ["objective"]}, "terms['x']: expected {'objective': ..., ...}"),
     ],
 )
 def test_descriptions_that_mean_nothing_are_refused(make, terms, says):

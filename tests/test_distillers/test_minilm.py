@@ -200,6 +200,7 @@ def test_eight_examples_can_be_learnt_by_heart(make, built):
     ("options", "error", "says"),
     [
         ({"teacher_layer": 4}, errors.ConfigError, "teacher_layer: expected a layer from 0 to 3"),
+        ({"student_layer": True}, errors.ConfigError, "student_layer: expected a layer from 0"),
         ({"student_layer": -3}, errors.ConfigError, "or from the end -1 to -2, received -3"),
         ({"teacher_layer": 1.0}, errors.ConfigError, "received 1.0"),
         ({"num_relation_heads": 3}, errors.ShapeError, "widths 12 and 8, received 3"),

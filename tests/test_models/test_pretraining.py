@@ -96,6 +96,7 @@ def test_next_sentences_are_told_from_the_pooled_output(config, model, features)
             first = np.tanh(first @ kernel + bias)
         np.testing.assert_allclose(states["pooled_output"], first, atol=1e-5)
         kernel, bias = weights(model, "nsp_classifier")
+        assert kernel.shape == (config.hidden_size, 2)
         np.testing.assert_allclose(answers["nsp_logits"], first @ kernel + bias, atol=1e-5)
 
 

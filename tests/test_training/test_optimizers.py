@@ -64,13 +64,6 @@ def test_warm_up_in_steps_needs_no_number_of_all_steps():
 # The update.
 
 
-def apply(optimizer, gradients):
-    """Updates variables of ones and returns how far they went."""
-    variables = [tf.Variable(tf.ones_like(gradient)) for gradient in gradients]
-    optimizer.apply_gradients(zip(gradients, variables, strict=True))
-    return [1.0 - variable.numpy() for variable in variables]
-
-
 def test_a_step_is_adam_and_decoupled_decay():
     gradients = [np.array([0.5, -2.0, 1e-6]), np.array([0.25, 0.0, -3.0])]
     optimizer = training.adamw(0.1, weight_decay=0.05, clip="none", beta_2=0.98, epsilon=1e-6)
@@ -171,12 +164,30 @@ def test_gradients_are_clipped_before_the_moments(build, clip, scales):
         np.testing.assert_allclose(moment, 0.1 * scale * gradient.numpy(), rtol=1e-6)
 
 
-def test_by_default_each_tensor_is_clipped_to_one():
-    optimizer = training.adamw(0.1)
-    (moved,) = apply(optimizer, [tf.constant([30.0, 40.0])])
-    assert np.isfinite(moved).all()
-    (moment,) = [v for v in optimizer.variables() if "/m" in v.name]
-    np.testing.assert_allclose(moment, [0.06, 0.08], rtol=1e-6)
+@pytest.mark.parametrize(
+    ("build", "scale"), [(training.adamw, 1 / 50), (training.lamb, 1 / np.sqrt(2 * 50**2))]
+)
+def test_by_default_each_tensor_or_with_lamb_the_whole_is_clipped_to_one(build, scale):
+    optimizer = build(0.1)
+    variables = [tf.Variable([1.0, 1.0]) for _ in range(2)]
+    gradient = tf.constant([30.0, 40.0])
+    optimizer.apply_gradients((gradient, variable) for variable in variables)
+    for variable in variables:
+        moment = optimizer.get_slot(variable, "m").numpy()
+        np.testing.assert_allclose(moment, [3.0 * scale, 4.0 * scale], rtol=1e-6)
+
+
+@pytest.mark.parametrize("build", [training.adamw, training.lamb])
+def test_both_moments_decay_as_they_are_told(build):
+    optimizer = build(0.1, clip="none", beta_1=0.8, beta_2=0.9, weight_decay=0.0)
+    bias = tf.Variable([1.0, 1.0], name="dense/bias")  # LAMB does not scale its step
+    gradients = np.array([[1.0, -2.0], [4.0, 0.5]])
+    for gradient in gradients:
+        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), bias)])
+    m = 0.2 * (0.8 * gradients[0] + gradients[1])
+    v = 0.1 * (0.9 * gradients[0] ** 2 + gradients[1] ** 2)
+    np.testing.assert_allclose(optimizer.get_slot(bias, "m"), m, rtol=1e-6)
+    np.testing.assert_allclose(optimizer.get_slot(bias, "v"), v, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

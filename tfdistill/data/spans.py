@@ -333,8 +333,8 @@ def best_null_threshold(
     order = np.argsort(margins, kind="stable")
     sums = np.concatenate([[0.0], np.cumsum(np.array(gains)[order])])
     ordered = np.array(margins)[order]
-    # Between equal margins there is no threshold.
-    allowed = np.concatenate([[True], np.diff(ordered) > 0, [True]])
+    # Between equal margins there is no threshold; without a candidate the margin is infinite.
+    allowed = np.concatenate([[True], ordered[1:] > ordered[:-1], [True]])
     count = int(np.argmax(np.where(allowed, sums, -np.inf)))
     threshold = float(ordered[count - 1]) if count else float(ordered[0]) - 1.0
     return threshold, float((total + sums[count]) / len(margins))
