@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
+
+from tfdistill.objectives import reduction
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -135,6 +138,42 @@ def check_splits(case: ObjectiveCase) -> None:
         values = [float(case.objective(*part)) for part in parts]
         weights = [counts[:cut].sum(), counts[cut:].sum()]
         np.testing.assert_allclose(np.average(values, weights=weights), whole, rtol=RELATIVE)
+
+
+def check_replicas(case: ObjectiveCase) -> None:
+    """Replicas with shares of any size: their mean is the whole's value, and so is its gradient.
+
+    What the replicas tell each other, the mean of their divisors, is passed on by hand.
+    """
+    whole, gradient = _eagerly(case, *case.batch)
+    for cut in range(len(case.batch[2]) // 2 + 1):  # from a replica with nothing to equal shares
+        shares = [[array[part] for array in case.batch] for part in (slice(cut), slice(cut, None))]
+        told: list[list[tf.Tensor]] = []
+        for share in shares:
+            seen: list[tf.Tensor] = []
+            with mock.patch.object(reduction, "replica_mean", lambda x, to=seen: to.append(x) or x):
+                case.objective(*share)
+            told.append(seen)
+        means = [tf.add_n(pair) / 2.0 for pair in zip(*told, strict=True)]
+        assert means
+        values, gradients = [], []
+        for share in shares:
+            left = iter(means)
+            with mock.patch.object(reduction, "replica_mean", lambda _, given=left: next(given)):
+                value, slope = _eagerly(case, *share)
+            values.append(value)
+            gradients.append(slope / 2.0)
+        np.testing.assert_allclose(np.mean(values), whole, rtol=RELATIVE)
+        np.testing.assert_allclose(np.concatenate(gradients), gradient, rtol=1e-4, atol=1e-7)
+
+
+def _eagerly(case: ObjectiveCase, *batch: np.ndarray) -> tuple[float, np.ndarray]:
+    """The value and the student's gradient, without a graph that remembers an earlier call."""
+    student = tf.constant(batch[1])
+    with tf.GradientTape() as tape:
+        tape.watch(student)
+        value = case.objective(batch[0], student, batch[2])
+    return float(value), tape.gradient(value, student).numpy()
 
 
 def check_weight_counts_examples(case: ObjectiveCase) -> None:

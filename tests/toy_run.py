@@ -24,11 +24,13 @@ STEPS, EPOCHS = 5, 3  # steps of an epoch
 class Run:
     """A classifier with dropout, trained on labels with AdamW, warm-up and a falling rate."""
 
-    def __init__(self, gradient_accumulation: int = 1):
-        config = toys.SHALLOW_STUDENT.replace(dropout=0.2, attention_dropout=0.2)
+    def __init__(
+        self, gradient_accumulation: int = 1, *, dropout: float = 0.2, num_examples: int = 18
+    ):
+        config = toys.SHALLOW_STUDENT.replace(dropout=dropout, attention_dropout=dropout)
         self.student = toys.classifier(config, seed=6)
         self.distiller = distillers.LabelTrainer(self.student)
-        self.train = batches.Batches(toys.encoded(18, weights=True), batch_size=4, seed=3)
+        self.train = batches.Batches(toys.encoded(num_examples, weights=True), batch_size=4, seed=3)
         assert self.train.steps_per_epoch == STEPS
         self.distiller.compile(
             training.adamw(0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2),

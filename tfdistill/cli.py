@@ -56,8 +56,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
-        epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l_sst2 "
-        "--scaled-down",
+        epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l_sst2 --scaled-down",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")

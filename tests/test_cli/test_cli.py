@@ -120,7 +120,9 @@ def test_doctor_reports_every_package_as_json(capsys):
     code = cli.main(["doctor", "--json"])
     result = json.loads(capsys.readouterr().out)
     names = {check["name"] for check in result["checks"]}
-    assert {"python", "tensorflow", "export", "disk"} <= names
+    assert {"python", "tensorflow", "export", "devices", "disk"} <= names
+    (devices,) = [check for check in result["checks"] if check["name"] == "devices"]
+    assert devices["ok"] and devices["found"].startswith(("no GPU: training uses", "training uses"))
     assert (code == 0) is result["ok"]
 
 

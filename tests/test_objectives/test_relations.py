@@ -119,6 +119,7 @@ each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
         harness.check_ignores_padding,  # in the reference too: its sentences count, not its size
         harness.check_ignores_batch_order,
         harness.check_splits,
+        harness.check_replicas,
         harness.check_weight_counts_examples,
         harness.check_gradients,
         harness.check_finite_at_extremes,

@@ -169,6 +169,11 @@ def test_parts_of_a_batch_average_to_the_whole(case):
 
 
 @each(CASES)
+def test_replicas_average_to_the_whole(case):
+    harness.check_replicas(case)
+
+
+@each(CASES)
 def test_a_weight_counts_its_example_that_often(case):
     harness.check_weight_counts_examples(case)
 

@@ -104,6 +104,25 @@ def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
     )
 
 
+def add_devices(parser: argparse._ActionsContainer) -> None:
+    """Adds --devices."""
+    parser.add_argument(
+        "--devices",
+        type=_devices,
+        metavar="N",
+        help="GPUs that share each batch: auto (all that are visible) or how many (default: auto)",
+    )
+
+
+def _devices(text: str) -> int | None:
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
+
+
 _TASK_KINDS = ("classification", "regression", "multi_label", "token", "span")
 
 

@@ -56,7 +56,7 @@ def _compress(args: argparse.Namespace) -> None:
     recipe = recipe_of(args)
     from tfdistill import run
 
-    record = run.distill(recipe, args.out, resume=args.resume, overwrite=args.overwrite)
+    record = run.distill(recipe, args.out, devices=1, resume=args.resume, overwrite=args.overwrite)
     metrics = [f"{name}: {value:.4f}" for name, value in record["metrics"].items()]
     where = pathlib.Path(args.out) / record["model_folder"]
     quantize = "static_wi8_ai8" if args.methods.endswith("quantize") else "dynamic_wi8_afp32"

@@ -66,7 +66,7 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _doctor(args: argparse.Namespace) -> int:
     checks = [_python(), *(_package(name, wanted) for name, wanted in _PACKAGES.items())]
-    checks += [_litert(), _disk()]
+    checks += [_litert(), _devices(), _disk()]
     good = all(check["ok"] for check in checks)
     lines = [
         f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {check['found']}"
@@ -112,6 +112,19 @@ def _litert() -> dict[str, Any]:
     except errors.TfdistillError as error:
         return _check("export", False, error, "see the error")
     return _check("export", True, found, "")
+
+
+def _devices() -> dict[str, Any]:
+    """What training would take by itself."""
+    from tfdistill.training import strategies
+
+    try:
+        names = strategies.devices_of(strategies.choose())
+    except errors.ConfigError as error:
+        return _check("devices", False, error, "see the error")
+    gpus = sum("GPU" in name for name in names)
+    found = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
+    return _check("devices", True, f"{found} ({', '.join(names)})", "")
 
 
 def _disk() -> dict[str, Any]:

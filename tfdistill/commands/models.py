@@ -22,6 +22,7 @@ def _training_arguments(parser: argparse.ArgumentParser, *, epochs: int, rate: f
     )
     group.add_argument("--seed", type=int, default=1, help=shown)
     base.add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
+    base.add_devices(group)
     base.add_output(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
     base.add_json(parser)
@@ -44,7 +45,9 @@ def _finetune(args: argparse.Namespace) -> None:
     )
     from tfdistill import run
 
-    record = run.finetune(recipe, args.out, resume=args.resume, overwrite=args.overwrite)
+    record = run.finetune(
+        recipe, args.out, devices=args.devices, resume=args.resume, overwrite=args.overwrite
+    )
     _show_record(record, args)
 
 
@@ -97,7 +100,9 @@ def _distill(args: argparse.Namespace) -> None:
     )
     from tfdistill import run
 
-    record = run.distill(recipe, args.out, resume=args.resume, overwrite=args.overwrite)
+    record = run.distill(
+        recipe, args.out, devices=args.devices, resume=args.resume, overwrite=args.overwrite
+    )
     _show_record(record, args)
 
 

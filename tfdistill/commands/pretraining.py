@@ -263,6 +263,7 @@ def _add_training(group: argparse._ActionsContainer) -> None:
         help=f"of the arithmetic; weights stay float32 {shown}",
     )
     group.add_argument("--seed", type=int, default=1, help=shown)
+    base.add_devices(group)
 
 
 def _pretrain(args: argparse.Namespace) -> None:
@@ -291,6 +292,7 @@ def _pretrain(args: argparse.Namespace) -> None:
         max_length=args.max_length,
         workers=args.workers,
         on_invalid=args.on_invalid,
+        devices=args.devices,
         resume=args.resume,
         overwrite=args.overwrite,
     )

@@ -24,6 +24,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         help="also train the student without a teacher, where the recipe does not",
     )
     parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/<recipe>)")
+    base.add_devices(parser)
     _add_restart(parser)
     base.add_json(parser)
 
@@ -40,7 +41,7 @@ def _run(args: argparse.Namespace) -> None:
         recipe = config.with_baseline(recipe)
     if args.scaled_down:
         recipe = config.scaled_down(recipe)
-    _run_recipe(recipe, pathlib.Path(args.out or f"runs/{recipe.name}"), args)
+    _run_recipe(recipe, pathlib.Path(args.out or f"runs/{recipe.name}"), args, args.devices)
 
 
 def _demo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +51,17 @@ def _demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _demo(args: argparse.Namespace) -> None:
-    _run_recipe(config.load_recipe("demo"), pathlib.Path(args.out), args)
+    _run_recipe(config.load_recipe("demo"), pathlib.Path(args.out), args, devices=1)
 
 
-def _run_recipe(recipe: config.Recipe, out: pathlib.Path, args: argparse.Namespace) -> None:
+def _run_recipe(
+    recipe: config.Recipe, out: pathlib.Path, args: argparse.Namespace, devices: int | None
+) -> None:
     from tfdistill import run
 
-    metrics = run.run_recipe(recipe, out, resume=args.resume, overwrite=args.overwrite)
+    metrics = run.run_recipe(
+        recipe, out, devices=devices, resume=args.resume, overwrite=args.overwrite
+    )
     base.show(metrics, as_json=args.json, lines=_summary(metrics, out))
 
 

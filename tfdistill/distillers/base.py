@@ -16,6 +16,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.distillers import answers, updates
 from tfdistill.distillers.step import StepInputs
+from tfdistill.objectives import reduction
 
 TEACHER_LOGITS = "teacher_logits"
 
@@ -271,8 +272,9 @@ class Distiller(keras.Model, abc.ABC):
     def _update(
         self, loss: tf.Tensor, terms: Mapping[str, tf.Tensor], batch: StepInputs
     ) -> dict[str, tf.Tensor]:
-        # Weighted by examples, so that a short last batch does not count as a full one.
-        examples = tf.reduce_sum(batch.sample_weight)
+        # Weighted by examples, so that a short last batch does not count as a full one. Among
+        # replicas all weigh alike: their terms are shares of the global batch's already.
+        examples = reduction.replica_mean(tf.reduce_sum(batch.sample_weight))
         self._loss_tracker.update_state(loss, sample_weight=examples)
         for term in self.active_terms:
             self._term_trackers[term].update_state(terms[term], sample_weight=examples)

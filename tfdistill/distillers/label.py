@@ -7,6 +7,7 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.distillers import answers, base
+from tfdistill.objectives import reduction
 
 # The axes of the labels of each head.
 _AXES = {
@@ -65,8 +66,7 @@ def gold_loss(batch: base.StepInputs, head: str = "sequence") -> tf.Tensor:
     else:
         labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.int32)
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B,)
-    total = tf.reduce_sum(tf.math.multiply_no_nan(loss, weight))
-    return tf.math.divide_no_nan(total, tf.reduce_sum(weight))
+    return reduction.weighted_mean(loss, weight)
 
 
 def _check_labels(labels: tf.Tensor, head: str) -> None:

@@ -7,6 +7,7 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.distillers import base
+from tfdistill.objectives import reduction
 
 PREDICTION_MASK = "prediction_mask"
 MLM_LABELS = "mlm_labels"
@@ -49,7 +50,7 @@ def mlm_loss(batch: base.StepInputs) -> tf.Tensor:
     labels, weights = _rows(batch)
     logits = tf.cast(batch.student["mlm_logits"], tf.float32)  # (N, vocabulary)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (N,)
-    return tf.math.divide_no_nan(tf.reduce_sum(weights * losses), tf.reduce_sum(weights))
+    return reduction.weighted_mean(losses, weights)
 
 
 def mlm_hits(batch: base.StepInputs) -> tuple[tf.Tensor, tf.Tensor]:
@@ -87,7 +88,7 @@ def nsp_loss(batch: base.StepInputs) -> tf.Tensor:
     logits = tf.cast(batch.student["nsp_logits"], tf.float32)  # (batch, 2)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(labels, tf.int32), logits)
     weights = batch.sample_weight
-    return tf.math.divide_no_nan(tf.reduce_sum(weights * losses), tf.reduce_sum(weights))
+    return reduction.weighted_mean(losses, weights)
 
 
 class MaskedLmTrainer(base.Distiller):

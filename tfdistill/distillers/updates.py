@@ -56,9 +56,9 @@ class Updater:
 
     The gradient of an update is the plain mean of those of its `batches`. For batches that count
     alike (as many examples, tokens, masked positions) it is that of one batch `batches` times as
-    large. Otherwise each batch counts once, whatever it holds, as it does without gathering and
-    as a replica does among replicas: the terms of a loss divide by different counts, so that no
-    one weight would make all of them means over the larger batch.
+    large. Otherwise each batch counts once, whatever it holds, as it does without gathering: the
+    terms of a loss divide by different counts, so that no one weight would make all of them means
+    over the larger batch. (Replicas share one batch, and tell each other its counts.)
 
     A rate scales what a step changes: with w before the step and w' after it, the variable
     becomes ``w + rate (w' - w)``. For every optimizer whose change is proportional to its

@@ -73,7 +73,7 @@ def attention_score_mse(
     heads = tf.cast(tf.shape(teacher)[1], tf.float32)
     pairs = tf.reduce_sum(tf.square(tf.reduce_sum(root, axis=1)))
     total = reductions.weighted_square_sum(student - teacher, root_weights)
-    return tf.math.divide_no_nan(total, heads * pairs)
+    return reductions.divided(total, heads * pairs)
 
 
 def _reference(teacher: tf.Tensor, student: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -88,4 +88,4 @@ def _reference(teacher: tf.Tensor, student: tf.Tensor, mask: tf.Tensor) -> tf.Te
     total = reductions.weighted_square_sum(
         without_low(student) - without_low(teacher), root_weights
     )
-    return tf.math.divide_no_nan(total, tf.cast(tf.size(teacher), tf.float32))
+    return reductions.divided(total, tf.cast(tf.size(teacher), tf.float32))

@@ -65,10 +65,10 @@ def hidden_state_mse(
     if reduction == "reference":
         root_weights = tf.sqrt(reductions.example_weights(mask))[:, None, None]
         total = reductions.weighted_square_sum(difference, root_weights)
-        return tf.math.divide_no_nan(total, tf.cast(tf.size(teacher), tf.float32))
+        return reductions.divided(total, tf.cast(tf.size(teacher), tf.float32))
     width = tf.cast(tf.shape(teacher)[-1], tf.float32)
     total = reductions.weighted_square_sum(difference, tf.sqrt(mask)[:, :, None])
-    return tf.math.divide_no_nan(total, width * tf.reduce_sum(mask))
+    return reductions.divided(total, width * tf.reduce_sum(mask))
 
 
 def cosine_distance(teacher: Array, student: Array, mask: Array) -> tf.Tensor:

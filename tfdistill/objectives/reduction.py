@@ -8,6 +8,11 @@ The default reductions ("tokens" over tokens, "batch" over examples) divide by t
 weights, so that neither padding nor the way an epoch is cut into batches moves the value.
 ``reduction="reference"`` divides by the size of the tensor, padding included, as the published
 code does.
+
+Either divisor is that of the global batch. Inside a replica of a `tf.distribute` strategy an
+objective is its own sum over the mean of the replicas' divisors, ``r total_i / sum_j count_j`` for
+replica i of r: the mean of that over the replicas, which training takes, is the value for the whole
+batch, however many real tokens each replica has of it.
 """
 
 from __future__ import annotations
@@ -65,6 +70,28 @@ def weighted_square_sum(difference: tf.Tensor, root_weights: tf.Tensor) -> tf.Te
     return 2.0 * tf.nn.l2_loss(tf.math.multiply_no_nan(difference, root_weights))
 
 
+def replica_mean(count: tf.Tensor) -> tf.Tensor:
+    """Averages a scalar without gradient over the replicas in sync; elsewhere returns it."""
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return count
+    return replica.all_reduce(tf.distribute.ReduceOp.MEAN, tf.stop_gradient(count))
+
+
+def divided(total: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """Divides a sum by what it is a sum of: ``total / count``, 0 where the count is 0.
+
+    Args:
+      total: Scalar float32.
+      count: Scalar float32, at least 0, without gradient: weights or a size. Among replicas, the
+        mean of theirs is the divisor; see the module.
+
+    Returns:
+      Scalar float32.
+    """
+    return tf.math.divide_no_nan(total, replica_mean(count))
+
+
 def weighted_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     """Averages: ``sum(weights * values) / sum(weights)``, 0 when no weight is left.
 
@@ -78,7 +105,7 @@ def weighted_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     if weights is None:
         weights = tf.ones_like(values)
     total = tf.reduce_sum(tf.math.multiply_no_nan(values, weights))
-    return tf.math.divide_no_nan(total, tf.reduce_sum(weights))
+    return divided(total, tf.reduce_sum(weights))
 
 
 def reference_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -93,7 +120,7 @@ def reference_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     """
     if weights is not None:
         values = tf.math.multiply_no_nan(values, weights)
-    return tf.math.divide_no_nan(tf.reduce_sum(values), tf.cast(tf.size(values), tf.float32))
+    return divided(tf.reduce_sum(values), tf.cast(tf.size(values), tf.float32))
 
 
 def example_weights(mask: tf.Tensor) -> tf.Tensor:

@@ -9,10 +9,13 @@ import statistics
 import sys
 from typing import Any
 
+import tensorflow as tf
+
 from tfdistill import config, files, models, objectives, report, training
 from tfdistill.data import synthetic
-from tfdistill.run import augmentation, deliver, folder, prepare, students
+from tfdistill.run import augmentation, deliver, folder, prepare, spread, students
 from tfdistill.run import teacher as teachers
+from tfdistill.training import strategies
 
 _WORD_METRICS = ("mlm_accuracy", "mlm_loss")
 
@@ -20,7 +23,12 @@ __all__ = ["distill", "finetune", "run_recipe"]
 
 
 def run_recipe(
-    recipe: config.Recipe, out: files.Path, *, resume: bool = False, overwrite: bool = False
+    recipe: config.Recipe,
+    out: files.Path,
+    *,
+    devices: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Runs a recipe from the teacher to the report.
 
@@ -31,6 +39,7 @@ def run_recipe(
     Args:
       recipe: The recipe.
       out: The run folder.
+      devices: Devices to train on; None takes every visible GPU. A run may go on with others.
       resume: Go on with an earlier run of the same recipe.
       overwrite: Remove an earlier run first.
 
@@ -40,21 +49,26 @@ def run_recipe(
     Raises:
       TfdistillError: With what was wrong and what to do about it.
     """
-    place = folder.RunFolder(out)
-    with place.open(recipe, resume=resume, overwrite=overwrite):
-        return _run(recipe, place)
+    opening = spread.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
+    with opening as (place, strategy):
+        return _run(recipe, place, strategy)
 
 
 def finetune(
-    recipe: config.Recipe, out: files.Path, *, resume: bool = False, overwrite: bool = False
+    recipe: config.Recipe,
+    out: files.Path,
+    *,
+    devices: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Runs the teacher's part of a recipe alone; see `run_recipe`.
 
     Returns:
       The teacher's record, as in metrics.json, with ``model_folder``.
     """
-    place = folder.RunFolder(out)
-    with place.open(recipe, resume=resume, overwrite=overwrite):
+    opening = spread.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
+    with opening as (place, strategy), strategies.scope(strategy):
         prepared = prepare.prepare(recipe, place.path)
         _pretrain(recipe, prepared, place)
         record = _teacher_record(recipe, prepared, place)
@@ -62,15 +76,20 @@ def finetune(
 
 
 def distill(
-    recipe: config.Recipe, out: files.Path, *, resume: bool = False, overwrite: bool = False
+    recipe: config.Recipe,
+    out: files.Path,
+    *,
+    devices: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Trains the last variant of a recipe with its first seed, without export; see `run_recipe`.
 
     Returns:
       The student's record, as in metrics.json, with ``model_folder``.
     """
-    place = folder.RunFolder(out)
-    with place.open(recipe, resume=resume, overwrite=overwrite):
+    opening = spread.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
+    with opening as (place, strategy), strategies.scope(strategy):
         prepared = _prepare(recipe, place)
         _pretrain(recipe, prepared, place)
         pool = teachers.Teachers(recipe, prepared, place.path)
@@ -83,23 +102,25 @@ def distill(
     return {**record, "model_folder": f"{record['folder']}/hf"}
 
 
-def _run(recipe: config.Recipe, place: folder.RunFolder) -> dict[str, Any]:
-    root = place.path
+def _run(
+    recipe: config.Recipe, place: folder.RunFolder, strategy: tf.distribute.Strategy | None
+) -> dict[str, Any]:
     say(f"{recipe.name}: reading the data")
-    prepared = _prepare(recipe, place)
-    _pretrain(recipe, prepared, place)
-    pool = teachers.Teachers(recipe, prepared, root)
-    pool.check()
-    if not isinstance(prepared, prepare.Prepared):
-        return _run_texts(recipe, prepared, pool, place)
-    say(f"{len(prepared.train)} training and {prepared.dev.num_examples} development examples")
-    prepared = augmentation.augmented(recipe, prepared, place.path)
-    records = [_teacher_record(recipe, prepared, place)]
-    say(f"teacher: {_describe(records[0]['metrics'])}")
-    _say_layer_maps(recipe, prepared, pool)
-    records += _student_records(recipe, prepared, pool, place)
+    with strategies.scope(strategy):
+        prepared = _prepare(recipe, place)
+        _pretrain(recipe, prepared, place)
+        pool = teachers.Teachers(recipe, prepared, place.path)
+        pool.check()
+        if not isinstance(prepared, prepare.Prepared):
+            return _run_texts(recipe, prepared, pool, place)
+        say(f"{len(prepared.train)} training and {prepared.dev.num_examples} development examples")
+        prepared = augmentation.augmented(recipe, prepared, place.path)
+        records = [_teacher_record(recipe, prepared, place)]
+        say(f"teacher: {_describe(records[0]['metrics'])}")
+        _say_layer_maps(recipe, prepared, pool)
+        records += _student_records(recipe, prepared, pool, place)
     chosen = choose(records, list(recipe.variants)[-1], prepared.task.primary_metric)
-    return _deliver(recipe, prepared, place, records, chosen, lambda: pool.task)
+    return _deliver(recipe, prepared, place, records, chosen)
 
 
 def _run_texts(
@@ -205,23 +226,15 @@ def _deliver(
     place: folder.RunFolder,
     records: list[dict[str, Any]],
     chosen: str,
-    load_teacher: Any,
 ) -> dict[str, Any]:
     root = place.path
     _keep_chosen(place, chosen)
     exports = [{"name": "student", "of": chosen, "manifest": "export/model.json"}]
     say(f"exporting {chosen} as {recipe.export.quantize}")
-    _export(
-        recipe,
-        prepared,
-        place,
-        lambda: teachers.open_saved(root / "student", prepared.task),
-        "student",
-        root / "export",
-    )
+    _export(recipe, prepared, root / "student", "student", root / "export")
     if recipe.teacher.export:
         say(f"exporting the teacher as {recipe.export.teacher_quantize}")
-        _export(recipe, prepared, place, load_teacher, "teacher", root / "teacher" / "export")
+        _export(recipe, prepared, root / "teacher" / "model", "teacher", root / "teacher/export")
         exports.append(
             {"name": "teacher", "of": "teacher", "manifest": "teacher/export/model.json"}
         )
@@ -254,8 +267,7 @@ def _deliver(
 def _export(
     recipe: config.Recipe,
     prepared: prepare.Prepared,
-    place: folder.RunFolder,
-    load: Any,
+    source: pathlib.Path,
     name: str,
     target: pathlib.Path,
 ) -> None:
@@ -263,7 +275,7 @@ def _export(
     if (target / "model.json").is_file():
         return
     deliver.export_model(
-        load(),
+        teachers.open_saved(source, prepared.task),
         prepared,
         target,
         name=f"{recipe.name}-{name}",

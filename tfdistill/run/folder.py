@@ -13,7 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdistill import config, errors, files
@@ -44,11 +44,13 @@ class RunFolder:
 
     Args:
       path: The folder.
+      devices: The devices that the run trains on, for the record.
     """
 
-    def __init__(self, path: files.Path):
-        """Keeps the path; `open` makes the folder."""
+    def __init__(self, path: files.Path, devices: Sequence[str] = ()):
+        """Keeps the arguments; `open` makes the folder."""
         self.path = pathlib.Path(path)
+        self._devices = devices
 
     @contextlib.contextmanager
     def open(
@@ -90,7 +92,7 @@ class RunFolder:
             if (self.path / RECIPE).is_file():  # only now: nobody else works in it
                 self._take_over(recipe, resume=resume, overwrite=overwrite)
             if not (self.path / RECIPE).is_file():
-                files.atomic_write_json(self.path / ENVIRONMENT, environment())
+                files.atomic_write_json(self.path / ENVIRONMENT, environment(self._devices))
                 files.atomic_write_text(self.path / RECIPE, config.dump_recipe(recipe))
             try:
                 yield self
@@ -171,7 +173,7 @@ class RunFolder:
         return value
 
 
-def environment() -> dict[str, Any]:
+def environment(devices: Sequence[str]) -> dict[str, Any]:
     """What a run depends on besides its recipe: versions, machine, commit, command line."""
     return {
         "format_version": 1,
@@ -183,6 +185,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
+        "devices": list(devices),
         "packages": {name: _version(name) for name in _PACKAGES},
     }
 

@@ -184,6 +184,18 @@ class SaveProgress(keras.callbacks.Callback):
         self._progress.seconds.assign_add(now - self._clock)
         self._clock = now
         self._store.save_last(step)
+        self._as_restored()
+
+    def _as_restored(self) -> None:
+        """Spreads the sums that replicas keep apart as a restore does: a checkpoint has the total.
+
+        What follows is then added to the same numbers, whether the run goes on or is resumed.
+        """
+        if self.model.distribute_strategy.num_replicas_in_sync == 1:
+            return
+        running = [v for metric in self.model.metrics for v in metric.variables]
+        for variable in [*running, *self.model.gathered.variables]:
+            variable.assign(variable.read_value())
 
 
 class History(keras.callbacks.Callback):

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import distillers, errors, files
-from tfdistill.training import callbacks, checkpoints
+from tfdistill.training import callbacks, checkpoints, strategies
 
 
 class TrainingBatches(Protocol):
@@ -133,7 +133,9 @@ def fit(
             epoch, done = divmod(step, per_epoch)
             last = epoch + 1 if done else epochs
             distiller.fit(
-                train.dataset(epochs=epochs, start_step=step),
+                strategies.share_out(
+                    train.dataset(epochs=epochs, start_step=step), distiller.distribute_strategy
+                ),
                 initial_epoch=epoch,
                 epochs=last,
                 steps_per_epoch=per_epoch - done,

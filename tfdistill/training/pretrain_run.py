@@ -13,6 +13,7 @@ import tf_keras as keras
 
 from tfdistill import errors, files, models, weights
 from tfdistill.data import shard_files, shards, tokenize
+from tfdistill.training import strategies
 from tfdistill.training.pretrain import PretrainConfig, pretrain
 
 SETTINGS, METRICS = "pretraining.json", "metrics.json"
@@ -49,6 +50,7 @@ def run_pretraining(
     max_length: int = 128,
     workers: int = 1,
     on_invalid: Literal["error", "replace"] = "error",
+    devices: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
@@ -64,6 +66,7 @@ def run_pretraining(
       max_length: The most tokens of an example, where the corpus is text.
       workers: Processes that prepare it.
       on_invalid: What to do with bytes that are not UTF-8 there.
+      devices: Devices to train on; None takes every visible GPU.
       resume: Whether to go on with the same pre-training in `out`.
       overwrite: Whether to remove an earlier one first.
 
@@ -76,6 +79,8 @@ def run_pretraining(
       DataError: If the corpus is not usable.
       WeightsError: If the folder is not.
     """
+    strategy = strategies.choose(devices)
+    strategies.check_batch_sizes({"batch_size": config.batch_size}, strategy)
     out = pathlib.Path(out)
     asked = {
         "format_version": 1,
@@ -90,7 +95,8 @@ def run_pretraining(
         return json.loads((out / METRICS).read_text(encoding="utf-8"))
     prepared = _prepared(corpus)
     keras.utils.set_random_seed(config.seed)
-    model, tokenizer = _open_model(source, prepared, config)
+    with strategies.scope(strategy):
+        model, tokenizer = _open_model(source, prepared, config)
     files.atomic_write_json(out / SETTINGS, asked)
     if prepared is None:
         prepared = out / "corpus"
@@ -105,7 +111,8 @@ def run_pretraining(
             seed=config.seed,
             resume=True,
         )
-    result, figures = pretrain(model, prepared, tokenizer, config, folder=out)
+    with strategies.scope(strategy):
+        result, figures = pretrain(model, prepared, tokenizer, config, folder=out)
     if config.precision != "float32":
         model = models.with_policy(model, "float32")
     weights.save_hf(
@@ -124,6 +131,7 @@ def run_pretraining(
         "seconds": result.seconds,
         "corpus": {"num_examples": manifest.num_examples, "num_tokens": manifest.num_tokens},
         "num_parameters": model.count_params(),
+        "devices": strategies.devices_of(strategy),
         "held_out": figures,
         "model_folder": HF_FOLDER,
     }

@@ -1,0 +1,131 @@
+"""Training on two devices is training on one: weights, histories, resumed runs, refusals."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.commands import base
+from tfdistill.training import strategies
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def trained(folder, *parts):
+    """Runs two_devices.py, which has two logical CPUs, and reads what it found."""
+    done = subprocess.run(
+        [sys.executable, HERE / "two_devices.py", folder, *parts],
+        env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("two"), "labels", "words")
+
+
+def check_alike(two, one, *, atol=1e-5):
+    """Weights after some steps of float32 in another order of addition, and the logged means."""
+    assert two["values"].keys() == one["values"].keys()
+    for name, values in one["values"].items():
+        np.testing.assert_allclose(two["values"][name], values, rtol=1e-4, atol=atol, err_msg=name)
+    for ours, theirs in zip(two.get("history", ()), one.get("history", ()), strict=True):
+        assert ours.keys() == theirs.keys()
+        for column, value in theirs.items():
+            assert float(ours[column]) == pytest.approx(float(value), rel=1e-4, abs=1e-6), column
+
+
+def test_the_cpu_alone_needs_no_strategy(found):
+    assert found["chosen"]
+
+
+def test_each_device_gets_its_rows_of_every_batch(found):
+    assert found["shares"] == [[[0, 1], [2, 3, 4]], [[10, 11], [12, 13]], [[], [20]]]
+
+
+def test_fine_tuning_on_two_devices_equals_that_on_one(found):
+    """Buckets, sample weights, groups of batches, and a last batch with one example."""
+    one, two = found["labels"]["1"], found["labels"]["2"]
+    assert (one["steps"], two["steps"]) == (15, 15)
+    check_alike(two, one)
+
+
+def test_pre_training_on_two_devices_equals_that_on_one(found):
+    """From the same initial weights, on shards, with masks drawn before a batch is shared out."""
+    one, two = found["words"]["1"], found["words"]["2"]
+    assert (one["devices"], two["devices"]) == (["CPU:0"], ["CPU:0", "CPU:1"])
+    check_alike(two, one)
+    assert one["held_out"].keys() == two["held_out"].keys()
+    for name, value in one["held_out"].items():
+        assert two["held_out"][name] == pytest.approx(value, rel=1e-4), name
+
+
+def test_a_run_that_was_killed_on_two_devices_goes_on_to_the_same_bits(found):
+    assert found["labels"]["22"] == found["labels"]["2"]
+
+
+@pytest.mark.parametrize("devices", ["21", "12"])
+def test_a_run_goes_on_with_another_number_of_devices(found, devices):
+    assert found["labels"][devices]["steps"] == 15
+    check_alike(found["labels"][devices], found["labels"]["1"])
+
+
+def test_what_cannot_be_spread_is_refused_first(found):
+    messages = found["refusals"]
+    assert "expected 1 to 2, the devices here (CPU:0, CPU:1), received 3" in messages["devices"]
+    assert "received 0" in messages["none"]
+    assert messages["batch"].splitlines() == [
+        "stages.prediction.batch_size: expected a multiple of 2, the devices that share a batch, "
+        "received 15. Use 14 or 16, or --devices 1.",
+        "teacher.finetune.batch_size: expected a multiple of 2, the devices that share a batch, "
+        "received 1. Use 2, or --devices 1.",
+    ]
+    assert "stages.prediction.compress: expected one device" in messages["quantize"]
+    assert messages["quantize"].endswith("received 2 devices. Use --devices 1.")
+
+
+@pytest.mark.slow
+def test_stages_and_whole_recipes_on_two_devices_equal_those_on_one(tmp_path, subtests):
+    results = trained(tmp_path, "layers", "recipe")
+    with subtests.test("layers"):
+        check_alike(results["layers"]["2"], results["layers"]["1"])
+    recipes = results["recipe"]
+    assert [recipes[n]["devices"] for n in ("1", "2")] == [["CPU:0"], ["CPU:0", "CPU:1"]]
+    for devices in ("2", "21"):
+        with subtests.test(f"recipe {devices}"):
+            check_alike(recipes[devices], recipes["1"])
+
+
+CLUSTER = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+
+
+def test_a_cluster_is_refused_and_one_worker_is_none(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps(CLUSTER))
+    with pytest.raises(errors.ConfigError, match=r"received one of 2 workers\. Unset TF_CONFIG"):
+        strategies.choose()
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"chief": ["a:1"]}}))
+    assert strategies.choose(1) is None
+    monkeypatch.setenv("TF_CONFIG", "{")
+    with pytest.raises(errors.ConfigError, match="TF_CONFIG: expected JSON"):
+        strategies.choose()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [([], None), (["--devices", "auto"], None), (["--devices", "2"], 2)]
+)
+def test_devices_are_all_or_a_number(arguments, expected):
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    base.add_devices(parser)
+    assert parser.parse_args(arguments).devices == expected

@@ -1,0 +1,77 @@
+"""A run over several devices: what can be known to be wrong before anything is read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from tfdistill import config, errors, files
+from tfdistill.run import folder
+from tfdistill.training import strategies
+
+
+@contextlib.contextmanager
+def open_run(
+    recipe: config.Recipe,
+    out: files.Path,
+    devices: int | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> Iterator[tuple[folder.RunFolder, tf.distribute.Strategy | None]]:
+    """Chooses the strategy of a run, checks that its batches fit, and takes the run folder.
+
+    Args:
+      recipe: The recipe, whose batches are shared out.
+      out: The run folder.
+      devices: As for `strategies.choose`.
+      resume: As for `folder.RunFolder.open`.
+      overwrite: The same.
+
+    Yields:
+      The folder, and the strategy, None for one device.
+
+    Raises:
+      ConfigError: If there are not so many devices, a stage needs one, a batch cannot be shared
+        out evenly, or the folder does not fit.
+      OutputExistsError: If the folder is not free.
+    """
+    strategy = strategies.choose(devices)
+    if strategy is not None:
+        _check_stages(recipe, strategy.num_replicas_in_sync)
+    strategies.check_batch_sizes(_batch_sizes(recipe), strategy)
+    place = folder.RunFolder(out, strategies.devices_of(strategy))
+    with place.open(recipe, resume=resume, overwrite=overwrite):
+        yield place, strategy
+
+
+def _stages(recipe: config.Recipe) -> dict[str, config.StageConfig]:
+    """The stages that a variant trains."""
+    used = {name for variant in recipe.variants.values() for name in variant.stages}
+    return {name: stage for name, stage in recipe.stages.items() if name in used}
+
+
+def _check_stages(recipe: config.Recipe, replicas: int) -> None:
+    """Refuses what would be another thing on several devices."""
+    for name, stage in _stages(recipe).items():
+        if stage.compress is not None and stage.compress.method == "quantize":
+            raise errors.ConfigError(
+                errors.explain(
+                    f"stages.{name}.compress",
+                    "one device: the ranges of activations are those of whole batches",
+                    f"{replicas} devices",
+                    "Use --devices 1.",
+                )
+            )
+
+
+def _batch_sizes(recipe: config.Recipe) -> dict[str, int]:
+    """The global batches of all that a recipe trains, by the names of the options."""
+    sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in _stages(recipe).items()}
+    teacher = recipe.teacher
+    for name, settings in (("finetune", teacher.finetune), ("pretrain", teacher.pretrain)):
+        if settings is not None:
+            sizes[f"teacher.{name}.batch_size"] = settings.batch_size
+    return sizes

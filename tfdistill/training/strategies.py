@@ -1,0 +1,169 @@
+"""Training on several devices: which of them, and each one's share of a batch.
+
+A recipe's batch is the global one. It is cut into as many shares of rows as there are replicas,
+every objective divides by the global batch's count (`objectives.reduction`), and gradients are
+added up: a step on four devices is the step on one, up to the order of additions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tfdistill import errors
+
+CLUSTER = "TF_CONFIG"
+
+
+def devices_here() -> list[str]:
+    """The devices that training may use, such as GPU:0: all visible GPUs, or else the CPU."""
+    found = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return [_short(device.name) for device in found]
+
+
+def choose(devices: int | None = None) -> tf.distribute.Strategy | None:
+    """Chooses how training is spread.
+
+    Args:
+      devices: How many devices; None takes every visible GPU, and the CPU where there is none.
+
+    Returns:
+      A `MirroredStrategy` over the first `devices` ones, or None for a single device, which needs
+      none.
+
+    Raises:
+      ConfigError: If there are not so many devices, or TF_CONFIG names several workers.
+    """
+    workers = _workers()
+    if workers > 1:
+        raise errors.ConfigError(
+            errors.explain(
+                CLUSTER,
+                "no cluster: training uses the devices of one machine",
+                f"one of {workers} workers",
+                f"Unset {CLUSTER}.",
+            )
+        )
+    names = devices_here()
+    if devices is None:
+        devices = len(names) if tf.config.list_logical_devices("GPU") else 1
+    if not 1 <= devices <= len(names):
+        raise errors.ConfigError(
+            errors.explain(
+                "devices",
+                f"1 to {len(names)}, the devices here ({', '.join(names)})",
+                devices,
+                "CUDA_VISIBLE_DEVICES says which GPUs are visible.",
+            )
+        )
+    return None if devices == 1 else _mirrored(tuple(names[:devices]))
+
+
+def devices_of(strategy: tf.distribute.Strategy | None) -> list[str]:
+    """The devices that training takes under what `choose` returned, such as GPU:0."""
+    if strategy is None:
+        return devices_here()[:1]
+    return [_short(name) for name in strategy.extended.worker_devices]
+
+
+def scope(strategy: tf.distribute.Strategy | None) -> contextlib.AbstractContextManager[Any]:
+    """Where models, optimizers and distillers of a strategy are made; None: anywhere."""
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
+
+
+def check_batch_sizes(sizes: Mapping[str, int], strategy: tf.distribute.Strategy | None) -> None:
+    """Refuses batches that leave some devices less to do than others at every step.
+
+    Smaller batches on the way, the last of an epoch or one of long examples under a token budget,
+    are shared out as evenly as they go.
+
+    Args:
+      sizes: Global batch sizes, in examples, by the name of the option.
+      strategy: What `choose` returned.
+
+    Raises:
+      ConfigError: If a size is not divisible by the number of replicas; the message lists all.
+    """
+    replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    faults = [
+        errors.explain(
+            name,
+            f"a multiple of {replicas}, the devices that share a batch",
+            size,
+            f"Use {' or '.join(str(s) for s in _multiples(size, replicas))}, or --devices "
+            f"{max(n for n in range(1, replicas) if size % n == 0)}.",
+        )
+        for name, size in sizes.items()
+        if size % replicas
+    ]
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+
+
+def share_out(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any:
+    """Gives each replica its rows of every batch.
+
+    Replica i of r gets the rows from ``n i // r`` to ``n (i + 1) // r`` of a batch of n: shares
+    differ by one row at most, and one is empty only where n < r. The batches themselves are those
+    of a single device, their padding and masks too.
+
+    Args:
+      batches: Batches of any structure, each tensor (n, ...).
+      strategy: What trains on them.
+
+    Returns:
+      What `Model.fit` takes: the batches as they are for one replica, else a distributed dataset,
+      whose length Keras has to be told (``steps_per_epoch``).
+    """
+    replicas = strategy.num_replicas_in_sync
+    if replicas == 1:
+        return batches
+
+    def cut(*parts: Any) -> tf.data.Dataset:
+        batch = parts if len(parts) > 1 else parts[0]
+        rows = tf.shape(tf.nest.flatten(batch)[0])[0]
+
+        def share(replica: tf.Tensor) -> Any:
+            start, end = rows * replica // replicas, rows * (replica + 1) // replicas
+            return tf.nest.map_structure(lambda values: values[start:end], batch)
+
+        return tf.data.Dataset.range(replicas, output_type=tf.int32).map(share)
+
+    shares = batches.flat_map(cut).prefetch(2 * replicas)
+    return strategy.distribute_datasets_from_function(lambda context: shares)
+
+
+@functools.cache
+def _mirrored(names: tuple[str, ...]) -> tf.distribute.Strategy:
+    """One strategy for all of a process: a second one would reuse the keys of its collectives."""
+    return tf.distribute.MirroredStrategy(names)
+
+
+def _short(name: str) -> str:
+    return name.rpartition("device:")[2]
+
+
+def _multiples(size: int, replicas: int) -> list[int]:
+    """The nearest multiples, below and above."""
+    below = size // replicas * replicas
+    return [multiple for multiple in (below, below + replicas) if multiple]
+
+
+def _workers() -> int:
+    """The workers that TF_CONFIG names, 1 without it."""
+    text = os.environ.get(CLUSTER, "")
+    if not text.strip():
+        return 1
+    try:
+        cluster = json.loads(text).get("cluster", {})
+        return max(sum(len(cluster.get(role, ())) for role in ("chief", "worker")), 1)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise errors.ConfigError(
+            errors.explain(CLUSTER, "JSON with a cluster, as TensorFlow reads it", repr(error))
+        ) from None
