@@ -126,7 +126,7 @@ def share_out(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any
         return batches
 
     def cut(*parts: Any) -> tf.data.Dataset:
-        batch = parts if len(parts) > 1 else parts[0]
+        batch: Any = parts[0] if len(parts) == 1 else parts
         rows = tf.shape(tf.nest.flatten(batch)[0])[0]
 
         def share(replica: tf.Tensor) -> Any:
