@@ -41,9 +41,12 @@ INSTALL_REQUIRES = [
 EXTRAS_REQUIRE = {
     # What `export --keras-hub` writes with.
     "keras-hub": ["keras-hub>=0.22,<1"],
+    # What `data prepare --runner` and `data augment --runner` run on.
+    "beam": ["apache-beam>=2.77,<3"],
     # What ./scripts/test, ./scripts/check and the documentation need.
     "dev": [
         "keras-hub>=0.22,<1",
+        "apache-beam>=2.77,<3",
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",
         "ruff>=0.15,<1",
