@@ -69,6 +69,42 @@ def test_a_corpus_is_prepared_resumed_and_replaced(text, vocab_file, tmp_path, c
     assert manifest["settings"]["next_sentence"] and manifest["settings"]["seed"] == 3
 
 
+def test_a_runner_takes_the_rest_of_the_line(text, vocab_file, tmp_path, capsys):
+    arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file), "--max-length", "24"]
+    arguments += ["--shard-mb", "0.004", "--json"]
+    assert cli.main([*arguments, "--out", str(tmp_path / "here")]) == 0
+    result = last_json(capsys)
+    runner = ["--runner", "DirectRunner", "--direct_num_workers", "2"]
+    runner += ["--direct_running_mode", "multi_threading"]
+    assert cli.main([*arguments, "--out", str(tmp_path / "there"), *runner]) == 0
+    assert last_json(capsys) == {**result, "folder": str(tmp_path / "there")}
+    for name in ("corpus.json", "part-00002.tfrecord"):
+        written = (tmp_path / "there" / name).read_bytes()
+        assert written == (tmp_path / "here" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (["Flinq"], "Flinq"),
+        ([], "expected a name"),
+        (["--direct_num_workers=2"], "expected a name"),
+        (["DirectRunner", "--seed=4"], "--seed: expected before --runner"),
+        (["DirectRunner", "--direct_num_worker", "2"], "--direct_num_workers"),
+    ],
+)
+def test_a_strange_runner_is_misuse(rest, message, text, vocab_file, tmp_path, capsys):
+    arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file)]
+    arguments += ["--out", str(tmp_path / "out"), "--runner", *rest]
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsys):
     seen = {}
 

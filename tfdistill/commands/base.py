@@ -123,6 +123,32 @@ def _devices(text: str) -> int | None:
         raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
 
 
+def add_runner(parser: argparse.ArgumentParser) -> None:
+    """Adds --runner, which takes the rest of the line: ``args.pipeline``, for Apache Beam."""
+    parser.add_argument(
+        "--runner",
+        action=_Runner,
+        nargs=argparse.REMAINDER,
+        dest="pipeline",
+        help="last: do it as a pipeline of Apache Beam; the name of its runner and further options "
+        "of Beam, such as DirectRunner --direct_num_workers 4 (needs tfdistill[beam])",
+    )
+
+
+class _Runner(argparse.Action):
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        """Keeps ["--runner", NAME, ...]."""
+        if not values or values[0].startswith("-"):
+            parser.error("--runner: expected a name such as DirectRunner")
+        for value in values[1:]:
+            name = value.partition("=")[0]
+            if name in parser._option_string_actions:
+                parser.error(f"{name}: expected before --runner; what follows that is Beam's")
+        namespace.pipeline = ["--runner", *values]
+
+
 _TASK_KINDS = ("classification", "regression", "multi_label", "token", "span")
 
 

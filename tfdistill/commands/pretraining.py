@@ -106,6 +106,7 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     base.add_output(parser)
     parser.add_argument("--resume", action="store_true", help="go on where it was stopped")
     base.add_json(parser)
+    base.add_runner(parser)
 
 
 def _prepare(args: argparse.Namespace) -> None:
@@ -118,6 +119,7 @@ def _prepare(args: argparse.Namespace) -> None:
         max_length=args.max_length,
         shard_bytes=round(args.shard_mb * 2**20),
         workers=args.workers,
+        pipeline=args.pipeline,
         next_sentence=args.next_sentence,
         short_sequence_probability=args.short_sequences,
         pair_fraction=args.pair_fraction,
@@ -323,7 +325,7 @@ DATA_ACTIONS = (
         examples=(
             "prepare corpus.txt --vocab vocab.txt --out shards --workers 4",
             "prepare a.txt b.txt --vocab bert/vocab.txt --next-sentence --max-length 512 "
-            "--out shards --resume",
+            "--out /mnt/shards --resume --runner FlinkRunner --flink_master host:8081",
         ),
     ),
     base.Command(

@@ -1,42 +1,54 @@
-"""From text files of any size to shards of tokens, in parallel processes, resumable."""
+"""From text files of any size to shards of tokens, in parallel, resumable."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import hashlib
-import multiprocessing
+import json
 import os
 import pathlib
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfdistill import errors, files
+from tfdistill.data import beam, shard_files, textspans, units
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
-from tfdistill.data import shard_files, textspans
 from tfdistill.data import vocab as vocabularies
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
 
 _FINGERPRINTED = 1 << 20  # bytes at each end of a source
-_SECONDS_BETWEEN_MANIFESTS = 1.0
+_ENTRIES = ".entries-"  # begins the name of the folder with what the manifest will say of shards
 
 Progress = Callable[[shard_files.Corpus], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Job:
+class _Range:
     number: int
     span: textspans.TextSpan
-    target: str
+    shard: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Preparation:
+    """Turns ranges of text into shards, each with its entry of the manifest as a file."""
+
+    vocab_file: str
     settings: dict[str, Any]
+
+    def tools(self) -> Tokenizer:
+        from tfdistill.data.tokenize import Tokenizer
+
+        return Tokenizer(self.vocab_file, lower_case=self.settings["lower_case"])
+
+    def do(self, unit: units.Unit, tools: Tokenizer) -> None:
+        shard_files.write_entry(_write(unit.task, self.settings, tools), unit.target)
 
 
 def prepare_corpus(
@@ -47,6 +59,7 @@ def prepare_corpus(
     max_length: int = 128,
     shard_bytes: int = 4 << 20,
     workers: int = 1,
+    pipeline: Sequence[str] | None = None,
     next_sentence: bool = False,
     short_sequence_probability: float = 0.1,
     pair_fraction: float = 0.0,
@@ -61,8 +74,8 @@ def prepare_corpus(
     Blank lines separate documents. Sentences of a document are packed into examples as
     `corpus.pack` does or, with `next_sentence`, paired as `next_sentence.sentence_pairs` does.
     Every shard depends on its own piece of text, the settings and the seed only: the files are
-    the same bytes whatever `workers` is and however often the work was interrupted. Memory is
-    that of a shard per process. Where a piece ends within a document, its examples do too.
+    the same bytes whoever does the work and however often it was interrupted. Memory is that of a
+    shard per process. Where a piece ends within a document, its examples do too.
 
     Args:
       paths: UTF-8 text files.
@@ -72,6 +85,9 @@ def prepare_corpus(
       shard_bytes: Bytes of text of a shard, about.
       workers: Processes; more than one are spawned, so that a script needs
         ``if __name__ == "__main__"``.
+      pipeline: Options of Apache Beam, whose workers do the work then, such as
+        ["--runner", "FlinkRunner", "--parallelism=64"]. They find tfdistill installed, and texts
+        and folder under the same paths as here.
       next_sentence: Whether to make pairs with labels for next-sentence prediction.
       short_sequence_probability: The share of examples with a drawn, mostly shorter, length.
       pair_fraction: Without `next_sentence`: the share of examples that are written as a pair of
@@ -81,7 +97,7 @@ def prepare_corpus(
       resume: Whether to go on with the same preparation in `folder`; its shards are checked by
         their checksums, and what is missing or damaged is written.
       overwrite: Whether to remove an earlier corpus in `folder` first.
-      progress: Called with the manifest as it grows.
+      progress: Called with the manifest as it grows; of a pipeline, when it has ended.
 
     Returns:
       The manifest.
@@ -91,6 +107,8 @@ def prepare_corpus(
         all, or a document has no partner for a pair.
       OutputExistsError: If `folder` holds a corpus and neither option says what to do with it, or
         `resume` finds one of other text or settings.
+      ConfigError: If the pipeline has no such runner.
+      EnvironmentFault: If Apache Beam is not installed, or the pipeline fails.
     """
     settings = {
         "max_length": max_length,
@@ -104,35 +122,46 @@ def prepare_corpus(
         "vocabulary": shard_files.vocabulary_hash(tokenizer.vocab),
     }
     _check_options(settings, workers)
+    if pipeline is not None:
+        if workers != 1:
+            raise errors.DataError(
+                errors.explain("workers", "1 beside a pipeline, whose runner has its own", workers)
+            )
+        beam.check(pipeline, folder, *textspans.as_list(paths))
+        paths = [os.path.abspath(path) for path in textspans.as_list(paths)]
+        folder = os.path.abspath(folder)
     folder = pathlib.Path(folder)
     spans = textspans.plan_spans(paths, shard_bytes)
     sources = [_fingerprint(path) for path in textspans.as_list(paths)]
     corpus = shard_files.Corpus(settings, sources, {}, len(spans))
+    identity = hashlib.sha256(json.dumps([settings, sources], sort_keys=True).encode())
+    entries = folder / f"{_ENTRIES}{identity.hexdigest()[:16]}"
     corpus.shards.update(
-        _finished(folder, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
+        _finished(folder, entries, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
     )
-    folder.mkdir(parents=True, exist_ok=True)
     for unfinished in folder.glob(".part-*.tfrecord"):  # of a preparation that was killed
         unfinished.unlink()
     vocabularies.write_vocab(tokenizer.vocab, folder / shard_files.VOCAB)
     shard_files.write_manifest(corpus, folder)
+    for left in folder.glob(f"{_ENTRIES}*"):  # the manifest has now what was good
+        shutil.rmtree(left)
     digits = max(5, len(str(len(spans))))
-    jobs = [
-        _Job(number, span, str(folder / f"part-{number:0{digits}d}.tfrecord"), settings)
-        for number, span in enumerate(spans)
-        if number not in corpus.shards
-    ]
-    written = time.monotonic()
+    todo = []
+    for number, span in enumerate(spans):
+        if number not in corpus.shards:
+            name = f"part-{number:0{digits}d}"
+            what = f"{span.path}, bytes {span.begin} to {span.end}"
+            task = _Range(number, span, str(folder / f"{name}.tfrecord"))
+            todo.append(units.Unit(what, str(entries / f"{name}.json"), task))
+    work = _Preparation(str(folder / shard_files.VOCAB), settings)
     try:
-        for number, shard in _run(jobs, tokenizer, workers):
-            corpus.shards[number] = shard
+        for unit in units.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
+            corpus.shards[unit.task.number] = shard_files.read_entry(unit.target)
             if progress is not None:
                 progress(corpus)
-            if time.monotonic() - written > _SECONDS_BETWEEN_MANIFESTS:
-                shard_files.write_manifest(corpus, folder)
-                written = time.monotonic()
     finally:
         shard_files.write_manifest(corpus, folder)
+    shutil.rmtree(entries, ignore_errors=True)
     if not corpus.num_examples:
         raise errors.DataError(errors.explain("corpus", "words", "none in all of the files"))
     return corpus
@@ -183,6 +212,7 @@ def _fingerprint(path: textspans.Path) -> dict[str, Any]:
 
 def _finished(
     folder: pathlib.Path,
+    entries: pathlib.Path,
     wanted: shard_files.Corpus,
     vocab: list[str],
     *,
@@ -217,85 +247,32 @@ def _finished(
                     "Resume with the same files and options, or use --overwrite.",
                 )
             )
+    written = {
+        int(path.stem.removeprefix("part-")): shard_files.read_entry(path)
+        for path in entries.glob("part-*.json")
+    }
     return {
         number: shard
-        for number, shard in found.shards.items()
+        for number, shard in {**found.shards, **written}.items()
         if shard_files.is_whole(shard, folder)
     }
 
 
-def _run(
-    jobs: list[_Job], tokenizer: Tokenizer, workers: int
-) -> Iterator[tuple[int, shard_files.Shard]]:
-    if workers == 1 or len(jobs) < 2:
-        for job in jobs:
-            yield job.number, _write(job, tokenizer)
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        min(workers, len(jobs)),
-        mp_context=context,
-        initializer=_start_worker,
-        initargs=(tokenizer.vocab_file, tokenizer.lower_case),
-    )
-    try:
-        pending = [pool.submit(_write_in_worker, job) for job in jobs]
-        for done in concurrent.futures.as_completed(pending):
-            yield done.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_worker: dict[str, Any] = {}  # the tokenizer of a worker process
-
-
-def _start_worker(vocab_file: str, lower_case: bool) -> None:
-    """Sets up a process: no accelerator, one core, and no life without its parent."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which ends the rest
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    from tfdistill.data.tokenize import Tokenizer
-
-    _worker["tokenizer"] = Tokenizer(vocab_file, lower_case=lower_case)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _write_in_worker(job: _Job) -> tuple[int, shard_files.Shard]:
-    return job.number, _write(job, _worker["tokenizer"])
-
-
-def _write(job: _Job, tokenizer: Tokenizer) -> shard_files.Shard:
-    settings = job.settings
-    text = textspans.read_span(job.span, settings["on_invalid"])
+def _write(part: _Range, settings: dict[str, Any], tokenizer: Tokenizer) -> shard_files.Shard:
+    text = textspans.read_span(part.span, settings["on_invalid"])
     sentences = corpora.tokenize_sentences(textspans.documents(text), tokenizer)
-    generator = np.random.default_rng([settings["seed"], job.number])
+    generator = np.random.default_rng([settings["seed"], part.number])
     short = settings["short_sequence_probability"]
     encoded = None
     if sentences.lengths.any():
         if settings["next_sentence"]:
-            try:
-                encoded = pairing.sentence_pairs(
-                    sentences,
-                    tokenizer,
-                    _room(settings),
-                    short_probability=short,
-                    generator=generator,
-                )
-            except errors.DataError as error:
-                span = job.span
-                where = f"{span.path}, bytes {span.begin} to {span.end}"
-                raise errors.DataError(f"{where}: {error}") from None
+            encoded = pairing.sentence_pairs(
+                sentences,
+                tokenizer,
+                _room(settings),
+                short_probability=short,
+                generator=generator,
+            )
         else:
             blocks = corpora.pack(
                 sentences, _room(settings), short_probability=short, generator=generator
@@ -303,4 +280,4 @@ def _write(job: _Job, tokenizer: Tokenizer) -> shard_files.Shard:
             encoded = corpora.assemble(
                 blocks, sentences.ids, tokenizer, settings["pair_fraction"], generator
             )
-    return shard_files.write_shard(encoded, job.target)
+    return shard_files.write_shard(encoded, part.shard)

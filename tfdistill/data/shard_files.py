@@ -137,6 +137,16 @@ def read_manifest(folder: files.Path) -> Corpus:
         ) from None
 
 
+def write_entry(shard: Shard, path: files.Path) -> None:
+    """Writes what the manifest will say about a shard, beside the work that goes on."""
+    files.atomic_write_json(path, dataclasses.asdict(shard))
+
+
+def read_entry(path: files.Path) -> Shard:
+    """Reads what `write_entry` wrote."""
+    return Shard(**json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+
+
 def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> Corpus:
     """Reads the manifest of a finished corpus and checks its files by their sizes.
 

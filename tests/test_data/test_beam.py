@@ -1,0 +1,235 @@
+"""Units of work as a pipeline of Apache Beam: the same files, whatever its workers go through."""
+
+import json
+import pathlib
+import sys
+import threading
+
+import apache_beam
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import beam, preparation, shard_files, tokenize, units
+
+DIRECT = ("--runner", "DirectRunner")
+REPEATED = (*DIRECT, "--direct_runner_bundle_repeat=2")
+THREADS = (*DIRECT, "--direct_num_workers=3", "--direct_running_mode=multi_threading")
+PROCESSES = (*DIRECT, "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy_vocab_file):
+    return tokenize.Tokenizer(toy_vocab_file)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    random = np.random.default_rng(5)
+    words = ["good", "bad", "film", "story", "seven", "playing"]
+    documents = [
+        "\n".join(" ".join(random.choice(words, size=8)) + "." for _ in range(3)) for _ in range(20)
+    ]
+    path = tmp_path_factory.mktemp("text") / "a.txt"
+    path.write_text("\n\n".join(documents), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def prepare(text, tokenizer, tmp_path):
+    def run(folder="out", path=text, **options):
+        options = {"max_length": 24, "shard_bytes": 500, "seed": 3, **options}
+        return preparation.prepare_corpus(path, tokenizer, tmp_path / folder, **options)
+
+    return run
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The names of the shards that are written."""
+    names, write = [], shard_files.write_shard
+
+    def counted(encoded, path):
+        names.append(pathlib.Path(path).name)
+        return write(encoded, path)
+
+    monkeypatch.setattr(shard_files, "write_shard", counted)
+    return names
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "options"),
+    [
+        (DIRECT, {"next_sentence": True, "shard_bytes": 600}),
+        (DIRECT, {"pair_fraction": 0.5}),
+        (REPEATED, {}),
+        (THREADS, {}),
+        pytest.param(
+            PROCESSES, {"next_sentence": True, "shard_bytes": 600}, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_pipeline_writes_the_same_files(pipeline, options, prepare, tmp_path, monkeypatch):
+    prepare("here", **options)
+    monkeypatch.chdir(tmp_path)
+    corpus = prepare("there", pipeline=pipeline, **options)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert corpus.complete and corpus.num_shards > 3
+
+
+def test_a_failed_range_is_named_and_the_others_are_kept(prepare, tmp_path, monkeypatch, written):
+    prepare("whole")
+    write, written[:] = shard_files.write_shard, []
+
+    def broken(encoded, path):
+        if pathlib.Path(path).name == "part-00003.tfrecord":
+            raise errors.DataError("the third is cursed")
+        return write(encoded, path)
+
+    monkeypatch.setattr(shard_files, "write_shard", broken)
+    with pytest.raises(errors.DataError, match=r"a\.txt, bytes \d+ to \d+: the third is cursed$"):
+        prepare(pipeline=DIRECT)
+    monkeypatch.setattr(shard_files, "write_shard", write)
+    assert not shard_files.read_manifest(tmp_path / "out").complete
+    num_shards = shard_files.read_manifest(tmp_path / "out").num_shards
+    assert len(written) == num_shards - 1
+    written.clear()
+    prepare(pipeline=DIRECT, resume=True)
+    assert written == ["part-00003.tfrecord"]
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_pipeline_that_breaks_says_where_and_goes_on(prepare, tmp_path, monkeypatch, written):
+    prepare("whole")
+    write = shard_files.write_shard
+
+    def full(encoded, path):
+        if pathlib.Path(path).name == "part-00002.tfrecord":
+            raise OSError(28, "No space left on device")
+        return write(encoded, path)
+
+    monkeypatch.setattr(shard_files, "write_shard", full)
+    with pytest.raises(errors.EnvironmentFault, match=r"bytes \d+ to \d+: OSError.*No space left"):
+        prepare(pipeline=DIRECT)
+    monkeypatch.setattr(shard_files, "write_shard", write)
+    # What the breakdown left is good for processes, too.
+    prepare(resume=True)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_bytes_that_are_not_utf8_are_named(prepare, tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"good\n\n" * 300 + b"bad \xfe film\n\n" + b"good\n\n" * 300)
+    with pytest.raises(errors.DataError, match=r"bad\.txt, line 601 \(byte 1804\)"):
+        prepare(path=path, pipeline=DIRECT)
+
+
+def test_a_finished_unit_is_passed_over_when_its_bundle_is_tried_again(prepare, written):
+    corpus = prepare(pipeline=REPEATED)
+    assert len(written) == corpus.num_shards
+
+
+class _Slow:
+    """Work whose tools take their time, and which holds every worker until all have begun."""
+
+    def __init__(self, workers):
+        self.loaded, self.together = 0, threading.Barrier(workers)
+
+    def tools(self):
+        self.loaded += 1
+        return "tools"
+
+    def do(self, unit, tools):
+        self.together.wait(10)
+        from tfdistill import files
+
+        files.atomic_write_text(unit.target, unit.task + tools)
+
+
+def test_two_workers_at_one_unit_leave_one_file(tmp_path):
+    unit = units.Unit("the unit", str(tmp_path / "unit.txt"), "done with ")
+    work = _Slow(4)
+    workers = [threading.Thread(target=beam._do, args=(work, "token", unit)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    beam._tools.clear()
+    assert contents(tmp_path) == {"unit.txt": b"done with tools"}
+    assert work.loaded == 1  # a process of many threads loads a model once
+
+
+def test_a_killed_preparation_keeps_what_no_manifest_tells_yet(prepare, tmp_path, written):
+    prepare("whole")
+
+    def stop(corpus):
+        if len(corpus.shards) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(progress=stop)
+    path = tmp_path / "out" / "corpus.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "shards": {}}))  # as after a kill that nothing survives
+    (entries,) = (tmp_path / "out").glob(".entries-*")
+    # A worker of another preparation that is not dead yet has written an entry, too.
+    other = tmp_path / "out" / ".entries-0123456789abcdef"
+    other.mkdir()
+    (other / "part-00004.json").write_text((entries / "part-00001.json").read_text())
+    written.clear()
+    corpus = prepare(resume=True, pipeline=DIRECT)
+    assert sorted(written) == [f"part-{n:05d}.tfrecord" for n in range(4, corpus.num_shards)]
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_workers_that_write_elsewhere_are_an_error(prepare, tmp_path, monkeypatch):
+    monkeypatch.setattr(beam, "_do", lambda work, token, unit: None)
+    with pytest.raises(errors.EnvironmentFault, match=r"ended as DONE.*the same path as here"):
+        prepare(pipeline=DIRECT)
+    assert not shard_files.read_manifest(tmp_path / "out").shards
+
+
+def test_ctrl_c_cancels_the_pipeline(prepare, monkeypatch):
+    class Running:
+        cancelled = False
+
+        def wait_until_finish(self):
+            raise KeyboardInterrupt
+
+        def cancel(self):
+            self.cancelled = True
+
+    running = Running()
+    monkeypatch.setattr(apache_beam.Pipeline, "run", lambda pipeline: running)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(pipeline=DIRECT)
+    assert running.cancelled
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"pipeline": ("--runner", "Flinq")}, errors.ConfigError, "Flinq"),
+        ({"pipeline": (*DIRECT, "--direct_num_worker=4")}, errors.ConfigError, "num_workers'"),
+        ({"pipeline": DIRECT, "workers": 2}, errors.DataError, "workers: expected 1"),
+        ({"pipeline": DIRECT, "path": "gs://b/a.txt"}, errors.DataError, "mount the bucket"),
+    ],
+)
+def test_a_pipeline_that_cannot_run_is_refused_before_anything_is_written(
+    options, kind, message, prepare, tmp_path
+):
+    with pytest.raises(kind, match=message):
+        prepare(**options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_beam_the_error_says_what_to_install(prepare, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(errors.EnvironmentFault, match=r"pip install 'tfdistill\[beam\]'"):
+        prepare(pipeline=DIRECT)
+    assert not (tmp_path / "out").exists()
+    prepare()
