@@ -7,7 +7,7 @@ import pytest
 import toys
 
 from tfdistill import cli, models, weights
-from tfdistill.data import tasks
+from tfdistill.data import beam, tasks
 
 FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"))
 TRAIN = "text\tlabel\nthe film is good\tgood\na bad story .\tbad\ngood films\tgood\n"
@@ -79,6 +79,23 @@ def test_an_earlier_run_needs_resume_or_overwrite(folder, tmp_path, capsys):
     assert "Choose one" in capsys.readouterr().err
     assert cli.main(arguments(folder, tmp_path / "out", "--overwrite", "--seed", "3")) == 0
     assert (tmp_path / "out" / "train.tsv").read_bytes() != before
+
+
+def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
+    folder, tmp_path, monkeypatch, capsys
+):
+    assert cli.main(arguments(folder, tmp_path / "here")) == 0
+    run = beam.run
+    monkeypatch.setattr(beam, "run", lambda *given: run(*given[:3]))  # as in other processes
+    monkeypatch.chdir(folder)
+    relative = arguments(folder.relative_to(folder), tmp_path / "there")
+    assert cli.main([*relative, "--runner", "DirectRunner"]) == 0
+    assert (tmp_path / "there" / "train.tsv").read_bytes() == (
+        tmp_path / "here" / "train.tsv"
+    ).read_bytes()
+    relative[relative.index("--data-dir") + 1] = "gs://bucket/data"
+    assert cli.main([*relative, "--overwrite", "--runner", "DirectRunner"]) == 1
+    assert "mount the bucket" in capsys.readouterr().err
 
 
 def test_a_missing_file_or_head_is_an_error_that_says_what_to_do(folder, tmp_path, capsys):

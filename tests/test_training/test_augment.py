@@ -8,7 +8,7 @@ import pytest
 import toys
 
 from tfdistill import errors, models
-from tfdistill.data import augment, tasks, tokenize
+from tfdistill.data import augment, beam, tasks, tokenize
 from tfdistill.data.vectors import WordVectors
 from tfdistill.training import CandidateFinder, augment_train
 
@@ -203,7 +203,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(make_finder, finder, tmp_pa
             tmp_path / "out",
             shard_size=3,
         )
-    parts = tmp_path / "out" / "parts"
+    (parts,) = (tmp_path / "out").glob("parts-*")
     assert sorted(path.name for path in parts.iterdir()) == ["part-00000.tsv", "part-00001.tsv"]
     assert not (tmp_path / "out" / "train.tsv").exists()
     assert not json.loads((tmp_path / "out" / "augmentation.json").read_text())["complete"]
@@ -215,6 +215,56 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(make_finder, finder, tmp_pa
     # Done is done: nothing is asked any more.
     none = stopped_after(make_finder(), 0, monkeypatch)
     assert augment_train(train, none, OPTIONS, tmp_path / "out", resume=True) == done
+
+
+DIRECT = ("--runner", "DirectRunner")
+THREADS = (*DIRECT, "--direct_num_workers=2", "--direct_running_mode=multi_threading")
+
+
+_on_workers = []  # train and finder, as a pipeline's workers find them
+
+
+def load():
+    return _on_workers[-1]
+
+
+def test_a_pipeline_writes_the_same_file(finder, tmp_path):
+    train = examples()
+    augment_train(train, finder, OPTIONS, tmp_path / "here")
+    options = {"shard_size": 2, "pipeline": THREADS, "load": load}
+    augment_train(train, finder, OPTIONS, tmp_path / "there", **options)
+    names = sorted(path.name for path in (tmp_path / "there").iterdir())
+    assert names == ["augmentation.json", "train.tsv"]
+    assert rows(tmp_path / "there") == rows(tmp_path / "here")
+
+
+def test_a_pipeline_keeps_what_was_done_and_names_what_was_not(
+    make_finder, finder, tmp_path, monkeypatch
+):
+    train = examples()
+    augment_train(train, finder, OPTIONS, tmp_path / "whole", shard_size=3)
+    options = {"shard_size": 3, "pipeline": DIRECT, "load": load}
+    last = stopped_after(make_finder(), 3, monkeypatch)
+    with pytest.raises(errors.EnvironmentFault, match="examples 9 to 10: _Stop"):
+        augment_train(train, last, OPTIONS, tmp_path / "out", **options)
+    last = stopped_after(make_finder(), 1, monkeypatch)
+    augment_train(train, last, OPTIONS, tmp_path / "out", resume=True, **options)
+    assert rows(tmp_path / "out") == rows(tmp_path / "whole")
+
+
+def test_a_worker_with_other_inputs_is_an_error(finder, tmp_path, monkeypatch):
+    train = examples()
+    changed = dataclasses.replace(train, texts=["other", *train.texts[1:]])
+    run = beam.run
+    monkeypatch.setattr(beam, "run", lambda *a: run(*a[:3]))  # workers load for themselves
+    options = {"pipeline": DIRECT, "load": load}
+    _on_workers.append((changed, finder))
+    with pytest.raises(errors.ConfigError, match=r"inputs of a worker.*examples_sha256"):
+        augment_train(train, finder, OPTIONS, tmp_path / "out", **options)
+    _on_workers.append((train, finder))
+    augment_train(train, finder, OPTIONS, tmp_path / "out", resume=True, **options)
+    with pytest.raises(errors.ConfigError, match="load: expected a function"):
+        augment_train(train, finder, OPTIONS, tmp_path / "b", pipeline=DIRECT)
 
 
 def test_the_manifest_tells_settings_inputs_and_result(finder, tmp_path):

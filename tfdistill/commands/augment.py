@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors
@@ -73,6 +75,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     base.add_output(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
     base.add_json(parser)
+    base.add_runner(parser)
 
 
 def _execute(args: argparse.Namespace) -> None:
@@ -83,6 +86,8 @@ def _execute(args: argparse.Namespace) -> None:
     from tfdistill import training
     from tfdistill.data import augment
 
+    if args.pipeline is not None:
+        _make_absolute(args)
     train = _train_examples(args)
     copies = augment.copies_for(train.spec.name) if args.copies is None else args.copies
     options = augment.AugmentOptions(
@@ -93,7 +98,14 @@ def _execute(args: argparse.Namespace) -> None:
         keep_originals=args.originals == "keep",
     )
     done = training.augment_train(
-        train, _finder(args), options, args.out, resume=args.resume, overwrite=args.overwrite
+        train,
+        _finder(args),
+        options,
+        args.out,
+        pipeline=args.pipeline,
+        load=functools.partial(_inputs, args),
+        resume=args.resume,
+        overwrite=args.overwrite,
     )
     result: dict[str, Any] = {
         "file": str(done.file),
@@ -103,6 +115,22 @@ def _execute(args: argparse.Namespace) -> None:
     }
     line = f"{done.file}: {done.num_rows} rows, {done.num_augmented} of them augmented"
     base.show(result, as_json=args.json, lines=[line])
+
+
+def _make_absolute(args: argparse.Namespace) -> None:
+    """Names files so that workers of a pipeline, which work elsewhere, find them."""
+    from tfdistill.data import beam
+
+    for name in ("data_dir", "masked_lm", "vectors", "stop_words"):
+        path = getattr(args, name)
+        if path is not None:
+            beam.check(args.pipeline, path)
+            if os.path.exists(path):
+                setattr(args, name, os.path.abspath(path))
+
+
+def _inputs(args: argparse.Namespace) -> tuple[Examples, CandidateFinder]:
+    return _train_examples(args), _finder(args)
 
 
 def _train_examples(args: argparse.Namespace) -> Examples:

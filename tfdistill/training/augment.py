@@ -5,23 +5,26 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tqdm
 
 from tfdistill import errors, files
-from tfdistill.data import augment
+from tfdistill.data import augment, beam, units
 from tfdistill.data.tasks import Examples
 from tfdistill.training.augment_candidates import CandidateFinder
 
 FORMAT_VERSION = 1
 MANIFEST = "augmentation.json"
 FILE = "train.tsv"
-PARTS = "parts"
+PARTS = "parts-"  # begins the name of the folder with the parts
 _KINDS = ("classification", "regression", "multi_label")
+
+Load = Callable[[], tuple[Examples, CandidateFinder]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,38 @@ class Augmented:
     num_augmented: int
 
 
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    train: Examples
+    labels: Sequence[str]
+    finder: CandidateFinder
+
+    def identity(self, options: augment.AugmentOptions) -> dict[str, Any]:
+        """Everything that decides what comes out."""
+        fingerprint = _fingerprint(self.train, self.labels)
+        return {**fingerprint, **self.finder.identity(), **dataclasses.asdict(options)}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Augmentation:
+    """Augments ranges of examples, each into a file of rows."""
+
+    load: Load | None  # only for workers elsewhere
+    options: augment.AugmentOptions
+    identity: dict[str, Any]
+
+    def tools(self) -> _Inputs:
+        assert self.load is not None
+        train, finder = self.load()
+        inputs = _Inputs(train, _label_cells(train), finder)
+        _check_same(inputs.identity(self.options), self.identity, "inputs of a worker")
+        return inputs
+
+    def do(self, unit: units.Unit, tools: _Inputs) -> None:
+        rows = _rows(tools, unit.task, self.options)
+        files.atomic_write_text(unit.target, "".join(f"{row}\n" for row in rows))
+
+
 def augment_train(
     train: Examples,
     finder: CandidateFinder,
@@ -48,6 +83,8 @@ def augment_train(
     folder: files.Path,
     *,
     shard_size: int = 500,
+    pipeline: Sequence[str] | None = None,
+    load: Load | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> Augmented:
@@ -68,8 +105,12 @@ def augment_train(
       finder: Finds the candidates; its K is that of the options.
       options: How much is exchanged.
       folder: Gets train.tsv, augmentation.json (settings, hashes of all inputs, rows) and, until
-        it is done, parts/.
+        it is done, its parts.
       shard_size: Examples of a part.
+      pipeline: Options of Apache Beam, whose workers make the parts then, see
+        `preparation.prepare_corpus`.
+      load: With `pipeline`: gives `train` and `finder` to a worker, which compares their hashes;
+        a function of a module, or a `functools.partial` of one.
       resume: Whether to go on with an earlier run of the same inputs and options.
       overwrite: Whether to begin again where an earlier run is.
 
@@ -83,24 +124,27 @@ def augment_train(
       OutputExistsError: If the folder holds an earlier run and neither `resume` nor `overwrite` is
         given, or a training set that is none.
     """
-    labels = _label_cells(train)
+    inputs = _Inputs(train, _label_cells(train), finder)
     _check_request(train, finder, options, shard_size)
-    identity = {**_fingerprint(train, labels), **finder.identity(), **dataclasses.asdict(options)}
+    if pipeline is not None:
+        if load is None:
+            raise errors.ConfigError(errors.explain("load", "a function for the workers", load))
+        beam.check(pipeline, folder)
+        folder = os.path.abspath(folder)
+    identity = inputs.identity(options)
     folder = pathlib.Path(folder)
     record = _open_folder(folder, identity, shard_size, resume=resume, overwrite=overwrite)
-    parts = folder / PARTS
     if not record["complete"]:
-        shard_size = record["shard_size"]
-        starts = range(0, len(train), shard_size)
-        paths = [parts / f"part-{number:05d}.tsv" for number in range(len(starts))]
-        with tqdm.tqdm(total=len(train), unit="example", desc="augment", disable=None) as bar:
-            for start, path in zip(starts, paths, strict=True):
-                shard = range(start, min(start + shard_size, len(train)))
-                if not path.is_file():
-                    rows = _rows(train, labels, shard, finder, options)
-                    files.atomic_write_text(path, "".join(f"{row}\n" for row in rows))
-                bar.update(len(shard))
-        num_rows = _join(paths, _header(train), folder / FILE)
+        todo = _units(folder, record, len(train))
+        left = [unit for unit in todo if not pathlib.Path(unit.target).is_file()]
+        work = _Augmentation(load, options, identity)
+        done = len(train) - sum(len(unit.task) for unit in left)
+        with tqdm.tqdm(
+            total=len(train), initial=done, unit="example", desc="augment", disable=None
+        ) as bar:
+            for unit in units.run(work, left, pipeline=pipeline, tools=inputs):
+                bar.update(len(unit.task))
+        num_rows = _join([unit.target for unit in todo], _header(train), folder / FILE)
         record |= {
             "complete": True,
             "num_rows": num_rows,
@@ -108,20 +152,33 @@ def augment_train(
             "sha256": files.sha256_of(folder / FILE),
         }
         files.atomic_write_json(folder / MANIFEST, record)
-    shutil.rmtree(parts, ignore_errors=True)
+    _remove_parts(folder)
     return Augmented(folder / FILE, len(train), record["num_rows"], record["num_augmented"])
 
 
-def _rows(
-    train: Examples,
-    labels: Sequence[str],
-    shard: range,
-    finder: CandidateFinder,
-    options: augment.AugmentOptions,
-) -> Iterator[str]:
+def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[units.Unit]:
+    """Cuts the examples into units; the folder of their files belongs to these inputs alone."""
+    size = record["shard_size"]
+    digest = hashlib.sha256(json.dumps([record["identity"], size], sort_keys=True).encode())
+    parts = folder / f"{PARTS}{digest.hexdigest()[:16]}"
+    found = []
+    for number, start in enumerate(range(0, count, size)):
+        part = range(start, min(start + size, count))
+        what = f"examples {part[0]} to {part[-1]}"
+        found.append(units.Unit(what, str(parts / f"part-{number:05d}.tsv"), part))
+    return found
+
+
+def _remove_parts(folder: pathlib.Path) -> None:
+    for parts in folder.glob(f"{PARTS}*"):
+        shutil.rmtree(parts, ignore_errors=True)
+
+
+def _rows(inputs: _Inputs, shard: range, options: augment.AugmentOptions) -> Iterator[str]:
     """Yields the lines of a shard."""
+    train, labels = inputs.train, inputs.labels
     sides = [train.texts] if train.pairs is None else [train.texts, train.pairs]
-    found = finder.find([side[index] for side in sides for index in shard])
+    found = inputs.finder.find([side[index] for side in sides for index in shard])
     for place, index in enumerate(shard):
         cells = [augment.cell(side[index]) for side in sides]
         if options.keep_originals:
@@ -138,13 +195,13 @@ def _header(train: Examples) -> str:
     return "\t".join(column for column in columns if column is not None)
 
 
-def _join(paths: Sequence[pathlib.Path], header: str, target: pathlib.Path) -> int:
+def _join(paths: Sequence[str], header: str, target: pathlib.Path) -> int:
     """Puts the parts behind each other and returns the number of rows."""
     rows = 0
     with files.atomic_write(target) as temporary, open(temporary, "wb") as out:
         out.write(f"{header}\n".encode())
         for path in paths:
-            content = path.read_bytes()
+            content = pathlib.Path(path).read_bytes()
             rows += content.count(b"\n")
             out.write(content)
     return rows
@@ -249,7 +306,7 @@ def _open_folder(
         )
     manifest.unlink(missing_ok=True)  # first: what is left of an earlier run is then no run
     (folder / FILE).unlink(missing_ok=True)
-    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    _remove_parts(folder)
     record = {
         "format_version": FORMAT_VERSION,
         "complete": False,
@@ -274,17 +331,21 @@ def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]
                 f"{manifest}, format_version", FORMAT_VERSION, version, "Use --overwrite."
             )
         )
-    names = dict.fromkeys([*before, *identity])
-    differing = [name for name in names if before.get(name) != identity.get(name)]
+    _check_same(before, identity, f"{manifest.parent}", "Use --overwrite or another folder.")
+    return record
+
+
+def _check_same(
+    found: dict[str, Any], wanted: dict[str, Any], where: str, remedy: str = ""
+) -> None:
+    names = dict.fromkeys([*found, *wanted])
+    differing = [name for name in names if found.get(name) != wanted.get(name)]
     if differing:
         raise errors.ConfigError(
             errors.explain(
-                f"{manifest.parent}",
+                where,
                 "an augmentation of the same inputs and options",
-                ", ".join(
-                    f"{n} {before.get(n)!r} instead of {identity.get(n)!r}" for n in differing
-                ),
-                "Use --overwrite or another folder.",
+                ", ".join(f"{n} {found.get(n)!r} instead of {wanted.get(n)!r}" for n in differing),
+                remedy,
             )
         )
-    return record
