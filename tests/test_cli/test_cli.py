@@ -126,6 +126,29 @@ def test_doctor_reports_every_package_as_json(capsys):
     assert (code == 0) is result["ok"]
 
 
+def test_the_runner_of_a_run_reaches_it_with_its_options(monkeypatch, tmp_path):
+    from tfdistill import run
+
+    seen = {}
+
+    def stand_in(recipe, out, **options):
+        seen.update(options)
+        return {
+            "task": {"name": "t", "primary_metric": "f1"},
+            "models": [],
+            "synthetic_data": False,
+            "exports": [],
+        }
+
+    monkeypatch.setattr(run, "run_recipe", stand_in)
+    arguments = ["run", "demo", "--out", str(tmp_path), "--resume"]
+    assert cli.main([*arguments, "--runner", "FlinkRunner", "--parallelism", "8"]) == 0
+    wanted = ["--runner", "FlinkRunner", "--parallelism", "8"]
+    assert seen == {"pipeline": wanted, "resume": True, "overwrite": False}
+    assert cli.main(arguments) == 0
+    assert seen["pipeline"] is None
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-u", "-m", "tfdistill", "recipes", "ls"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -2,14 +2,16 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import yaml
 
 from tfdistill import config, errors, manifest, run
-from tfdistill.data import synthetic
-from tfdistill.run import students
+from tfdistill.data import beam, synthetic
+from tfdistill.run import prepare, students
+from tfdistill.run import teacher as teachers
 
 
 def toy_values(data_dir: pathlib.Path) -> dict:
@@ -126,6 +128,32 @@ def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
     )
     again = run.run_recipe(config.parse_recipe(values), out, resume=True)
     assert again["models"] == metrics["models"]
+
+
+def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
+    finished, values, tmp_path, monkeypatch
+):
+    out, _ = finished
+    recipe = config.parse_recipe({**values, "teacher": {**values["teacher"], "dtype": "bfloat16"}})
+    shutil.copytree(out / "teacher" / "model", tmp_path / "teacher" / "model")
+    prepared = prepare.prepare(recipe, out)
+    work, asked = beam.run, []
+
+    def elsewhere(*given):
+        asked.append(given[2])
+        work(*given[:3])  # without the teacher that is loaded here
+
+    monkeypatch.setattr(beam, "run", elsewhere)
+    monkeypatch.chdir(tmp_path)
+    answers = []
+    for pipeline in (("--runner", "DirectRunner"), None):
+        pool = teachers.Teachers(recipe, prepared, pathlib.Path(), pipeline)
+        model = pool.for_stage(recipe.stages["prediction"])
+        answers.append(pool.answers(model, prepared.train))
+        (cache,) = (tmp_path / "teacher" / "cache").iterdir()
+        cache.unlink()
+    assert asked == [("--runner", "DirectRunner")]
+    np.testing.assert_array_equal(*answers)
 
 
 def test_resume_with_another_recipe_names_what_differs(finished, values):

@@ -6,7 +6,8 @@ import tensorflow as tf
 import toys
 
 from tfdistill import errors, models, training
-from tfdistill.data import batches, tasks
+from tfdistill.data import batches, beam, tasks
+from tfdistill.training import evaluation, teacher_answers
 
 SPEC = tasks.TaskSpec(
     name="moods", text_column="text", label_column="mood", labels=("sad", "glad", "calm")
@@ -161,15 +162,75 @@ def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
 # The cache.
 
 
-def test_cached_logits_are_computed_once(teacher, answers, calls, tmp_path):
-    same = [batches.Batches(toys.encoded(9), batch_size=size) for size in (4, 2)]
-    first = training.cached_logits(teacher, same[0], tmp_path)
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(teacher_answers, "BLOCK", 4)
+
+
+def test_cached_logits_are_computed_once(teacher, answers, calls, small_blocks, tmp_path):
+    first = training.cached_logits(teacher, toys.encoded(9), tmp_path)
     np.testing.assert_allclose(first, answers, rtol=1e-4, atol=1e-5)
     assert len(calls) == 1
-    again = training.cached_logits(teacher, same[1], tmp_path)  # batches do not matter
+    again = training.cached_logits(teacher, toys.encoded(9), tmp_path)
     np.testing.assert_array_equal(again, first)
     assert len(calls) == 1
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("head", ["token", "span"])
+def test_cached_logits_of_tokens_are_in_the_order_of_the_ids(
+    per_token, head, small_blocks, tmp_path
+):
+    model, alone = per_token[head]
+    received = training.cached_logits(model, toys.encoded(7), tmp_path)
+    np.testing.assert_allclose(received, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_what_was_answered_before_a_stop_is_kept(teacher, small_blocks, monkeypatch, tmp_path):
+    whole = training.cached_logits(teacher, toys.encoded(9), tmp_path / "whole")
+    predictor, asked = training.predictor, []
+
+    def stopping(model):
+        predict = predictor(model)
+
+        def ask(data):
+            asked.append(len(data.encoded))
+            if len(asked) == 3:
+                raise KeyboardInterrupt
+            return predict(data)
+
+        return ask
+
+    monkeypatch.setattr(evaluation, "predictor", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        training.cached_logits(teacher, toys.encoded(9), tmp_path / "out")
+    again = training.cached_logits(teacher, toys.encoded(9), tmp_path / "out")
+    np.testing.assert_array_equal(again, whole)
+    assert asked == [4, 4, 1, 1]
+
+
+DIRECT = ("--runner", "DirectRunner")
+_on_workers = []  # the teacher, as a pipeline's workers find it
+
+
+def load():
+    return _on_workers[-1]
+
+
+def test_a_pipeline_gives_the_same_answers(teacher, small_blocks, monkeypatch, tmp_path):
+    here = training.cached_logits(teacher, toys.encoded(9), tmp_path / "here")
+    run = beam.run
+    monkeypatch.setattr(beam, "run", lambda *given: run(*given[:3]))  # as in other processes
+    _on_workers.append(toys.classifier(toys.SHALLOW_TEACHER, seed=2))
+    options = {"pipeline": DIRECT, "load": load}
+    with pytest.raises(errors.TeacherError, match="examples 0 to 3: teacher of a worker"):
+        training.cached_logits(teacher, toys.encoded(9), tmp_path / "there", **options)
+    _on_workers.append(toys.classifier(toys.SHALLOW_TEACHER, seed=1))
+    there = training.cached_logits(teacher, toys.encoded(9), tmp_path / "there", **options)
+    np.testing.assert_array_equal(there, here)
+    assert len(list((tmp_path / "there").iterdir())) == 1
+    with pytest.raises(errors.ConfigError, match="load: expected a function"):
+        training.cached_logits(teacher, toys.encoded(9), tmp_path / "b", pipeline=DIRECT)
 
 
 def test_the_cache_knows_its_teacher_and_its_examples(teacher, monkeypatch, tmp_path):
@@ -204,27 +265,27 @@ def test_the_cache_knows_its_teacher_and_its_examples(teacher, monkeypatch, tmp_
     }
     asked = []
     monkeypatch.setattr(
-        training.evaluation,
-        "predict_logits",
-        lambda model, data: np.full((9, 3), asked.append(1) or len(asked), np.float32),
+        evaluation,
+        "predictor",
+        lambda model: lambda data: np.full((9, 3), asked.append(1) or len(asked), np.float32),
     )
     for count, (name, (model, examples)) in enumerate(cases.items(), start=1):
-        logits = training.cached_logits(model, batches.Batches(examples), tmp_path)
+        logits = training.cached_logits(model, examples, tmp_path)
         assert (logits == count).all(), name
     # Labels are nothing that a teacher sees.
-    relabelled = batches.Batches(changed(labels=1 - encoded.labels))
+    relabelled = changed(labels=1 - encoded.labels)
     assert (training.cached_logits(copy(), relabelled, tmp_path) == 1).all()
     assert len(list(tmp_path.iterdir())) == len(asked) == len(cases)
 
 
-def test_a_cache_that_cannot_be_written_leaves_nothing(teacher, monkeypatch, tmp_path):
+def test_a_cache_that_cannot_be_written_is_not_there(teacher, monkeypatch, tmp_path):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
         patch.setattr(np, "save", full)
-        training.cached_logits(teacher, batches.Batches(toys.encoded(9)), tmp_path)
-    assert not list(tmp_path.iterdir())
+        training.cached_logits(teacher, toys.encoded(9), tmp_path)
+    assert not list(tmp_path.glob("logits-*.npy")) + list(tmp_path.rglob(".*"))
 
 
 # Fit to teach.

@@ -123,15 +123,15 @@ def _devices(text: str) -> int | None:
         raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
 
 
-def add_runner(parser: argparse.ArgumentParser) -> None:
+def add_runner(parser: argparse.ArgumentParser, what: str = "do it") -> None:
     """Adds --runner, which takes the rest of the line: ``args.pipeline``, for Apache Beam."""
     parser.add_argument(
         "--runner",
         action=_Runner,
         nargs=argparse.REMAINDER,
         dest="pipeline",
-        help="last: do it as a pipeline of Apache Beam; the name of its runner and further options "
-        "of Beam, such as DirectRunner --direct_num_workers 4 (needs tfdistill[beam])",
+        help=f"last: {what} as a pipeline of Apache Beam; the name of its runner and further "
+        "options of Beam, such as DirectRunner --direct_num_workers 4 (needs tfdistill[beam])",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 from tfdistill import config, errors
@@ -27,6 +28,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     base.add_devices(parser)
     _add_restart(parser)
     base.add_json(parser)
+    base.add_runner(parser, "compute the teacher's answers over a training set")
 
 
 def _add_restart(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +43,8 @@ def _run(args: argparse.Namespace) -> None:
         recipe = config.with_baseline(recipe)
     if args.scaled_down:
         recipe = config.scaled_down(recipe)
-    _run_recipe(recipe, pathlib.Path(args.out or f"runs/{recipe.name}"), args, args.devices)
+    out = pathlib.Path(args.out or f"runs/{recipe.name}")
+    _run_recipe(recipe, out, args, args.devices, args.pipeline)
 
 
 def _demo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,12 +58,21 @@ def _demo(args: argparse.Namespace) -> None:
 
 
 def _run_recipe(
-    recipe: config.Recipe, out: pathlib.Path, args: argparse.Namespace, devices: int | None
+    recipe: config.Recipe,
+    out: pathlib.Path,
+    args: argparse.Namespace,
+    devices: int | None,
+    pipeline: Sequence[str] | None = None,
 ) -> None:
     from tfdistill import run
 
     metrics = run.run_recipe(
-        recipe, out, devices=devices, resume=args.resume, overwrite=args.overwrite
+        recipe,
+        out,
+        devices=devices,
+        pipeline=pipeline,
+        resume=args.resume,
+        overwrite=args.overwrite,
     )
     base.show(metrics, as_json=args.json, lines=_summary(metrics, out))
 

@@ -7,12 +7,13 @@ import pathlib
 import shutil
 import statistics
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfdistill import config, files, models, objectives, report, training
-from tfdistill.data import synthetic
+from tfdistill.data import beam, synthetic
 from tfdistill.run import augmentation, deliver, folder, prepare, spread, students
 from tfdistill.run import teacher as teachers
 from tfdistill.training import strategies
@@ -27,6 +28,7 @@ def run_recipe(
     out: files.Path,
     *,
     devices: int | None = None,
+    pipeline: Sequence[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
@@ -40,6 +42,8 @@ def run_recipe(
       recipe: The recipe.
       out: The run folder.
       devices: Devices to train on; None takes every visible GPU. A run may go on with others.
+      pipeline: Options of Apache Beam, whose workers compute the teacher's answers over a training
+        set then; they find tfdistill installed and the run folder under the same path.
       resume: Go on with an earlier run of the same recipe.
       overwrite: Remove an earlier run first.
 
@@ -49,9 +53,11 @@ def run_recipe(
     Raises:
       TfdistillError: With what was wrong and what to do about it.
     """
+    if pipeline is not None:
+        beam.check(pipeline, out)
     opening = spread.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (place, strategy):
-        return _run(recipe, place, strategy)
+        return _run(recipe, place, strategy, pipeline)
 
 
 def finetune(
@@ -103,13 +109,16 @@ def distill(
 
 
 def _run(
-    recipe: config.Recipe, place: folder.RunFolder, strategy: tf.distribute.Strategy | None
+    recipe: config.Recipe,
+    place: folder.RunFolder,
+    strategy: tf.distribute.Strategy | None,
+    pipeline: Sequence[str] | None,
 ) -> dict[str, Any]:
     say(f"{recipe.name}: reading the data")
     with strategies.scope(strategy):
         prepared = _prepare(recipe, place)
         _pretrain(recipe, prepared, place)
-        pool = teachers.Teachers(recipe, prepared, place.path)
+        pool = teachers.Teachers(recipe, prepared, place.path, pipeline)
         pool.check()
         if not isinstance(prepared, prepare.Prepared):
             return _run_texts(recipe, prepared, pool, place)

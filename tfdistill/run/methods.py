@@ -66,7 +66,7 @@ def lesson(
     if own_teacher is not None:  # as wide as the student, state by state
         settings = settings.model_copy(update={"projection": "none"})
     distiller = _distiller(settings, seed, prepared, model, student)
-    train = _batches(settings, name, seed, prepared, distiller, teacher.cache)
+    train = _batches(settings, name, seed, prepared, distiller, teacher)
     epochs = settings.epochs
     if settings.steps is not None:
         train = training.Stretch(train, start=0, steps=settings.steps)
@@ -241,9 +241,9 @@ def _batches(
     seed: int,
     prepared: prepare.Texts,
     distiller: distillers.Distiller | None = None,
-    cache: pathlib.Path | None = None,
+    teacher: teachers.Teachers | None = None,
 ) -> training.TrainingBatches:
-    """The batches of a stage; with distiller and cache they bring the teacher's logits along."""
+    """The batches of a stage; with distiller and teacher they bring the teacher's logits along."""
     if settings.on_corpus:
         text = prepared.corpora[name]
         if settings.kind == "mlm":
@@ -258,9 +258,8 @@ def _batches(
     # A regression learns from gold numbers; of a head over tokens every token has an answer.
     cacheable = prepared.task.num_labels > 1
     model = None if distiller is None or not distiller.needs_only_logits() else distiller.teacher
-    if model is not None and cache is not None and cacheable:
-        once = batches.Batches(encoded, batch_size=64, shuffle=False)
-        logits = training.cached_logits(model, once, cache)
+    if model is not None and teacher is not None and cacheable:
+        logits = teacher.answers(model, encoded)
         of_tokens = prepared.task.head in ("token", "span")
         extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}
     return batches.Batches(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import compress, config, distillers, models, training, weights
@@ -25,12 +26,18 @@ class Teachers:
       recipe: The recipe.
       prepared: Its data, which says what the teacher answers.
       root: The run folder, in which a teacher that is pre-trained or fine-tuned here lies.
+      pipeline: Options of Apache Beam, whose workers answer for the teacher of the task, or None.
     """
 
-    def __init__(self, recipe: config.Recipe, prepared: prepare.Texts, root: pathlib.Path):
+    def __init__(
+        self,
+        recipe: config.Recipe,
+        prepared: prepare.Texts,
+        root: pathlib.Path,
+        pipeline: Sequence[str] | None = None,
+    ):
         """Keeps the arguments; nothing is loaded yet."""
-        self._prepared = prepared
-        self.cache = root / "teacher" / "cache"
+        self._prepared, self._pipeline = prepared, pipeline
         self._recipe, self._root = recipe, root
         self._forward: dict[str, keras.Model] = {}
 
@@ -74,12 +81,31 @@ class Teachers:
 
     def for_stage(self, stage: config.StageConfig) -> keras.Model:
         """The teacher of a stage in the chosen arithmetic, for its forward passes."""
-        role, dtype = _role(stage), self._recipe.teacher.dtype
-        if dtype == "float32":
-            return self.in_float32(stage)
+        role = _role(stage)
         if role not in self._forward:
-            self._forward[role] = models.with_policy(self.in_float32(stage), dtype)
+            dtype = self._recipe.teacher.dtype
+            self._forward[role] = _in_precision(self.in_float32(stage), dtype)
         return self._forward[role]
+
+    def answers(self, model: keras.Model, examples: batches.EncodedExamples) -> np.ndarray:
+        """The logits of a teacher of a stage over a training set, computed once in a run.
+
+        Workers of a pipeline find the teacher of the task in the run folder; another one, such as
+        a student that teaches the next, answers here.
+        """
+        ours = model is self._forward.get("task")
+        load = None
+        if ours and isinstance(self._prepared, prepare.Prepared):
+            folder = (self._root / "teacher" / "model").absolute()
+            dtype = self._recipe.teacher.dtype
+            load = functools.partial(open_in_precision, folder, self._prepared.task, dtype)
+        return training.cached_logits(
+            model,
+            examples,
+            self._root / "teacher" / "cache",
+            pipeline=None if load is None else self._pipeline,
+            load=load,
+        )
 
 
 def _role(stage: config.StageConfig) -> str:
@@ -274,6 +300,15 @@ def open_saved(folder: pathlib.Path, task: tasks.TaskSpec) -> keras.Model:
     if (folder / "hf").is_dir():
         return with_saved_ranges(open_for_task(str(folder / "hf"), task).model, folder)
     return keras.models.load_model(folder / "model.keras", compile=False)
+
+
+def open_in_precision(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str) -> keras.Model:
+    """Loads what `deliver.save_model` saved, for forward passes in the given arithmetic."""
+    return _in_precision(open_saved(folder, task), dtype)
+
+
+def _in_precision(model: keras.Model, dtype: str) -> keras.Model:
+    return model if dtype == "float32" else models.with_policy(model, dtype)
 
 
 def with_saved_ranges(model: keras.Model, folder: pathlib.Path) -> keras.Model:

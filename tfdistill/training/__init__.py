@@ -15,7 +15,8 @@ from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pairs import align_labels, build_student, load_teacher
 from tfdistill.training.pretrain import PretrainConfig, pretrain
 from tfdistill.training.stretch import Stretch
-from tfdistill.training.teachers import cached_logits, chance_level, check_teacher
+from tfdistill.training.teacher_answers import cached_logits
+from tfdistill.training.teachers import chance_level, check_teacher
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,

@@ -1,18 +1,13 @@
-"""Teachers that are fit to teach, and their answers, computed once."""
+"""Teachers that are fit to teach."""
 
 from __future__ import annotations
 
-import hashlib
-import pathlib
 from collections.abc import Mapping
 
 import numpy as np
-import tf_keras as keras
 
-from tfdistill import errors, files, models
-from tfdistill.data import batches as data_batches
+from tfdistill import errors
 from tfdistill.data import tasks
-from tfdistill.training import evaluation
 
 # Above chance by at least this: measured teachers that were never fine-tuned score within
 # 0.03 of the majority class, fine-tuned ones 0.2 and more above it.
@@ -99,34 +94,3 @@ def check_teacher(
                 "--set teacher.allow_weak=true.",
             )
         )
-
-
-def cached_logits(
-    teacher: keras.Model, batches: data_batches.Batches, folder: files.Path
-) -> np.ndarray:
-    """The teacher's logits over a training set, from a file if they were computed before.
-
-    The file is named by a hash of the teacher's architecture, precision and weights and of the
-    examples, so that it never answers for another teacher or another set.
-
-    Args:
-      teacher: A classifier.
-      batches: The examples.
-      folder: Where the file lies.
-
-    Returns:
-      Logits, float32 (examples, classes), in the order of the examples.
-    """
-    policies = [layer.dtype_policy.name for layer in teacher.layers]
-    digest = hashlib.sha256(repr((models.config_of(teacher), policies)).encode())
-    encoded = batches.encoded
-    for array in [*teacher.get_weights(), encoded.ids, encoded.offsets, encoded.types]:
-        digest.update(repr((array.dtype.str, array.shape)).encode())
-        digest.update(array.tobytes())
-    path = pathlib.Path(folder) / f"logits-{digest.hexdigest()[:16]}.npy"
-    if path.is_file():
-        return np.load(path, allow_pickle=False)
-    logits = evaluation.predict_logits(teacher, batches)
-    with files.atomic_write(path) as temporary, open(temporary, "wb") as file:
-        np.save(file, logits, allow_pickle=False)
-    return logits

@@ -1,0 +1,137 @@
+"""A teacher's answers over a training set, computed once: in blocks, here or anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import errors, files, models
+from tfdistill.data import beam, units
+from tfdistill.data.batches import Batches
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.training import evaluation
+
+BLOCK = 8192  # examples of a unit of work
+_BATCH = 64
+
+Load = Callable[[], keras.Model]
+Predict = Callable[[Batches], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answers:
+    """Answers blocks of examples; each comes from a file and goes into one."""
+
+    load: Load | None  # only for workers elsewhere
+    teacher: str
+
+    def tools(self) -> Predict:
+        assert self.load is not None
+        teacher = self.load()
+        digest = _digest(teacher).hexdigest()
+        if digest != self.teacher:
+            raise errors.TeacherError(
+                errors.explain("teacher of a worker", f"sha256 {self.teacher}", digest)
+            )
+        return evaluation.predictor(teacher)
+
+    def do(self, unit: units.Unit, tools: Predict) -> None:
+        with np.load(unit.task, allow_pickle=False) as arrays:
+            encoded = EncodedExamples(arrays["ids"], arrays["offsets"], arrays["types"])
+        _save(unit.target, tools(Batches(encoded, batch_size=_BATCH, shuffle=False)))
+
+
+def cached_logits(
+    teacher: keras.Model,
+    examples: EncodedExamples,
+    folder: files.Path,
+    *,
+    pipeline: Sequence[str] | None = None,
+    load: Load | None = None,
+) -> np.ndarray:
+    """The teacher's logits over a training set, from a file if they were computed before.
+
+    The file is named by a hash of the teacher's architecture, precision and weights and of the
+    examples, so that it never answers for another teacher or another set. Blocks of examples are
+    answered one by one, each into a file of its own: what was interrupted goes on, and comes out
+    the same here and in a pipeline of like machines.
+
+    Args:
+      teacher: A classifier.
+      examples: The examples.
+      folder: Where the file lies.
+      pipeline: Options of Apache Beam, whose workers answer then, see
+        `data.preparation.prepare_corpus`.
+      load: With `pipeline`: gives the teacher to a worker, which compares its hash; a function of
+        a module, or a `functools.partial` of one.
+
+    Returns:
+      Logits, float32 (examples, classes), in the order of the examples; of a head over tokens or
+      spans (tokens, classes).
+
+    Raises:
+      ConfigError: If `load` is missing, or the pipeline has no such runner.
+      TeacherError: If a worker has another teacher.
+      EnvironmentFault: If Apache Beam is not installed, or the pipeline fails.
+    """
+    if pipeline is not None:
+        if load is None:
+            raise errors.ConfigError(errors.explain("load", "a function for the workers", load))
+        beam.check(pipeline, folder)
+        folder = os.path.abspath(folder)
+    digest = _digest(teacher)
+    work = _Answers(load, digest.hexdigest())
+    for array in (examples.ids, examples.offsets, examples.types):
+        _update(digest, array)
+    name = f"logits-{digest.hexdigest()[:16]}"
+    path = pathlib.Path(folder) / f"{name}.npy"
+    if path.is_file():
+        return np.load(path, allow_pickle=False)
+    todo = [
+        units.Unit(
+            f"examples {start} to {min(start + BLOCK, len(examples)) - 1}",
+            str(path.with_suffix("") / f"{start:09d}.npy"),
+            str(path.with_suffix("") / f"{start:09d}.npz"),
+        )
+        for start in range(0, len(examples), BLOCK)
+    ]
+    left = []
+    for number, unit in enumerate(todo):
+        if not pathlib.Path(unit.target).is_file():
+            left.append(unit)
+            end = min((number + 1) * BLOCK, len(examples))
+            block = examples.select(np.arange(number * BLOCK, end))
+            with files.atomic_write(unit.task) as temporary:
+                np.savez(temporary, ids=block.ids, offsets=block.offsets, types=block.types)
+    for _ in units.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
+        pass
+    logits = np.concatenate([np.load(unit.target, allow_pickle=False) for unit in todo])
+    _save(path, logits)
+    shutil.rmtree(path.with_suffix(""))
+    return logits
+
+
+def _save(path: files.Path, logits: np.ndarray) -> None:
+    with files.atomic_write(path) as temporary, open(temporary, "wb") as file:
+        np.save(file, logits, allow_pickle=False)
+
+
+def _digest(teacher: keras.Model) -> hashlib._Hash:
+    """Begins a hash with a teacher's architecture, precision and weights."""
+    policies = [layer.dtype_policy.name for layer in teacher.layers]
+    digest = hashlib.sha256(repr((models.config_of(teacher), policies)).encode())
+    for array in teacher.get_weights():
+        _update(digest, array)
+    return digest
+
+
+def _update(digest: hashlib._Hash, array: np.ndarray) -> None:
+    digest.update(repr((array.dtype.str, array.shape)).encode())
+    digest.update(array.tobytes())
