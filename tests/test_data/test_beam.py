@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+import tempfile
 import threading
 
 import apache_beam
@@ -81,6 +82,13 @@ def test_a_pipeline_writes_the_same_files(pipeline, options, prepare, tmp_path, 
     assert corpus.complete and corpus.num_shards > 3
 
 
+def test_a_pipeline_leaves_nothing_in_the_folder_of_temporary_files(prepare, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    prepare(pipeline=DIRECT)
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_a_failed_range_is_named_and_the_others_are_kept(prepare, tmp_path, monkeypatch, written):
     prepare("whole")
     write, written[:] = shard_files.write_shard, []
@@ -138,9 +146,13 @@ class _Slow:
 
     def __init__(self, workers):
         self.loaded, self.together = 0, threading.Barrier(workers)
+        self.another = threading.Event()
 
     def tools(self):
         self.loaded += 1
+        if self.loaded > 1:
+            self.another.set()
+        self.another.wait(0.2)  # as long as a load takes in which another thread could begin one
         return "tools"
 
     def do(self, unit, tools):
@@ -184,6 +196,23 @@ def test_a_killed_preparation_keeps_what_no_manifest_tells_yet(prepare, tmp_path
     corpus = prepare(resume=True, pipeline=DIRECT)
     assert sorted(written) == [f"part-{n:05d}.tfrecord" for n in range(4, corpus.num_shards)]
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_workers_are_told_absolute_paths(text, tokenizer, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_bytes(text.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    told = []
+
+    def listen(work, units, *options):
+        told.extend([work.vocab_file, units[0].target])
+        told.extend([units[0].task.shard, units[0].task.span.path])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(beam, "run", listen)
+    with pytest.raises(KeyboardInterrupt):
+        preparation.prepare_corpus("a.txt", tokenizer, "out", pipeline=DIRECT)
+    assert len(told) == 4
+    assert all(path.startswith(f"{tmp_path}/") for path in told)
 
 
 def test_workers_that_write_elsewhere_are_an_error(prepare, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pathlib
+import shutil
 import threading
 import uuid
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def check(options: Sequence[str], *paths: files.Path) -> None:
                     "Object stores are not read or written; mount the bucket.",
                 )
             )
-    _pipeline(options)
+    shutil.rmtree(_pipeline(options).local_tempdir)  # else running it does this
 
 
 def run(work: Work, units: Sequence[Unit], options: Sequence[str], tools: Any = None) -> None:
@@ -175,7 +176,7 @@ def _pipeline(options: Sequence[str]) -> Any:
         ) from error
     except (ValueError, AttributeError) as error:
         raise errors.ConfigError(
-            errors.explain("--runner", "one of Apache Beam's", repr(name), f"{error}")
+            errors.explain("runner", "a name and options of Apache Beam", repr(name), f"{error}")
         ) from error
 
 
