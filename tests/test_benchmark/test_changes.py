@@ -7,7 +7,7 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.benchmark import result, schema
-from tfdistill.benchmark.comparing import changes, comparison_text, matching
+from tfdistill.benchmark.comparing import changes, comparison_text, gate, matching
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import stats
 
@@ -207,6 +207,24 @@ def test_the_files_of_one_result_are_compared_as_it_says(turns):
     assert [place.sequence_length for place in found.only_new] == [16]
     for row in found.rows:
         assert row.joint_ci[0] <= row.speedup_ci[0] < row.speedup_ci[1] <= row.joint_ci[1]
+
+
+def test_a_baseline_that_throttled_marks_the_rows_of_its_result():
+    hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
+    old, new = (made.repetitions(2.0, model=name) for name in ("old", "new"))
+    rows = [*(row.model_copy(update={"after": hot}) for row in old), *new]
+    (row,) = changes.within(made.assembled(rows)).rows
+    assert row.throttled and not changes.within(made.assembled([*old, *new])).rows[0].throttled
+
+
+def test_a_place_of_the_baseline_alone_is_told():
+    """As where the new file failed at a length: the gate warns of it."""
+    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.0, model="new")]
+    rows += made.repetitions(4.0, model="old", length=64)
+    found = changes.within(made.assembled(rows))
+    assert [(p.model, p.sequence_length) for p in found.only_old] == [("old", 64)]
+    ruling = gate.judge(found, gate.Limits(slower=0.05))
+    assert ruling.warnings == ("old at 64 tokens, 1 thread: the new file was not measured there.",)
 
 
 def test_one_result_of_one_file_compares_nothing():

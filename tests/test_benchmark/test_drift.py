@@ -142,3 +142,9 @@ def test_the_interval_of_the_drift_covers_the_truth(slope, repetitions, least):
     # Blocks of one repetition that hang together say less than they seem to; three repetitions
     # know: nominal 0.95 with a deviation of 0.02.
     assert covered / trials >= least
+
+
+def test_a_rise_that_is_no_larger_than_the_ups_and_downs_around_it_is_no_shift():
+    before = [1.0, 1.09, 1.045, 1.0, 1.09] * 2
+    assert drift.level_shift([*before, *(level + 0.1 for level in before)]) is None  # all above all
+    assert drift.level_shift([*before, *(level + 0.2 for level in before)]) is not None

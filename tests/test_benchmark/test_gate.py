@@ -142,6 +142,28 @@ def test_accuracy_on_the_device_counts_before_that_of_the_export():
     assert "accuracy 0.7000 against 0.9000" in reason
 
 
+def test_each_file_of_a_result_has_its_own_accuracy():
+    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.0, model="new")]
+    scores = {"old": 0.9, "new": 0.7}
+    answers = [
+        schema.Answers(
+            model=name,
+            sequence_length=32,
+            threads=1,
+            num_examples=50,
+            max_abs_error=0.1,
+            sqnr_db=20.0,
+            argmax_agreement=0.7,
+            metrics={"accuracy": score},
+        )
+        for name, score in scores.items()
+    ]
+    models = [made.model_file(name, accuracy=0.9) for name in scores]
+    found = changes.within(made.assembled(rows, models=models, answers=answers))
+    (reason,) = gate.judge(found, gate.Limits(less_accurate=0.005)).reasons
+    assert "new: accuracy 0.7000 against 0.9000" in reason
+
+
 def test_the_files_of_one_result_pass_the_gate_by_their_paired_intervals():
     rounds = np.exp(np.random.default_rng(0).normal(0, 0.3, (3, 10)))  # a restless machine
 

@@ -9,7 +9,7 @@ import pytest
 from tfdistill import errors
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.statistics import stats
+from tfdistill.benchmark.statistics import stats, summaries
 
 
 @pytest.fixture(scope="module")
@@ -310,3 +310,30 @@ def test_a_file_too_large_to_be_a_result_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(result, "MAX_BYTES", 999)
     with pytest.raises(errors.BenchmarkError, match="at most 0 MB, received 0 MB"):
         result.read_result(path)
+
+
+def test_a_drift_beyond_its_interval_is_throttling_although_no_level_stands_out():
+    def row(repetition, levels):
+        blocks = [schema.Block(n=5, mean_ms=v, min_ms=v, max_ms=v, median_ms=v) for v in levels]
+        options = {"model": "m", "sequence_length": 8, "threads": 1, "repetition": repetition}
+        return schema.Measurement(**options, blocks=tuple(blocks))
+
+    def summary(levels):  # six blocks: fewer than a shift of the level is looked for in
+        rows = [row(r, [v * (1 + 0.001 * r) for v in levels]) for r in range(3)]
+        (found,) = made.assembled(rows, models=[made.model_file("m")]).summary
+        return found
+
+    assert summary([2.0, 2.0, 2.1, 2.2, 2.3, 2.3]).throttled
+    assert not summary([2.0, 2.0, 2.01, 2.0, 2.01, 2.0]).throttled
+
+
+@pytest.mark.parametrize(
+    "before, after, throttled", [(3, 4, True), (3, 3, False), (None, 4, False), (3, None, False)]
+)
+def test_only_a_count_that_rose_is_throttling(before, after, throttled):
+    at = [
+        schema.Conditions(time="2026-11-21T10:00:00+00:00", throttle_count=count)
+        for count in (before, after)
+    ]
+    assert summaries.counted_throttling(*at) is throttled
+    assert summaries.counted_throttling(None, at[1]) is False

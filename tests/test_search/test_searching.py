@@ -242,8 +242,25 @@ def test_a_failed_measurement_is_explained_with_its_reason(tmp_path):
             failure = schema.Failure(what="2l", error="the device was unplugged")
             return found.model_copy(update={"summary": tuple(lost), "failures": (failure,)})
 
-    with pytest.raises(errors.BenchmarkError, match=r"was unplugged.*goes on from there"):
+    with pytest.raises(errors.BenchmarkError, match=r"was unplugged(?s:.)*goes on from there"):
         run(tmp_path, Broken())
+
+
+def test_a_device_that_is_gone_says_that_what_was_measured_is_kept(tmp_path):
+    class Lost(Phone):
+        lost_behind = 1
+
+        def measure(self, models, settings):
+            if self.calls == self.lost_behind:
+                raise errors.DeviceLostError("the cable")
+            return super().measure(models, settings)
+
+    phone = Lost()
+    with pytest.raises(errors.DeviceLostError, match=r"^the cable\n.*goes on from there"):
+        run(tmp_path / "a", phone)
+    phone.calls = phone.lost_behind
+    with pytest.raises(errors.DeviceLostError, match=r"^the cable$"):  # nothing is kept yet
+        run(tmp_path / "b", phone)
 
 
 @pytest.mark.parametrize(

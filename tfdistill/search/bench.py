@@ -27,6 +27,7 @@ Convert = Callable[[Candidate, pathlib.Path], None]
 
 _BATCH = 5  # files that take turns, beside the anchor
 _ANCHOR = "anchor"
+_KEPT = "What was measured before is kept: the same command goes on from there."
 # Settings that change no latency, and what `FileForm` says already.
 _HARMLESS = ("lengths", "seed", "timeout_seconds", "cool_timeout_seconds", "max_repeats")
 
@@ -136,7 +137,10 @@ class Bench:
 
     def _batch(self, batch: list[Candidate]) -> list[Reading]:
         paths = {candidate.name: self._file(candidate.name, candidate) for candidate in batch}
-        result = self._take({**paths, _ANCHOR: self._anchor})
+        try:
+            result = self._take({**paths, _ANCHOR: self._anchor})
+        except errors.BenchmarkError as error:
+            raise type(error)(f"{error}\n{_KEPT}") from error
         anchor = {n: cell.p50_ms for n, cell in _cells(result, _ANCHOR).items()}
         sizes = {name: path.stat().st_size for name, path in paths.items()}
         readings = []
@@ -172,7 +176,6 @@ class Bench:
                     "measurement",
                     f"a latency of {missing[0][0]} at {missing[0][1]} tokens",
                     "; ".join(reasons) or "none",
-                    "What was measured before is kept: the same command goes on from there.",
                 )
             )
         return result
