@@ -76,9 +76,11 @@ def test_a_changed_file_is_found(folder):
         manifest.read_manifest(folder)
 
 
-@pytest.mark.parametrize("part", ["labels_file", "golden_file"])
+@pytest.mark.parametrize("part", ["labels_file", "golden_file", "tokenizer"])
 def test_every_file_beside_it_is_verified(part, folder):
     record = {"file": "other", "sha256": hashlib.sha256(b"other").hexdigest(), "size_bytes": 5}
+    if part == "tokenizer":  # another vocabulary gives other ids
+        record = {"vocab": record, "vocab_size": 100, "lower_case": True, "max_length": 32}
     (folder / "model.json").write_text(json.dumps(content(**{part: record})))
     (folder / "other").write_bytes(b"other")
     manifest.read_manifest(folder)
@@ -151,3 +153,10 @@ def test_a_manifest_about_another_file_is_not_taken(folder):
     (folder / "other.json").write_text(json.dumps(content()))
     with pytest.raises(errors.ManifestError, match=r"one about other.tflite"):
         manifest.read_manifest(folder / "other.tflite")
+
+
+@pytest.mark.parametrize("metrics, alone", [({}, True), ({"accuracy": 0.9}, False)])
+def test_parity_alone_is_known_by_the_missing_metrics(metrics, alone, folder):
+    parity = {**content()["parity"], "file_metrics": metrics}
+    (folder / "model.json").write_text(json.dumps(content(parity=parity)))
+    assert manifest.read_manifest(folder).parity.parity_only is alone

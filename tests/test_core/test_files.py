@@ -77,6 +77,26 @@ def test_a_kill_keeps_the_old_file(tmp_path):
     assert path.read_text() == "old"
 
 
+def test_who_reads_the_old_file_reads_it_to_its_end(tmp_path):
+    """It is another file that takes the name, not other bytes that come into the file."""
+    path = tmp_path / "a.txt"
+    path.write_text("old and long")
+    with path.open() as reader:
+        files.atomic_write_text(path, "new")
+        assert reader.read() == "old and long"
+    assert path.read_text() == "new"
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """Otherwise a name may lead to nothing when the power fails."""
+    done = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, r=real, n=name: (done.append(n), r(*a)))
+    files.atomic_write_text(tmp_path / "a.txt", "new")
+    assert done == ["fsync", "replace"]
+
+
 def test_a_new_file_is_as_readable_as_any_other(tmp_path):
     (tmp_path / "usual").write_text("")
     files.atomic_write_text(tmp_path / "ours", "")
@@ -121,6 +141,7 @@ def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
             (temporary / content).write_text(content)
             assert not (path / content).exists()
         assert only(path, content)
+        assert path.stat().st_mode & 0o777 == 0o755  # as readable as any other
     assert only(tmp_path, "out")
 
 

@@ -134,3 +134,10 @@ def test_the_allowance_of_changed_decisions_counts_decisions_not_outputs():
     assert [line.split(":")[0] for line in parity.violations(found, bounds)] == ["argmax agreement"]
     found = parity.compare(model, model, decisions=(decided, np.where(decided < 1, -1, decided)))
     assert parity.violations(found, bounds) == []
+
+
+def test_what_is_no_number_keeps_no_bound():
+    found = parity.compare(np.ones((4, 2)), np.ones((4, 2)))
+    nothing = {"max_abs_error": np.nan, "mean_abs_error": np.nan, "sqnr_db": np.nan}
+    lines = parity.violations(dataclasses.replace(found, **nothing), LOOSE)
+    assert [line.split(":")[0] for line in lines] == ["max error / rms", "mean error / rms", "SQNR"]
