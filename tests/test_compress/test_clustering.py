@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import compress, errors
+from tfdistill import compress, errors, models
 
 BATCH = toys.features((9, 6, 4), seed=5)
 
@@ -64,3 +64,16 @@ def test_the_numbers_and_the_weights_are_both_learnt(clustered):
 def test_what_cannot_be_clustered_says_why(toy, options, told):
     with pytest.raises(errors.ConfigError, match=told):
         compress.cluster(toy, **options)
+
+
+@pytest.mark.parametrize(
+    "compressed", [compress.cluster, lambda model: compress.prune(model, total_steps=100)]
+)
+def test_neither_a_bilstm_nor_a_wrapped_model_is_clustered_or_pruned(pruned, compressed):
+    with pytest.raises(errors.ConfigError, match="being compressed already"):
+        compressed(pruned.trained)
+    bilstm = models.build_classifier(
+        models.BiLstmConfig(vocab_size=30, embedding_size=4, hidden_size=4, dense_size=4), 3
+    )
+    with pytest.raises(errors.ConfigError, match="BiLSTM"):
+        compressed(bilstm)

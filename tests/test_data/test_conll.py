@@ -150,6 +150,8 @@ def test_a_word_without_pieces_is_unknown_but_keeps_its_tag(tokenizer):
     pieces = [tokenizer.vocab[i] for i in encoded.row(0)]
     assert pieces == ["[CLS]", "[UNK]", "good", "[UNK]", "[UNK]", "e", "[UNK]", "[SEP]"]
     assert encoded.labels.tolist() == [-100, 1, 2, 3, -100, 4, 5, -100]
+    alone = encode(tokenizer, [["good", "\u00ad"]], [[1, 2]])
+    assert [tokenizer.vocab[i] for i in alone.row(0)] == ["[CLS]", "good", "[UNK]", "[SEP]"]
 
 
 def test_a_long_sentence_becomes_rows_of_whole_words(tokenizer):

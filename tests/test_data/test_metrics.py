@@ -44,8 +44,16 @@ def test_f1_over_more_classes_is_the_mean_over_classes():
     assert metrics.compute_metrics(spec, answers, gold)["f1"] == pytest.approx(expected)
 
 
-def test_matthews_of_a_constant_answer_is_zero():
-    assert metrics.compute_metrics(BINARY, np.tile([0.0, 1.0], (6, 1)), GOLD)["matthews"] == 0.0
+def test_f1_of_a_class_that_is_neither_there_nor_predicted_is_zero():
+    nobody = np.zeros(3, int)
+    assert metrics.compute_metrics(BINARY, np.eye(2)[nobody], nobody)["f1"] == 0.0
+    spec = dataclasses.replace(BINARY, labels=("a", "b", "c"), metrics=("f1",), primary_metric="f1")
+    assert metrics.compute_metrics(spec, np.eye(3)[nobody], nobody)["f1"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("gold", [GOLD, np.zeros(6, int), np.ones(6, int)])
+def test_matthews_of_a_constant_answer_is_zero(gold):
+    assert metrics.compute_metrics(BINARY, np.tile([0.0, 1.0], (6, 1)), gold)["matthews"] == 0.0
 
 
 def test_correlations_equal_their_formulas():

@@ -301,6 +301,7 @@ def test_all_faults_are_told_at_once(make):
         ({"x": {"objective": "label", "weight": True}}, "weight: expected a number"),
         ({"x": {"objective": "mlm", "temperature": 2}}, "expected one of weight"),
         ({"x": {"objective": "kl_divergence", "scale_by_t2": 1}}, "true or false"),
+        ({"x": {"objective": "kl_divergence", "temperature": "4"}}, "a number, received '4'"),
         ({"x": {"objective": "kl_divergence", "head": "tokens"}}, "head"),
         ({"x": {"objective": "cosine_distance", "layers": [1, 2]}}, "pairs [[teacher layer"),
         ({"x": {"objective": "cosine_distance", "layers": []}}, "pairs [[teacher layer"),

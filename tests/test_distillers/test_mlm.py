@@ -173,6 +173,21 @@ def test_the_accuracy_counts_positions_not_batches(student):
     np.testing.assert_allclose(both, np.average(alone, weights=[8, 2]), rtol=1e-6)
 
 
+def test_the_accuracy_weighs_examples_and_leaves_out_rows_without_a_label(student):
+    trainer = trainer_of(student)
+    features = masked_features(predict_all=True)
+    inputs = {name: features[name] for name in student.input_names}
+    answers = np.zeros(features["input_ids"].shape, np.int32)
+    real = features["attention_mask"].numpy() > 0
+    answers[real] = student(inputs, training=False)["mlm_logits"].numpy().argmax(axis=1)
+    right = np.array([[True], [False], [True], [False]])  # examples of which all labels are met
+    labels = np.where(right, answers, (answers + 1) % toys.STUDENT.vocab_size)
+    masked = features["mlm_labels"].numpy() >= 0
+    features["mlm_labels"] = tf.constant(np.where(masked, labels, -100).astype(np.int32))
+    logs = logs_of(trainer.test_step, features, tf.constant([1.0, 0.5, 2.0, 3.0]))
+    np.testing.assert_allclose(logs["mlm_accuracy"], (1 + 2) / 6.5, rtol=1e-6)
+
+
 def test_a_term_that_is_switched_off_is_gone(student):
     features = masked_features()
     both = logs_of(trainer_of(student).train_step, features)

@@ -142,6 +142,20 @@ def test_batches_do_not_change_the_candidates(token_budget, finder, model, token
     assert [other.find([text])[0] for text in TEXTS] == finder.find(TEXTS)
 
 
+def test_padding_is_masked_and_of_type_zero(finder, tokenizer, monkeypatch):
+    asked = []
+    best = finder._best
+    monkeypatch.setattr(finder, "_best", lambda given: (asked.append(given), best(given))[1])
+    finder.find(TEXTS)
+    padding = 0
+    for given in asked:
+        real = given["input_ids"].numpy() != tokenizer.pad_id
+        np.testing.assert_array_equal(given["attention_mask"].numpy(), real)
+        assert not given["token_type_ids"].numpy()[~real].any()
+        padding += (~real).sum()
+    assert padding > 0
+
+
 def test_equal_texts_are_looked_at_once(finder, monkeypatch):
     asked = []
     best = finder._best

@@ -178,6 +178,13 @@ def test_by_default_each_tensor_or_with_lamb_the_whole_is_clipped_to_one(build, 
 
 
 @pytest.mark.parametrize("build", [training.adamw, training.lamb])
+def test_by_default_decay_moments_and_epsilon_are_those_of_bert(build):
+    optimizer = build(0.1)
+    assert (optimizer.weight_decay_rate, optimizer.epsilon) == (0.01, 1e-6)
+    assert [optimizer._get_hyper(name) for name in ("beta_1", "beta_2")] == [0.9, 0.999]
+
+
+@pytest.mark.parametrize("build", [training.adamw, training.lamb])
 def test_both_moments_decay_as_they_are_told(build):
     optimizer = build(0.1, clip="none", beta_1=0.8, beta_2=0.9, weight_decay=0.0)
     bias = tf.Variable([1.0, 1.0], name="dense/bias")  # LAMB does not scale its step

@@ -115,11 +115,11 @@ def compute_metrics(spec: TaskSpec, logits: np.ndarray, labels: np.ndarray) -> d
 
     accuracy: the share of examples whose largest logit is the label's. f1: ``2PR / (P + R)`` of
     the positive class (see `TaskSpec.positive_label`), or its unweighted mean over more than two
-    classes. matthews: Matthews correlation. auc: the area under the ROC curve of the positive
-    class's probability, which is the share of pairs of a positive and a negative example in which
-    the positive one scores higher, ties counting half; 0.5 where one of both is missing. pearson,
-    spearman: correlation of predicted and gold numbers; 0 where it is not defined because all
-    predictions (or all labels) are the same.
+    classes; 0 for a class that is neither there nor predicted. auc: the area under the ROC curve
+    of the positive class's probability, which is the share of pairs of a positive and a negative
+    example in which the positive one scores higher, ties counting half; 0.5 where one of both is
+    missing. matthews, pearson, spearman: Matthews correlation, and correlation of predicted and
+    gold numbers; 0 where it is not defined because all predictions (or all labels) are the same.
 
     Several labels, a class being predicted where its logit is above 0: micro_f1 counts all
     decisions together, macro_f1 is the unweighted mean over classes (0 for a class that is neither
@@ -205,10 +205,10 @@ def _metric(name: str, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> 
             zero_division=0.0,  # pyright: ignore
         )
         return float(results[2])
-    if name == "matthews":
-        return float(sklearn.metrics.matthews_corrcoef(gold, predictions))
     if np.ptp(predictions) == 0 or np.ptp(gold) == 0:
         return 0.0
+    if name == "matthews":
+        return float(sklearn.metrics.matthews_corrcoef(gold, predictions))
     correlation = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr}[name]
     return float(correlation(predictions, gold).statistic)
 
