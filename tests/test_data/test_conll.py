@@ -59,8 +59,11 @@ def test_columns_are_counted_from_either_end(tmp_path):
     found = conll.read_sentences(path, word_column=1, tag_column=2)
     assert (found.words, found.tags) == ([["EU", "says"]], [["NNP", "VBZ"]])
     assert conll.read_sentences(path, word_column=-3, tag_column=-1).tags == [["B-ORG", "O"]]
-    with pytest.raises(errors.DataError, match=r"train\.txt, line 1: expected at least 6 columns"):
-        conll.read_sentences(path, tag_column=5)
+    assert conll.read_sentences(path, word_column=1, tag_column=3).tags == [["B-ORG", "O"]]
+    for column, least in ((4, 5), (5, 6), (-5, 5)):
+        message = rf"train\.txt, line 1: expected at least {least} columns"
+        with pytest.raises(errors.DataError, match=message):
+            conll.read_sentences(path, tag_column=column)
 
 
 def test_a_line_with_too_few_columns_is_named(tmp_path):
@@ -69,6 +72,15 @@ def test_a_line_with_too_few_columns_is_named(tmp_path):
         errors.DataError, match=r"line 2: expected at least 2 columns, .* 1: 'says'"
     ):
         conll.read_sentences(path, word_column=0, tag_column=-2)
+
+
+@pytest.mark.parametrize(("columns", "least"), [((0, -1), 2), ((-1, 0), 2), ((1, -1), 3)])
+def test_a_word_is_not_taken_for_its_own_tag(tmp_path, columns, least):
+    text = "EU NNP B-ORG\nsays\n" if least == 2 else "EU NNP B-ORG\nsays VBZ\n"
+    path = write(tmp_path, text)
+    with pytest.raises(errors.DataError, match=rf"line 2: expected at least {least} columns"):
+        conll.read_sentences(path, word_column=columns[0], tag_column=columns[1])
+    assert conll.read_sentences(path, word_column=0, tag_column=0).tags == [["EU", "says"]]
 
 
 def test_other_encodings_are_read_on_request(tmp_path):

@@ -57,6 +57,7 @@ def many():
 def test_b_follows_a_or_comes_from_another_document(tokenizer, many):
     encoded = made(many, 60, tokenizer)
     assert encoded.labels is not None
+    assert sorted(set(encoded.lengths))[-1] == 60 + 3  # some are full, none is longer
     for index, label in enumerate(encoded.labels):
         a, b = halves(encoded, index, tokenizer)
         assert a and b

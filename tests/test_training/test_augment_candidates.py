@@ -216,7 +216,7 @@ def test_the_identity_tells_what_decides_the_candidates(finder, model, tokenizer
     others = [
         CandidateFinder(model, tokenizer, vectors, num_candidates=K),
         CandidateFinder(model, tokenizer, None, num_candidates=K, stop_words=STOP_WORDS),
-        CandidateFinder(model, tokenizer, vectors, num_candidates=5, stop_words=STOP_WORDS),
+        CandidateFinder(model, tokenizer, vectors, num_candidates=1, stop_words=STOP_WORDS),
         CandidateFinder(
             masked_lm(tokenizer.vocab_size + 2, seed=1),
             tokenizer,

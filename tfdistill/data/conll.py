@@ -70,11 +70,13 @@ def read_sentences(
                 for part in found:
                     part.append([])
             continue
-        if len(cells) < columns:
+        # A word alone is its own last column.
+        one = word_column != tag_column and (word_column - tag_column) % len(cells) == 0
+        if one or len(cells) < columns:
             raise errors.DataError(
                 errors.explain(
                     f"{path}, line {number}",
-                    f"at least {columns} columns",
+                    f"at least {max(columns, len(cells) + one)} columns",
                     f"{len(cells)}: {line!r}",
                     "Empty lines stand between sentences; a word holds no blank.",
                 )
