@@ -273,6 +273,17 @@ def test_the_best_null_threshold_may_answer_nothing_or_everything(tokenizer, gol
     assert spans.score(logits, encoded, rules)["f1"] == 1.0
 
 
+def test_no_threshold_lies_between_equal_margins(tokenizer):
+    items = [ask("the film is not good.", gold, key=str(gold)) for gold in ("film", None)]
+    encoded = spans.encode_questions(items, tokenizer, 20)
+    logits = logits_for(encoded)
+    for row in (0, 1):
+        put(logits, encoded, row, 5, 5, 3.0)
+    threshold, f1 = spans.best_null_threshold(logits, encoded, V2)
+    rules = dataclasses.replace(V2, null_threshold=threshold)
+    assert f1 == spans.score(logits, encoded, rules)["f1"] == 0.5
+
+
 def test_questions_without_a_candidate_move_no_threshold(tokenizer):
     """The best start of two of the three stands behind the best end: their score is -inf."""
     items = [ask("the film is not good.", "film", key=str(number)) for number in range(3)]
