@@ -175,6 +175,26 @@ def test_two_workers_at_one_unit_leave_one_file(tmp_path):
     assert work.loaded == 1  # a process of many threads loads a model once
 
 
+class _Unready:
+    def __init__(self, log):
+        self.log = log
+
+    def tools(self):
+        with open(self.log, "a") as file:
+            file.write("x")
+        raise errors.DataError("no model here")
+
+    def do(self, unit, tools):
+        raise AssertionError("begun without tools")
+
+
+def test_a_worker_that_cannot_load_fails_its_bundle_at_once(tmp_path):
+    todo = [units.Unit(f"unit {n}", str(tmp_path / f"{n}.txt"), n) for n in range(5)]
+    with pytest.raises(errors.DataError, match=r"^unit \d: no model here$"):
+        beam.run(_Unready(str(tmp_path / "log")), todo, DIRECT)
+    assert (tmp_path / "log").read_text() == "x"
+
+
 def test_a_killed_preparation_keeps_what_no_manifest_tells_yet(prepare, tmp_path, written):
     prepare("whole")
 
@@ -220,6 +240,20 @@ def test_workers_that_write_elsewhere_are_an_error(prepare, tmp_path, monkeypatc
     with pytest.raises(errors.EnvironmentFault, match=r"ended as DONE.*the same path as here"):
         prepare(pipeline=DIRECT)
     assert not shard_files.read_manifest(tmp_path / "out").shards
+
+
+def test_of_a_worker_that_could_not_begin_the_reason_is_told(prepare, monkeypatch):
+    def run(pipeline):
+        raise RuntimeError(
+            "Traceback\n  File x\nModuleNotFoundError: No module named 'tfdistill'\n\n"
+        )
+
+    monkeypatch.setattr(apache_beam.Pipeline, "run", run)
+    with pytest.raises(
+        errors.EnvironmentFault, match=r"and ModuleNotFoundError.*need tfdistill"
+    ) as e:
+        prepare(pipeline=DIRECT)
+    assert "\n" not in str(e.value)
 
 
 def test_ctrl_c_cancels_the_pipeline(prepare, monkeypatch):

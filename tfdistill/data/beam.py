@@ -100,11 +100,12 @@ def _check_targets(units: Sequence[Unit], token: str, ending: Exception | str) -
         kind = getattr(errors, fault["kind"], errors.EnvironmentFault)
         others = f" (So did {len(faults) - 1} more.)" if len(faults) > 1 else ""
         raise kind(fault["message"] + others) from cause
+    lines = str(ending).strip().splitlines()  # of a worker's traceback the last one tells
     raise errors.EnvironmentFault(
         errors.explain(
             missing[0].what,
             f"{missing[0].target} from a worker",
-            f"none, and {ending}",
+            f"none, and {lines[-1] if lines else repr(ending)}",
             "Workers need tfdistill, and the folder under the same path as here. What is finished "
             "is kept: go on with --resume.",
         )
