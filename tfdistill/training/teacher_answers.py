@@ -20,6 +20,7 @@ from tfdistill.training import evaluation
 
 BLOCK = 8192  # examples of a unit of work
 _BATCH = 64
+_SEEN = ("ids", "offsets", "types", "pad_id")  # what a teacher sees of examples
 
 Load = Callable[[], keras.Model]
 Predict = Callable[[Batches], np.ndarray]
@@ -44,7 +45,8 @@ class _Answers:
 
     def do(self, unit: units.Unit, tools: Predict) -> None:
         with np.load(unit.task, allow_pickle=False) as arrays:
-            encoded = EncodedExamples(arrays["ids"], arrays["offsets"], arrays["types"])
+            seen = {name: arrays[name] for name in _SEEN}
+        encoded = EncodedExamples(**{**seen, "pad_id": int(seen["pad_id"])})
         _save(unit.target, tools(Batches(encoded, batch_size=_BATCH, shuffle=False)))
 
 
@@ -90,26 +92,21 @@ def cached_logits(
     work = _Answers(load, digest.hexdigest())
     for array in (examples.ids, examples.offsets, examples.types):
         _update(digest, array)
-    name = f"logits-{digest.hexdigest()[:16]}"
-    path = pathlib.Path(folder) / f"{name}.npy"
+    path = pathlib.Path(folder) / f"logits-{digest.hexdigest()[:16]}.npy"
     if path.is_file():
         return np.load(path, allow_pickle=False)
-    todo = [
-        units.Unit(
-            f"examples {start} to {min(start + BLOCK, len(examples)) - 1}",
-            str(path.with_suffix("") / f"{start:09d}.npy"),
-            str(path.with_suffix("") / f"{start:09d}.npz"),
-        )
-        for start in range(0, len(examples), BLOCK)
-    ]
-    left = []
-    for number, unit in enumerate(todo):
+    todo, left = [], []
+    for start in range(0, len(examples), BLOCK):
+        end = min(start + BLOCK, len(examples))
+        file = str(path.with_suffix("") / f"{start:09d}-{end:09d}")
+        unit = units.Unit(f"examples {start} to {end - 1}", f"{file}.npy", f"{file}.npz")
+        todo.append(unit)
         if not pathlib.Path(unit.target).is_file():
             left.append(unit)
-            end = min((number + 1) * BLOCK, len(examples))
-            block = examples.select(np.arange(number * BLOCK, end))
+            block = examples.select(np.arange(start, end))
+            arrays = {name: getattr(block, name) for name in _SEEN}
             with files.atomic_write(unit.task) as temporary:
-                np.savez(temporary, ids=block.ids, offsets=block.offsets, types=block.types)
+                np.savez(temporary, **arrays)
     for _ in units.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
         pass
     logits = np.concatenate([np.load(unit.target, allow_pickle=False) for unit in todo])
