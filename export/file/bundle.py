@@ -82,7 +82,7 @@ def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -
         if content is None or file.read_bytes() != content:
             raise errors.OutputExistsError(
                 errors.explain(
-                    f"{file}", "no such file", "one", "Choose another place, or pass overwrite."
+                    f"{file}", "no such file", "one", "Choose another place, or overwrite it."
                 )
             )
 

@@ -32,7 +32,7 @@ def check_free(folder: files.Path, *, mark: str, overwrite: bool) -> None:
         )
     if place.exists() and not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(f"{place}", "nothing", "one", "Choose another place, or pass overwrite.")
+            errors.explain(f"{place}", "nothing", "one", "Choose another place, or overwrite it.")
         )
 
 
@@ -48,5 +48,5 @@ def check_file_free(path: files.Path, *, suffix: str, overwrite: bool) -> None:
         raise errors.ConfigError(errors.explain("path", f"a file that ends in {suffix}", place))
     if place.exists() and not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(f"{place}", "nothing", "one", "Choose another place, or pass overwrite.")
+            errors.explain(f"{place}", "nothing", "one", "Choose another place, or overwrite it.")
         )

@@ -171,7 +171,7 @@ def check_free(target: files.Path, name: str, *, overwrite: bool) -> None:
         )
     if not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(f"{folder}", "no bundle", "one", "Choose a name, or pass overwrite.")
+            errors.explain(f"{folder}", "no bundle", "one", "Choose another name, or overwrite it.")
         )
 
 

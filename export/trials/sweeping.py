@@ -234,7 +234,7 @@ def _finished(place: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]:
         if taken:
             raise errors.OutputExistsError(
                 errors.explain(
-                    f"{place}", f"no {taken[0]}", "one", "Choose another folder, or pass overwrite."
+                    f"{place}", f"no {taken[0]}", "one", "Choose another folder, or overwrite it."
                 )
             )
         return {}
@@ -253,7 +253,7 @@ def _finished(place: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]:
                 f"{path}",
                 "a sweep of this model with these arguments",
                 "another one",
-                "Choose another folder, or pass overwrite to start anew.",
+                "Choose another folder, or overwrite it to start anew.",
             )
         )
     return {row.name: row for row in rows if _is_whole(place, row)}

@@ -11,6 +11,7 @@ import toys
 import export
 from export.targets import android_bundle
 from tfdistill import cli, manifest, models, weights
+from tfdistill.commands import export as export_command
 from tfdistill.data import tokenize
 
 WORDS = "the a it is not good bad film story play".split()
@@ -150,11 +151,25 @@ def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypa
         way = tmp_path / (mark if option == "--keras" else mark.split("/")[0])
         command = arguments(place, tmp_path / "other", option, str(way), "--name", "films")
         assert cli.main(command) == 2, option
-        assert "pass overwrite" in capsys.readouterr().err
+        assert "overwrite it" in capsys.readouterr().err
         (tmp_path / mark).rename(tmp_path / f"{mark}.other")
         if option != "--keras":
             assert cli.main([*command, "--overwrite"]) == 2, option
             assert "something else" in capsys.readouterr().err
+
+
+def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
+    (tmp_path / "export").mkdir()
+    command = ["export", str(tmp_path), "--quantize", "float16"]
+    options = cli.parser().parse_args(command)
+    assert export_command._target(options) == tmp_path / "export-float16"
+    options = cli.parser().parse_args([*command, "--overwrite"])
+    assert export_command._target(options) == tmp_path / "export"
+    (tmp_path / "export-float16").mkdir()
+    (tmp_path / "export-float16" / "model.tflite").write_text("there")
+    assert cli.main(command) == 2
+    assert "use --overwrite" in capsys.readouterr().err
 
 
 class Recorder:
@@ -295,4 +310,7 @@ def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, cap
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(str(tmp_path / "out" / "model.tflite:")) and lines[0].endswith(" MB")
     assert f"hf: {tmp_path / 'hf'}" in lines
-    assert f"num_examples: {card.parity.num_examples}" in lines
+    (checked,) = [line for line in lines if line.startswith("checked on ")]
+    assert checked.startswith(f"checked on {card.parity.num_examples} {card.parity.inputs} inputs")
+    assert f"(at least {card.parity.bounds['sqnr_db']:g})" in checked
+    assert not any("{" in line for line in lines)

@@ -155,7 +155,7 @@ def test_an_existing_file_is_replaced_only_when_told(lively, tmp_path):
     path = tmp_path / "student.keras"
     path.write_text("mine")
     model = MODELS["tinybert"]()
-    with pytest.raises(errors.OutputExistsError, match="pass overwrite"):
+    with pytest.raises(errors.OutputExistsError, match="overwrite it"):
         export.to_keras(model, path)
     with pytest.raises(errors.ConfigError, match=r"ends in .keras"):
         export.to_keras(model, tmp_path / "student.h5")

@@ -121,6 +121,12 @@ def test_a_malformed_sweep_is_an_error_that_names_it(tmp_path, content):
         report.gather([tmp_path])
 
 
+def test_a_run_without_results_says_how_it_may_get_some(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("name: begun\n")
+    with pytest.raises(errors.DataError, match=r"a run without results\. .*--resume.*finetune"):
+        report.gather([tmp_path])
+
+
 def test_links_to_other_folders_are_not_followed(save, tmp_path):
     save("results/one.json")
     save("elsewhere/two.json")

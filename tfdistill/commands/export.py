@@ -15,7 +15,7 @@ from tfdistill.commands.export_job import Job
 
 if TYPE_CHECKING:
     from export.trials.trial import Trial
-    from tfdistill.manifest import Manifest
+    from tfdistill.manifest import Manifest, Parity
 
 AUTO = "auto"
 _NUM_CALIBRATION = 200
@@ -23,7 +23,11 @@ _NUM_CALIBRATION = 200
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a run folder, or a Hugging Face folder with a classifier")
-    parser.add_argument("--out", metavar="DIR", help="(default: MODEL/export)")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="(default: MODEL/export, or beside an earlier one MODEL/export-QUANTIZATION)",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
     parser.add_argument("--name", help="in the manifest (default: the name of MODEL)")
     parser.add_argument(
@@ -110,6 +114,7 @@ def _execute(args: argparse.Namespace) -> None:
     faults = list(_faults(args, layers))
     if faults:
         raise errors.ConfigError("\n".join(faults))
+    target = _target(args)
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == AUTO  # then the name of the bundle is not known yet
     bundle = None if automatic else android_bundle.bundle_name(name, args.quantize)
@@ -120,7 +125,6 @@ def _execute(args: argparse.Namespace) -> None:
         if args.vocab_prune is not None:
             job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
         ways_out.check_model(args, job)
-        target = pathlib.Path(args.out or pathlib.Path(args.model) / "export")
         manifest = _tflite(args, job, layers, target / "model.tflite", name)
         written = ways_out.write(args, job, target / manifest.model.file)
     lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
@@ -128,14 +132,55 @@ def _execute(args: argparse.Namespace) -> None:
         lines.append(f"quantization: {manifest.quantization} {manifest.quantized_layers or ''}")
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     if manifest.parity is not None:
-        lines += [f"{key}: {value}" for key, value in manifest.parity.model_dump().items()]
-        if manifest.parity.parity_only:
-            lines.append("metric: none, for want of labels: only the agreement was checked")
+        lines += _checked(manifest.parity)
     lines += [f"{way}: {place}" for way, place in written.items()]
     result = {**manifest.model_dump(mode="json"), "also_written": written}
     if pruned:
         result["vocabulary"] = pruned
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _target(args: argparse.Namespace) -> pathlib.Path:
+    """Chooses the folder of the file, and refuses one that holds a file already."""
+    usual = pathlib.Path(args.model) / "export"
+    beside = usual.exists() and not args.overwrite
+    target = usual.with_name(f"export-{args.quantize}") if beside else usual
+    if args.out is not None:
+        target = pathlib.Path(args.out)
+    if (target / "model.tflite").exists() and not args.overwrite:
+        raise errors.OutputExistsError(
+            errors.explain(
+                f"{target}", "no model.tflite", "one", "Choose another --out, or use --overwrite."
+            )
+        )
+    return target
+
+
+def _checked(parity: Parity) -> list[str]:
+    """Says how the file answers beside the model, and what would have been refused."""
+    bounds = parity.bounds
+
+    def limit(name: str, direction: str) -> str:
+        return f" ({direction} {bounds[name]:g})" if name in bounds else ""
+
+    sqnr = "equal bit by bit" if parity.sqnr_db is None else f"SQNR {parity.sqnr_db:.1f} dB"
+    facts = [sqnr + limit("sqnr_db", "at least")]
+    if parity.argmax_agreement is not None:
+        same = f"same class {parity.argmax_agreement:.4f}"
+        facts.append(same + limit("argmax_agreement", "at least"))
+    if parity.output_rms:
+        largest = (
+            f"largest error {parity.max_abs_error / parity.output_rms:.3g} of the outputs' rms"
+        )
+        facts.append(largest + limit("max_error", "at most"))
+    lines = [f"checked on {parity.num_examples} {parity.inputs} inputs: {', '.join(facts)}"]
+    lines += [
+        f"{name}: file {value:.4f}, model {parity.model_metrics[name]:.4f}"
+        for name, value in parity.file_metrics.items()
+    ]
+    if parity.parity_only:
+        lines.append("metric: none, for want of labels: only the agreement was checked")
+    return lines
 
 
 def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:

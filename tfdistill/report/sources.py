@@ -17,6 +17,7 @@ from tfdistill.report import schema
 from tfdistill.report.devices import Named
 
 _METRICS, _BENCHMARK, _SWEEP = "metrics.json", "benchmark.json", "sweep.json"
+_RECIPE = "recipe.yaml"
 _DEEPEST = 3  # folders below the one that was named
 
 
@@ -63,14 +64,7 @@ def gather(paths: Sequence[files.Path]) -> Collection:
     for path in map(pathlib.Path, paths):
         here = _below(path, 0) if path.is_dir() else [path]
         if not here:
-            raise errors.DataError(
-                errors.explain(
-                    f"{path}",
-                    "a run folder, a benchmark result, or a folder of them",
-                    "neither benchmark.json nor sweep.json nor metrics.json in it",
-                    "`tfdistill benchmark MODEL --out FILE.json` makes a result.",
-                )
-            )
+            raise errors.DataError(_nothing_in(path))
         found += here
     unique = list({path.resolve(): path for path in found}.values())
     labels = dict(zip(unique, _labels(unique), strict=True))
@@ -85,6 +79,20 @@ def gather(paths: Sequence[files.Path]) -> Collection:
             if _is_synthetic(path):
                 synthetic.append(label)
     return Collection(tuple(results), tuple(sweeps), tuple(synthetic), tuple(unmeasured))
+
+
+def _nothing_in(path: pathlib.Path) -> str:
+    received = "neither benchmark.json nor sweep.json nor metrics.json in it"
+    remedy = "`tfdistill benchmark MODEL --out FILE.json` makes a result."
+    if (path / _RECIPE).is_file():
+        received = "a run without results"
+        remedy = (
+            "One of `tfdistill run` goes on with --resume. Those of finetune, distill and compress "
+            f"compare nothing: export the model, then {remedy}"
+        )
+    return errors.explain(
+        f"{path}", "a finished run, a benchmark result, or a folder of them", received, remedy
+    )
 
 
 def is_run(path: files.Path) -> bool:

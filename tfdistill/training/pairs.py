@@ -95,10 +95,10 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
     if models.num_labels_of(model) != expected:
         raise errors.TeacherError(
             errors.explain(
-                "teacher",
+                "model",
                 f"{expected} outputs for {task.name}",
                 models.num_labels_of(model),
-                "Fine-tune it on the task (teacher.finetune).",
+                "Fine-tune it on the task (`tfdistill finetune`, teacher.finetune in a recipe).",
             )
         )
     unnamed = task.kind in ("regression", "span")
@@ -109,10 +109,10 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
     if sorted(theirs) != sorted(ours):
         raise errors.TeacherError(
             errors.explain(
-                "teacher's labels",
+                f"labels of the model, for {task.name}",
                 f"the names {list(task.labels)}",
                 list(labels),
-                "Map them with data.labels, or fine-tune the teacher.",
+                "Spell the labels of the files as the model names them, or fine-tune it on them.",
             )
         )
     order = [theirs.index(name) for name in ours]

@@ -90,7 +90,8 @@ def check_teacher(
                 f"teacher's {task.primary_metric} on {task.name}",
                 f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})",
                 f"{value:.3f}",
-                "Fine-tune it first (teacher.finetune), check the order of its labels, or say "
-                "--set teacher.allow_weak=true.",
+                "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
+                "the order of its labels, or go on all the same with --set "
+                "teacher.allow_weak=true.",
             )
         )
