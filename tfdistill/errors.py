@@ -90,6 +90,7 @@ def explain(what: str, expected: object, received: object, remedy: str = "") -> 
 
 _OS_REMEDIES = {
     errno.ENOENT: "Check the path.",
+    errno.EEXIST: "Something stands there already: choose another place.",
     errno.EISDIR: "A folder stands where a file should be.",
     errno.ENOTDIR: "A file stands where a folder should be.",
     errno.EACCES: "Change its permissions, or choose another place.",

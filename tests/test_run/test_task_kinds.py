@@ -158,6 +158,7 @@ def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
         "token": weights.load_token_classifier,
         "span": weights.load_span_classifier,
     }[head]
+    assert record["model_folder"] == "student/hf"
     model = load(tmp_path / "run" / record["model_folder"]).model
     assert models.head_of(model) == head
 

@@ -197,9 +197,11 @@ def read_result(path: files.Path) -> schema.Result:
         content = path.read_bytes()
         value = json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
+        unread = isinstance(error, OSError)
+        received = error.strerror or error if unread else f"no JSON ({error})"
         raise errors.BenchmarkError(
             errors.explain(
-                f"{path}", "a benchmark result", error, "`tfdistill benchmark` makes one."
+                f"{path}", "a benchmark result", received, "`tfdistill benchmark` makes one."
             )
         ) from error
     version = value.get("format_version") if isinstance(value, dict) else None

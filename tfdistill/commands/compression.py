@@ -63,7 +63,7 @@ def _compress(args: argparse.Namespace) -> None:
     lines = [
         *metrics,
         f"model: {where}",
-        f"next: tfdistill export {where.parent} --quantize {quantize} --task {args.task} ...",
+        f"next: tfdistill export {args.out} --quantize {quantize}",
     ]
     base.show(record, as_json=args.json, lines=lines)
 

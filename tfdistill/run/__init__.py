@@ -105,7 +105,9 @@ def distill(
             _teacher_record(recipe, prepared, place)
         name, seed = list(recipe.variants)[-1], recipe.seeds[0]
         record = _student_record(recipe, name, seed, prepared, pool, place)
-    return {**record, "model_folder": f"{record['folder']}/hf"}
+        _keep_chosen(place, record["folder"])
+    saved = "student/hf" if (place.path / "student" / "hf").is_dir() else "student"
+    return {**record, "model_folder": saved}
 
 
 def _run(

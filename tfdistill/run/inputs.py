@@ -179,8 +179,8 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     """Opens the classifier of a run folder, of a model folder or of the hub.
 
     Args:
-      source: A run folder (its chosen student), a folder with ``hf`` in it, a Hugging Face folder
-        or a hub id.
+      source: A run folder (its chosen student; the teacher of `finetune`), a folder with ``hf`` in
+        it, a Hugging Face folder or a hub id.
       task: What it answers, which decides the head; a classifier of whole texts when left out.
 
     Raises:
@@ -188,15 +188,18 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     """
     path = pathlib.Path(source)
     saved = path / folders.RECIPE
-    data = config.load_recipe(str(saved)).data if saved.is_file() else None
+    recipe = config.load_recipe(str(saved)) if saved.is_file() else None
+    data = None if recipe is None else recipe.data
     for folder in (path / "student", path):
         if (folder / deliver.CLASSIFIER).is_file():
             return _without_hf(folder, data, path / "data")
     places = (path / "student" / "hf", path / "model" / "hf", path / "hf")
     found = next((place for place in places if place.is_dir()), None)
-    if found is None and data is not None:
+    if found is None and recipe is not None:
         found = path / "teacher" / "model" / "hf"
-        if not found.is_dir():
+        # Only of `finetune` is the teacher the result: elsewhere students come after it.
+        students_began = (path / "stages").is_dir() or recipe.teacher.finetune is None
+        if students_began or not found.is_dir():
             raise errors.WeightsError(
                 errors.explain(
                     f"run {path}", "a trained model", "none yet", "Go on with --resume first."

@@ -1,0 +1,73 @@
+"""A run folder stands for its student, and for its teacher only where there is nothing else."""
+
+import contextlib
+import types
+
+import pytest
+import toys
+
+from tfdistill import config, errors, files, run, weights
+from tfdistill.run import folder, inputs
+
+FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run
+GIVEN = config.load_recipe("demo", ["teacher={source: somewhere}", "student.num_heads=2"])
+
+
+@pytest.fixture
+def save(tmp_path, toy_vocab_file):
+    """Saves a classifier with labels of its own below the run folder."""
+
+    def write(place, label):
+        shape = toys.SHALLOW_STUDENT.replace(vocab_size=200)
+        model = toys.classifier(shape, 2)
+        target = tmp_path / place / "hf"
+        weights.save_hf(model, target, labels=[label, "other"], vocab_file=toy_vocab_file)
+        return tmp_path / place
+
+    return write
+
+
+def write_recipe(root, recipe):
+    files.atomic_write_text(root / folder.RECIPE, config.dump_recipe(recipe))
+
+
+def test_a_fine_tuned_teacher_alone_is_what_its_folder_stands_for(save, tmp_path):
+    save("teacher/model", "teacher")
+    write_recipe(tmp_path, FINETUNED)
+    assert inputs.open_classifier(str(tmp_path)).labels == ("teacher", "other")
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_path, began):
+    save("teacher/model", "teacher")
+    write_recipe(tmp_path, FINETUNED if began else GIVEN)
+    if began:
+        (tmp_path / "stages").mkdir()
+    with pytest.raises(errors.WeightsError, match=r"received none yet\. Go on with --resume"):
+        inputs.open_classifier(str(tmp_path))
+
+
+def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatch):
+    save("teacher/model", "teacher")
+    write_recipe(tmp_path, GIVEN)
+
+    def student(recipe, name, seed, *_):
+        record = f"students/{name}/seed-{seed}"
+        (save(record, "student") / "model.keras").write_text("")
+        return {"folder": record}
+
+    monkeypatch.setattr(folder.RunFolder, "open", lambda place, *_, **__: opened(place))
+    monkeypatch.setattr(run, "_prepare", lambda *_: None)
+    no_teachers = types.SimpleNamespace(check=lambda: None)
+    monkeypatch.setattr(run.teachers, "Teachers", lambda *_: no_teachers)
+    monkeypatch.setattr(run, "_student_record", student)
+
+    record = run.distill(GIVEN, tmp_path)
+
+    assert record["model_folder"] == "student/hf"
+    assert inputs.open_classifier(str(tmp_path)).labels == ("student", "other")
+
+
+@contextlib.contextmanager
+def opened(place):
+    yield place
