@@ -28,7 +28,7 @@ class BenchmarkActivity : Activity() {
         }
         val handler = demo.onMainThread()
         val started =
-            BenchmarkJob(applicationContext, demo.services, extras()) { state ->
+            BenchmarkJob(applicationContext, demo.services, demo.gpu, extras()) { state ->
                 handler.execute { show(state) }
             }
         job = started

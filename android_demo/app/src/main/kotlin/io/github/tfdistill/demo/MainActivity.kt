@@ -10,7 +10,9 @@ import android.widget.Button
 import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.Spinner
+import android.widget.Switch
 import android.widget.TextView
+import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.Outcome
 import io.github.tfdistill.demo.core.Prediction
 import io.github.tfdistill.demo.core.TaskKind
@@ -30,6 +32,7 @@ class MainActivity : Activity() {
         }
         view<Button>(R.id.stop).setOnClickListener { model.stop() }
         view<Spinner>(R.id.bundles).onChosen(model::select)
+        view<Switch>(R.id.gpu).setOnClickListener { model.useGpu((it as Switch).isChecked) }
     }
 
     override fun onStart() {
@@ -76,20 +79,28 @@ class MainActivity : Activity() {
         state.bundle?.let { showTask(it.task) }
         view<Button>(R.id.run).isEnabled = state.bundle != null
         view<View>(R.id.stop).showIf(state.running && state.bundle != null)
+        val comparing = state.gpu is GpuNote.Comparing
+        with(view<Switch>(R.id.gpu)) {
+            isEnabled = state.bundle != null
+            isChecked = comparing || state.accelerator == Accelerator.GPU
+        }
+        view<TextView>(R.id.gpu_note).say(state.gpu?.let { GpuWording.of(resources, it) })
         view<TextView>(R.id.answer).text =
             when {
+                comparing -> null
                 state.running -> getString(R.string.running)
                 state.error != null -> getString(R.string.failed, state.error)
                 state.notice != null -> getString(state.notice)
                 else -> state.prediction?.let { Wording.headline(resources, it.outcome) }
             }
-        showDetails(state.prediction)
+        showDetails(state.prediction, state.answeredBy)
     }
 
-    private fun showDetails(found: Prediction?) {
+    private fun showDetails(found: Prediction?, answeredBy: Accelerator?) {
         val labels = (found?.outcome as? Outcome.Labels)?.labels.orEmpty()
         LabelBars.show(view<LinearLayout>(R.id.bars), labels)
-        view<TextView>(R.id.details).text = found?.let { Wording.details(resources, it) }
+        view<TextView>(R.id.details).text =
+            found?.let { "${Wording.details(resources, it)}\n${GpuWording.on(resources, answeredBy)}" }
         view<TextView>(R.id.tokens).text = found?.let { Wording.tokens(this, it.tokens) }
         for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(found != null)
     }

@@ -1,20 +1,43 @@
 package io.github.tfdistill.demo
 
 import io.github.tfdistill.demo.core.Accelerator
+import io.github.tfdistill.demo.core.AnswerCheck
 import io.github.tfdistill.demo.core.Bundle
 import io.github.tfdistill.demo.core.BundleException
 import io.github.tfdistill.demo.core.BundleFault
 import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.demo.core.GoldenExamples
 import io.github.tfdistill.demo.core.ModelRunner
+import io.github.tfdistill.demo.core.DeviceParity
 import io.github.tfdistill.demo.core.Prediction
 import io.github.tfdistill.demo.core.Predictor
 import java.util.concurrent.Executor
+
+/** What there is to say about the GPU and the model that was chosen. */
+sealed interface GpuNote {
+    /** Answers are being compared. */
+    data class Comparing(val done: Int, val of: Int) : GpuNote
+
+    data class Agrees(val parity: DeviceParity) : GpuNote
+
+    data class Differs(val parity: DeviceParity) : GpuNote
+
+    /** It is not there, does not take the model, or failed with it. */
+    data class Refused(val reason: String) : GpuNote
+
+    data object Stopped : GpuNote
+
+    /** The app ended with this model on the GPU. */
+    data object Ended : GpuNote
+}
 
 /**
  * What the main screen shows.
  *
  * @property chosen name of the bundle that is open, being opened, or cannot be used
  * @property notice a string that asks the user for something
+ * @property accelerator what the model runs on
+ * @property answeredBy what the answer was computed on
  */
 data class MainState(
     val names: List<String> = emptyList(),
@@ -25,6 +48,9 @@ data class MainState(
     val prediction: Prediction? = null,
     val error: String? = null,
     val notice: Int? = null,
+    val accelerator: Accelerator = Accelerator.CPU,
+    val answeredBy: Accelerator? = null,
+    val gpu: GpuNote? = null,
 )
 
 /**
@@ -32,7 +58,11 @@ data class MainState(
  *
  * All methods are called on the main thread; models run on the worker.
  */
-class MainModel(private val services: Services, private val main: Executor) {
+class MainModel(
+    private val services: Services,
+    private val gpu: GpuRecord,
+    private val main: Executor,
+) {
     var state = MainState(running = true)
         private set(value) {
             field = value
@@ -45,7 +75,8 @@ class MainModel(private val services: Services, private val main: Executor) {
     private val bundles = Bundles(services.source)
     private val latest = Latest(services.worker)
     private var preferred: String? = null
-    private var runner: ModelRunner? = null // of the worker
+    private var runner: ModelRunner? = null // of the worker, as is what it runs on
+    private var runsOn = Accelerator.CPU
 
     init {
         work({ bundles.index().bundles.keys.sorted() }, ::refuse) { names ->
@@ -64,7 +95,36 @@ class MainModel(private val services: Services, private val main: Executor) {
     fun select(name: String) {
         if (name == state.chosen) return
         state = MainState(state.names, name, running = true)
-        work({ open(name) }, ::refuse) { state = state.copy(bundle = it, running = false) }
+        work({ open(name) }, ::refuse) { shown -> state = shown(state).copy(running = false) }
+    }
+
+    /**
+     * Wants the GPU for the model that is open, or the CPU again. Before the first time all golden
+     * examples are run there and compared; only if they agree does the model move.
+     */
+    fun useGpu(wanted: Boolean) {
+        val bundle = state.bundle ?: return
+        val comparing = state.gpu is GpuNote.Comparing
+        if (wanted == (comparing || state.accelerator == Accelerator.GPU)) return
+        stop()
+        if (!wanted) {
+            gpu.switch(bundle, false)
+            val note = if (comparing) GpuNote.Stopped else null
+            state = state.copy(accelerator = Accelerator.CPU, gpu = note)
+            return
+        }
+        state = state.copy(running = true, notice = null, gpu = GpuNote.Comparing(0, 0))
+        work({ compare(bundle, it) }, { leaveGpu(bundle, it) }) { (parity, circumstances) ->
+            state = state.copy(running = false)
+            if (parity == null || parity.passed) gpu.allow(bundle, circumstances)
+            state =
+                if (parity?.passed == false) state.copy(gpu = GpuNote.Differs(parity))
+                else
+                    state.copy(
+                        accelerator = Accelerator.GPU,
+                        gpu = parity?.let { GpuNote.Agrees(it) },
+                    )
+        }
     }
 
     /** Answers a text; what was asked before is no longer wanted. */
@@ -76,11 +136,20 @@ class MainModel(private val services: Services, private val main: Executor) {
             return
         }
         state = state.copy(running = true, prediction = null, error = null, notice = null)
+        val on = state.accelerator
         work(
-            { Predictor(bundle, opened(bundle), isCancelled = it).predict(text, second) },
-            { state = state.copy(running = false, error = it.message ?: "$it") },
+            { isCancelled ->
+                marked(bundle, on) {
+                    Predictor(bundle, opened(bundle, on), isCancelled = isCancelled)
+                        .predict(text, second)
+                }
+            },
+            { error ->
+                state = state.copy(running = false, error = error.message ?: "$error")
+                if (on == Accelerator.GPU) leaveGpu(bundle, error)
+            },
         ) {
-            state = state.copy(prediction = it, running = false)
+            state = state.copy(prediction = it, running = false, answeredBy = on)
         }
     }
 
@@ -88,24 +157,72 @@ class MainModel(private val services: Services, private val main: Executor) {
     fun stop() {
         if (state.bundle == null || !state.running) return // what is being opened is needed
         latest.cancel()
-        state = state.copy(running = false)
+        val note = if (state.gpu is GpuNote.Comparing) GpuNote.Stopped else state.gpu
+        state = state.copy(running = false, gpu = note)
     }
 
     /** Closes the model until it is needed again: Android wants the memory. */
     fun release() = services.worker.execute(::close)
 
     private fun close() {
-        runner?.close()
+        val old = runner
         runner = null
+        old?.close()
     }
 
-    private fun open(name: String): Bundle {
+    /** Opens a bundle, on the GPU where the user wanted that and it passed. */
+    private fun open(name: String): (MainState) -> MainState {
         close()
-        return bundles.open(name).also { opened(it) }
+        val bundle = bundles.open(name)
+        var note = if (gpu.hasEnded(bundle)) GpuNote.Ended else null as GpuNote?
+        if (gpu.isOn(bundle)) {
+            try {
+                marked(bundle, Accelerator.GPU) { opened(bundle, Accelerator.GPU) }
+                return { it.copy(bundle = bundle, accelerator = Accelerator.GPU) }
+            } catch (error: Exception) { // whatever a driver comes up with
+                gpu.forget(bundle)
+                note = GpuNote.Refused(error.message ?: "$error")
+            }
+        }
+        opened(bundle, Accelerator.CPU)
+        return { it.copy(bundle = bundle, gpu = note) }
     }
 
-    private fun opened(bundle: Bundle): ModelRunner =
-        runner ?: services.models.open(bundle, THREADS, Accelerator.CPU).also { runner = it }
+    private fun opened(bundle: Bundle, on: Accelerator): ModelRunner {
+        if (runsOn != on) close()
+        runsOn = on
+        return runner ?: services.models.open(bundle, THREADS, on).also { runner = it }
+    }
+
+    private fun <T> marked(bundle: Bundle, on: Accelerator, job: () -> T): T =
+        if (on == Accelerator.GPU) gpu.during(bundle, job) else job()
+
+    /** What the comparison came to, null where it passed before, and what that is worth. */
+    private fun compare(bundle: Bundle, isCancelled: () -> Boolean): Pair<DeviceParity?, String> {
+        val circumstances = gpu.circumstances()
+        if (gpu.hasPassed(bundle)) return null to circumstances
+        val check = AnswerCheck(bundle, GoldenExamples.read(bundle, services.source), isCancelled)
+        fun progress(done: Int, of: Int) =
+            main.execute {
+                if (!isCancelled()) state = state.copy(gpu = GpuNote.Comparing(done, of))
+            }
+        val found =
+            try {
+                gpu.during(bundle) { check.parity(opened(bundle, Accelerator.GPU), ::progress) }
+            } catch (error: Throwable) {
+                close()
+                throw error
+            }
+        if (!found.passed) close()
+        return found to circumstances
+    }
+
+    /** Back to the CPU, which has to be wanted anew before the GPU is tried again. */
+    private fun leaveGpu(bundle: Bundle, error: Throwable) {
+        gpu.forget(bundle)
+        val note = GpuNote.Refused(error.message ?: "$error")
+        state = state.copy(running = false, accelerator = Accelerator.CPU, gpu = note)
+    }
 
     private fun <T> work(
         job: (isCancelled: () -> Boolean) -> T,

@@ -11,6 +11,7 @@ import android.widget.Button
 import android.widget.LinearLayout
 import android.widget.ProgressBar
 import android.widget.Spinner
+import android.widget.Switch
 import android.widget.TextView
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.Distribution
@@ -27,7 +28,10 @@ class MeasureActivity : Activity() {
         super.onCreate(saved)
         setContentView(R.layout.measure)
         actionBar?.setDisplayHomeAsUpEnabled(true)
-        view<Button>(R.id.start).setOnClickListener { model.start(asked()) }
+        view<Button>(R.id.start).setOnClickListener {
+            (application as DemoApplication).releaseMain()
+            model.start(asked())
+        }
         view<Button>(R.id.stop).setOnClickListener { model.cancel() }
         view<Button>(R.id.save).setOnClickListener { choosePlace() }
         view<Button>(R.id.share).setOnClickListener { share() }
@@ -58,6 +62,7 @@ class MeasureActivity : Activity() {
             "bundle" to view<Spinner>(R.id.bundles).selectedItem,
             "lengths" to lengths.ifEmpty { null },
             "threads" to typed(R.id.threads).filterNot(Char::isWhitespace),
+            "accelerator" to if (view<Switch>(R.id.gpu).isChecked) "gpu" else "cpu",
             "warmup" to whole(R.id.warmup),
             "runs" to whole(R.id.runs),
             "sustained_seconds" to (seconds.toDoubleOrNull() ?: seconds),

@@ -59,6 +59,7 @@ sealed interface Saved {
 class MeasureModel(
     private val context: Context,
     private val services: Services,
+    private val gpu: GpuRecord,
     private val main: Executor,
 ) {
     var state = MeasureState()
@@ -153,7 +154,7 @@ class MeasureModel(
                 if (!isCancelled() && state.phase == Phase.RUNNING) state = change(state)
             }
         val found =
-            BundleBenchmark(context, services).measure(
+            BundleBenchmark(context, services, gpu).measure(
                 request,
                 null,
                 isCancelled,

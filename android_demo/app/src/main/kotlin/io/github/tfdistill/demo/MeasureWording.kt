@@ -1,6 +1,7 @@
 package io.github.tfdistill.demo
 
 import android.content.res.Resources
+import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.Answered
 import io.github.tfdistill.demo.core.PlaceSummary
 import io.github.tfdistill.demo.core.Summary
@@ -10,8 +11,11 @@ import io.github.tfdistill.demo.core.Sustained
 object MeasureWording {
     private const val MEGABYTE = 1e6
 
-    fun title(resources: Resources, place: PlaceSummary): String =
-        resources.getString(R.string.place, place.sequenceLength, place.threads)
+    fun title(resources: Resources, place: PlaceSummary): String {
+        val on =
+            if (place.delegate == Accelerator.GPU.delegate) R.string.place_gpu else R.string.place
+        return resources.getString(on, place.sequenceLength, place.threads)
+    }
 
     fun figures(resources: Resources, place: PlaceSummary, found: Summary): String {
         val lines = ArrayList<String>()

@@ -3,6 +3,7 @@ package io.github.tfdistill.demo
 import android.content.Intent
 import android.os.PowerManager
 import android.widget.TextView
+import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
 import io.github.tfdistill.demo.runtime.AssetModels
@@ -170,13 +171,57 @@ class BenchmarkActivityTest {
         assertNull(folder.list())
     }
 
+    private val onGpu = Intent(intent).putExtra("accelerator", "gpu")
+
+    private fun marks() = application.getSharedPreferences("gpu", 0).all.keys
+
     @Test
-    fun `the GPU is refused with the reason, and not measured on the CPU instead`() {
-        application.services = Services(Toys, AssetModels(application.assets), worker)
-        start(Intent(intent).putExtra("accelerator", "gpu"))
+    fun `the GPU is measured after a comparison, whose start is no cold one`() {
+        start(onGpu)
+        worker.runAll()
+        assertEquals(BenchmarkState(1, "done", 8, 8, null), state())
+        val result = BenchmarkResult.read(File(folder, "run-1.json").readText())
+        assertEquals(setOf(Accelerator.GPU), models.openedOn.toSet())
+        assertEquals(setOf("gpu"), result.measurements.map { it.delegate }.toSet())
+        assertTrue(result.measurements.all { it.processStartMs == null && it.coldStartMs == null })
+        assertEquals(4, result.answers.count { it.delegate == "gpu" && it.maxAbsError == 0.0 })
+        assertTrue("24 golden answers were compared on the GPU first" in result.notes.single())
+        assertTrue(marks().isEmpty()) // the comparison of a benchmark switches nothing on
+        assertEquals(1, models.mostOpen)
+    }
+
+    @Test
+    fun `a GPU that answers differently fails with the reason, and nothing is measured`() {
+        models.onGpu = { 1.2f * it }
+        start(onGpu)
         worker.runAll()
         assertEquals("failed", state().state)
-        assertTrue(state().error, "expected cpu, received gpu" in state().error.orEmpty())
+        val said = state().error.orEmpty()
+        assertTrue(said, "answers of pairs-float32 on the GPU: expected an error / rms" in said)
+        assertFalse(File(folder, "run-1.json").exists())
+        assertEquals(24, models.runs)
+        assertEquals(listOf(Accelerator.GPU), models.openedOn)
+        assertTrue(marks().isEmpty())
+    }
+
+    @Test
+    fun `a process that ends on the GPU leaves its mark behind`() {
+        models.during = {
+            if (models.runs == 3) assertEquals(setOf("trying"), marks())
+            if (models.runs == 40) assertEquals(setOf("trying"), marks()) // it measures by now
+        }
+        start(onGpu)
+        worker.runAll()
+        assertTrue(state().error, models.runs > 40 && state().state == "done")
+    }
+
+    @Test
+    fun `without a GPU it fails with the reason, and is not measured on the CPU instead`() {
+        application.services = Services(Toys, AssetModels(application.assets), worker)
+        start(onGpu)
+        worker.runAll()
+        assertEquals("failed", state().state)
+        assertTrue(state().error, "model.tflite on the GPU: " in state().error.orEmpty())
         assertFalse(File(folder, "run-1.json").exists())
     }
 }

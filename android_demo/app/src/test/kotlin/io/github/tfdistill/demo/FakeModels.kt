@@ -31,15 +31,28 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     var runs = 0
         private set
 
+    /** The most that were open at a time, and what each was opened on. */
+    var mostOpen = 0
+        private set
+
+    val openedOn = ArrayList<Accelerator>()
+
     /** What happens during an inference. */
     var during: () -> Unit = {}
+
+    /** What happens when a model is opened on the GPU, and what that makes of an output. */
+    var openingOnGpu: () -> Unit = {}
+    var onGpu: (Float) -> Float = { it }
 
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
         val golden = checkNotNull(bundle.manifest.goldenFile)
         val content = source.open(bundle.pathOf(golden)).use { String(it.readBytes()) }
         val examples = Json.parseToJsonElement(content).jsonObject.getValue("examples").jsonArray
-        open++
-        return Runner(bundle, examples.map { it.jsonObject }.associateBy { ids(it["input_ids"]) })
+        openedOn += accelerator
+        if (accelerator == Accelerator.GPU) openingOnGpu()
+        mostOpen = maxOf(mostOpen, ++open)
+        val byIds = examples.map { it.jsonObject }.associateBy { ids(it["input_ids"]) }
+        return Runner(bundle, byIds, if (accelerator == Accelerator.GPU) onGpu else { { it } })
     }
 
     private fun ids(values: JsonElement?): List<Int> =
@@ -48,6 +61,7 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     private inner class Runner(
         private val bundle: Bundle,
         private val examples: Map<List<Int>, Map<String, JsonElement>>,
+        private val change: (Float) -> Float,
     ) : ModelRunner {
         override val signatures =
             bundle.manifest.signatures.mapValues {
@@ -70,11 +84,14 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
             if (tensors.size == 2) {
                 return mapOf("start_logits" to 0, "end_logits" to 1).mapValues { (_, column) ->
                     FloatArray(mask.size) {
-                        if (it < ids.size) number(outputs[it].jsonArray[column]) else 9f
+                        if (it < ids.size) change(number(outputs[it].jsonArray[column])) else 9f
                     }
                 }
             }
-            val flat = outputs.flatMap { if (it is JsonArray) it else listOf(it) }.map(::number)
+            val flat =
+                outputs
+                    .flatMap { if (it is JsonArray) it else listOf(it) }
+                    .map { change(number(it)) }
             val (name, tensor) = tensors.entries.single()
             val size = tensor.shape.fold(1, Int::times)
             return mapOf(name to FloatArray(size) { flat.getOrElse(it) { 9f } })

@@ -11,6 +11,7 @@ import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.ProgressBar
 import android.widget.TextView
+import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
 import java.io.ByteArrayOutputStream
@@ -65,6 +66,9 @@ class MeasureActivityTest {
             it.get().click(R.id.start)
             worker.runAll()
         }
+
+    private fun model() =
+        MeasureModel(application, application.services, application.gpu, application.onMainThread())
 
     private fun lastState() = BenchmarkState.read(File(folder, "benchmark.state.json").readText())
 
@@ -233,11 +237,11 @@ class MeasureActivityTest {
     @Test
     fun `the last result is there when the app comes back, and a damaged one is none`() {
         measured().pause().stop().destroy()
-        val again = MeasureModel(application, application.services, application.onMainThread())
+        val again = model()
         worker.runAll()
         assertEquals(Phase.DONE, again.state.phase)
         File(folder, "benchmark.json").writeText("{")
-        val damaged = MeasureModel(application, application.services, application.onMainThread())
+        val damaged = model()
         worker.runAll()
         assertEquals(null, damaged.state.result)
     }
@@ -272,6 +276,46 @@ class MeasureActivityTest {
         val screen = save(full)
         assertEquals("Not saved: No space left on device", screen.said(R.id.saved))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.save).visibility)
+    }
+
+    @Test
+    fun `on the GPU the answers are compared first, and the result says what it is of`() {
+        val screen = start().get()
+        screen.click(R.id.gpu)
+        screen.click(R.id.start)
+        worker.runAll()
+        assertEquals("Done: pairs-float32", screen.said())
+        assertEquals(setOf(Accelerator.GPU), models.openedOn.toSet())
+        val result = checkNotNull(application.measure.state.result)
+        assertEquals(setOf("gpu"), result.measurements.map { it.delegate }.toSet())
+        assertEquals(setOf("gpu"), result.answers.map { it.delegate }.toSet())
+        val title = screen.rows().first().findViewById<TextView>(R.id.place)
+        assertEquals("GPU, 16 tokens, threads: 1", title?.text.toString())
+    }
+
+    @Test
+    fun `a GPU that answers differently measures nothing`() {
+        models.onGpu = { 2 * it }
+        val screen = start().get()
+        screen.click(R.id.gpu)
+        screen.click(R.id.start)
+        worker.runAll()
+        assertTrue(screen.said(), screen.said().startsWith("Nothing was measured: answers of"))
+        assertNull(application.measure.state.result)
+        assertEquals(0, models.open)
+    }
+
+    @Test
+    fun `the main screen's model is closed before another one is opened on the GPU`() {
+        val main = Robolectric.buildActivity(MainActivity::class.java).setup()
+        worker.runAll()
+        assertEquals(1, models.open)
+        val screen = start().get()
+        screen.click(R.id.gpu)
+        screen.click(R.id.start)
+        worker.runAll()
+        assertEquals(1, models.mostOpen)
+        main.destroy()
     }
 
     @Test

@@ -9,6 +9,7 @@ import android.view.ViewGroup
 import android.widget.Button
 import android.widget.EditText
 import android.widget.Spinner
+import android.widget.Switch
 import android.widget.TextView
 import io.github.tfdistill.demo.core.FileSource
 import java.io.File
@@ -94,6 +95,14 @@ class ScreensTest {
             },
         )
 
+    private fun gpu(): Activity {
+        models.onGpu = { 1.5f * it }
+        return answer().also {
+            it.find<Switch>(R.id.gpu).performClick()
+            worker.runAll()
+        }
+    }
+
     private val screens: Map<String, () -> Activity> =
         mapOf(
             "answer" to ::answer,
@@ -102,6 +111,7 @@ class ScreensTest {
             "benchmark" to ::measure,
             "device" to { start(DeviceActivity::class.java) },
             "fault" to ::fault,
+            "gpu" to ::gpu,
         )
 
     private fun views(view: View): List<View> {

@@ -3,6 +3,7 @@ package io.github.tfdistill.demo.benchmark
 import android.content.Context
 import android.os.Process
 import android.os.SystemClock
+import io.github.tfdistill.demo.GpuRecord
 import io.github.tfdistill.demo.Services
 import io.github.tfdistill.demo.core.BenchmarkRequest
 import io.github.tfdistill.demo.core.BenchmarkResult
@@ -14,6 +15,7 @@ import java.io.IOException
 class BenchmarkJob(
     private val context: Context,
     private val services: Services,
+    private val gpu: GpuRecord,
     private val extras: Map<String, Any?>,
     private val tell: (BenchmarkState) -> Unit,
 ) : Runnable {
@@ -46,7 +48,7 @@ class BenchmarkJob(
     }
 
     private fun measure(request: BenchmarkRequest, files: ResultFiles?): BenchmarkResult =
-        BundleBenchmark(context, services).measure(
+        BundleBenchmark(context, services, gpu).measure(
             request,
             processStartMs(),
             isCancelled = { isCancelled },

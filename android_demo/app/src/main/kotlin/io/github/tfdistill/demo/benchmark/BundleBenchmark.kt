@@ -1,7 +1,10 @@
 package io.github.tfdistill.demo.benchmark
 
 import android.content.Context
+import io.github.tfdistill.demo.GpuRecord
 import io.github.tfdistill.demo.Services
+import io.github.tfdistill.demo.core.Accelerator
+import io.github.tfdistill.demo.core.AnswerCheck
 import io.github.tfdistill.demo.core.BenchmarkRequest
 import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkRun
@@ -11,17 +14,25 @@ import io.github.tfdistill.demo.core.GoldenExamples
 import io.github.tfdistill.demo.core.Inputs
 import io.github.tfdistill.demo.core.Measured
 import io.github.tfdistill.demo.core.ModelFile
+import io.github.tfdistill.demo.core.DeviceParity
+import io.github.tfdistill.demo.runtime.GpuException
+import java.util.Locale
 
 /** From a request to a whole benchmark.json: what adb and the app's own screen start. */
-class BundleBenchmark(private val context: Context, private val services: Services) {
+class BundleBenchmark(
+    private val context: Context,
+    private val services: Services,
+    private val gpu: GpuRecord,
+) {
     /**
-     * Measures; takes minutes.
+     * Measures; takes minutes. On the GPU the answers are compared first, each time.
      *
      * @param processStartMs until the app could open the file; null where the app ran before
      * @param isCancelled is asked between inferences
      * @param heat is told the thermal status whenever Android tells it
      * @param progress is told after each measurement how many of how many are finished
      * @throws java.util.concurrent.CancellationException if it is told to stop
+     * @throws GpuException if the GPU does not take the model, or answers differently
      */
     fun measure(
         request: BenchmarkRequest,
@@ -32,6 +43,30 @@ class BundleBenchmark(private val context: Context, private val services: Servic
     ): BenchmarkResult {
         val bundle = Bundles(services.source).open(request.bundle)
         val golden = GoldenExamples.read(bundle, services.source)
+        if (request.accelerator == Accelerator.CPU) {
+            return measure(bundle, golden, request, processStartMs, isCancelled, heat, progress)
+        }
+        return gpu.during(bundle) {
+            val parity =
+                services.models.open(bundle, 1, request.accelerator).use {
+                    AnswerCheck(bundle, golden, isCancelled).parity(it)
+                }
+            if (!parity.passed) throw GpuException(parity.faults().joinToString("\n"))
+            // A start is no cold one any more.
+            val found = measure(bundle, golden, request, null, isCancelled, heat, progress)
+            found.copy(notes = found.notes + note(parity))
+        }
+    }
+
+    private fun measure(
+        bundle: Bundle,
+        golden: GoldenExamples,
+        request: BenchmarkRequest,
+        processStartMs: Double?,
+        isCancelled: () -> Boolean,
+        heat: (status: Int) -> Unit,
+        progress: (finished: Int, of: Int) -> Unit,
+    ): BenchmarkResult {
         AndroidProbe(context, heat).use { probe ->
             val created = probe.now()
             val before = probe.conditions()
@@ -69,6 +104,11 @@ class BundleBenchmark(private val context: Context, private val services: Servic
             )
         }
     }
+
+    private fun note(parity: DeviceParity) =
+        "${parity.numAnswers} golden answers were compared on the GPU first; the largest error / " +
+            "rms was %.3g of %.3g allowed."
+                .format(Locale.ROOT, parity.maxError, parity.bounds.maxError)
 
     private fun file(bundle: Bundle, golden: GoldenExamples): ModelFile {
         val card = bundle.manifest

@@ -5,13 +5,14 @@ import io.github.tfdistill.demo.ModelOpener
 import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.Bundle
 import io.github.tfdistill.demo.core.ModelRunner
+import io.github.tfdistill.demo.core.SignatureTensors
 import java.nio.MappedByteBuffer
 import java.nio.channels.FileChannel
 
 /** Opens model files that lie uncompressed in the package: they are mapped, not copied. */
 class AssetModels(private val assets: AssetManager) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
-        if (accelerator == Accelerator.GPU) throw UnsupportedOperationException(NO_GPU)
+        if (accelerator == Accelerator.GPU) return onGpu(bundle)
         val runner = InterpreterRunner(map(bundle.modelPath), threads)
         try {
             bundle.checkModel(runner.signatures)
@@ -33,11 +34,11 @@ class AssetModels(private val assets: AssetManager) : ModelOpener {
             }
         }
 
-    companion object {
-        /** Why there is no GPU, and where there is one. */
-        const val NO_GPU =
-            "accelerator: expected cpu, received gpu. This app does not offer the GPU: LiteRT has " +
-                "it behind another interface (CompiledModel), and a GPU may answer differently. " +
-                "`tfdistill benchmark --device adb --delegates gpu` measures it, and its answers."
+    private fun onGpu(bundle: Bundle): ModelRunner {
+        val signatures =
+            bundle.manifest.signatures.mapValues {
+                SignatureTensors(it.value.inputs, it.value.outputs)
+            }
+        return GpuRunner.open(assets, bundle.modelPath, signatures)
     }
 }

@@ -3,6 +3,7 @@ package io.github.tfdistill.demo.core
 import java.util.concurrent.CancellationException
 import kotlin.math.abs
 import kotlin.math.log10
+import kotlin.math.sqrt
 import kotlinx.serialization.json.JsonArray
 import kotlinx.serialization.json.JsonElement
 import kotlinx.serialization.json.float
@@ -23,6 +24,10 @@ class AnswerCheck(
             it.outputs is JsonArray && it.inputIds.size <= bundle.lengths.all.last()
         }
 
+    private class Both(val example: GoldenExample, val host: List<Float>, val here: List<Float>) {
+        val error: Double = host.zip(here) { a, b -> abs(a - b) }.max().toDouble()
+    }
+
     /**
      * Runs the golden examples.
      *
@@ -35,29 +40,66 @@ class AnswerCheck(
             .groupBy { example -> bundle.lengths.all.first { it >= example.inputIds.size } }
             .toSortedMap()
             .map { (length, own) ->
-                val pairs = own.map { flat(it.outputs) to answer(runner, it) }
-                val errors = pairs.flatMap { (host, here) -> host.zip(here) { a, b -> a - b } }
-                val power = pairs.sumOf { (host, _) -> host.sumOf { (it * it).toDouble() } }
-                val noise = errors.sumOf { it.toDouble() * it }
+                val pairs = own.map { compared(runner, it, length) }
                 Answered(
                     bundle.name,
                     length,
                     threads,
                     delegate,
                     own.size,
-                    errors.maxOf { abs(it) }.toDouble(),
-                    if (noise > 0 && power > 0) 10 * log10(power / noise) else null,
+                    pairs.maxOf { it.error },
+                    sqnr(pairs),
                     agreement(pairs),
                 )
             }
 
+    /**
+     * Compares the answers at every length before an accelerator may be used: a length that no
+     * example has of its own runs the shorter ones, padded to it.
+     *
+     * @param progress is told after each answer how many of how many are compared
+     * @throws CancellationException if it is told to stop
+     * @throws BundleException if an output is no number
+     */
+    fun parity(runner: ModelRunner, progress: (done: Int, of: Int) -> Unit = { _, _ -> }): DeviceParity {
+        val all = bundle.lengths.all
+        val own = examples.groupBy { example -> all.first { it >= example.inputIds.size } }
+        val plan =
+            all.flatMap { length ->
+                val chosen = own[length] ?: examples.filter { it.inputIds.size <= length }
+                chosen.map { it to length }
+            }
+        val pairs =
+            plan.mapIndexed { index, (example, length) ->
+                compared(runner, example, length).also { progress(index + 1, plan.size) }
+            }
+        val outputs = pairs.flatMap { it.host }
+        val rms = sqrt(outputs.sumOf { it.toDouble() * it } / maxOf(1, outputs.size))
+        return DeviceParity(
+            bundle.name,
+            pairs.size,
+            all - plan.map { it.second }.toSet(),
+            (pairs.maxOfOrNull { it.error } ?: 0.0) / if (rms > 0) rms else 1.0,
+            sqnr(pairs),
+            pairs.filterNot(::sameLabels).map { name(it.example) },
+            pairs.maxByOrNull { it.error }?.let { name(it.example) }.orEmpty(),
+            ParityBounds.of(bundle.manifest),
+        )
+    }
+
+    private fun compared(runner: ModelRunner, example: GoldenExample, length: Int) =
+        Both(example, flat(example.outputs), answer(runner, example, length))
+
+    private fun name(example: GoldenExample) =
+        example.text ?: example.inputIds.joinToString(" ", "ids ")
+
     /** The outputs in the order of golden.json, without those of padding. */
-    private fun answer(runner: ModelRunner, example: GoldenExample): List<Float> {
+    private fun answer(runner: ModelRunner, example: GoldenExample, length: Int): List<Float> {
         if (isCancelled()) throw CancellationException("the benchmark was told to stop")
         val size = example.inputIds.size
         val ids = example.inputIds.toIntArray()
         val encoding = Encoding(ids, example.tokenTypeIds.toIntArray(), size)
-        val feed = bundle.lengths.feed(encoding, bundle.vocabulary.padId)
+        val feed = bundle.lengths.feed(encoding, bundle.vocabulary.padId, length)
         val outputs = runner.run(feed.signature, feed.inputs)
         outputs.values.forEach(Answers::checkFinite)
         if (bundle.task.kind != TaskKind.SPAN) {
@@ -67,11 +109,23 @@ class AnswerCheck(
         return (0 until size).flatMap { listOf(starts[it], ends[it]) }
     }
 
-    /** The share of examples with the same largest output everywhere; null for one output. */
-    private fun agreement(pairs: List<Pair<List<Float>, List<Float>>>): Double? {
-        if (bundle.task.kind == TaskKind.REGRESSION) return null
-        return pairs.count { (host, here) -> best(host) == best(here) }.toDouble() / pairs.size
+    /** 10 log10(sum host^2 / sum (host - here)^2); null where there is nothing to divide. */
+    private fun sqnr(pairs: List<Both>): Double? {
+        val power = pairs.sumOf { pair -> pair.host.sumOf { (it * it).toDouble() } }
+        val noise =
+            pairs.sumOf { pair ->
+                pair.host.zip(pair.here) { a, b -> (a - b).toDouble() }.sumOf { it * it }
+            }
+        return if (noise > 0 && power > 0) 10 * log10(power / noise) else null
     }
+
+    /** The share of examples with the same largest output everywhere; null for one output. */
+    private fun agreement(pairs: List<Both>): Double? {
+        if (bundle.task.kind == TaskKind.REGRESSION) return null
+        return pairs.count(::sameLabels).toDouble() / pairs.size
+    }
+
+    private fun sameLabels(pair: Both) = best(pair.host) == best(pair.here)
 
     /** Where the largest outputs are: of a text, of each token, of starts and ends. */
     private fun best(outputs: List<Float>): List<Int> {

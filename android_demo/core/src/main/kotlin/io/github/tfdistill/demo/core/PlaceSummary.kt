@@ -10,6 +10,7 @@ package io.github.tfdistill.demo.core
 class PlaceSummary(
     val sequenceLength: Int,
     val threads: Int,
+    val delegate: String,
     val samplesMs: List<Double>,
     val peakRssBytes: Long?,
     val throttled: Boolean,
@@ -25,6 +26,7 @@ class PlaceSummary(
                     PlaceSummary(
                         place.first,
                         place.second,
+                        rows.first().delegate,
                         rows.flatMap { it.samplesMs },
                         rows.mapNotNull { it.peakRssBytes }.maxOrNull(),
                         states.any { (it?.thermalStatus ?: 0) > 0 },

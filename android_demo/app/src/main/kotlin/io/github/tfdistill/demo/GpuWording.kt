@@ -1,0 +1,47 @@
+package io.github.tfdistill.demo
+
+import android.content.res.Resources
+import io.github.tfdistill.demo.core.Accelerator
+import io.github.tfdistill.demo.core.DeviceParity
+
+/** What the app says of the GPU. */
+object GpuWording {
+    private const val MOST_CHARACTERS = 120
+
+    fun of(resources: Resources, note: GpuNote): String =
+        when (note) {
+            is GpuNote.Comparing -> resources.getString(R.string.gpu_comparing, note.done, note.of)
+            is GpuNote.Agrees -> agrees(resources, note.parity)
+            is GpuNote.Differs -> differs(resources, note.parity)
+            is GpuNote.Refused -> resources.getString(R.string.gpu_refused, note.reason)
+            GpuNote.Stopped -> resources.getString(R.string.gpu_stopped)
+            GpuNote.Ended -> resources.getString(R.string.gpu_ended)
+        }
+
+    /** What an answer was computed on. */
+    fun on(resources: Resources, accelerator: Accelerator?): String =
+        resources.getString(
+            if (accelerator == Accelerator.GPU) R.string.on_gpu else R.string.on_cpu
+        )
+
+    private fun agrees(resources: Resources, found: DeviceParity): String {
+        val (error, allowed) = 100 * found.maxError to 100 * found.bounds.maxError
+        return resources.getString(R.string.gpu_agrees, found.numAnswers, error, allowed)
+    }
+
+    private fun differs(resources: Resources, found: DeviceParity): String {
+        if (found.unchecked.isNotEmpty()) {
+            return resources.getString(R.string.gpu_unchecked, found.unchecked.joinToString())
+        }
+        val (error, allowed) = 100 * found.maxError to 100 * found.bounds.maxError
+        val example = found.changed.firstOrNull() ?: found.worst
+        return resources.getString(
+            R.string.gpu_differs,
+            error,
+            allowed,
+            found.changed.size,
+            found.numAnswers,
+            example.take(MOST_CHARACTERS),
+        )
+    }
+}
