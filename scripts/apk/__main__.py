@@ -45,14 +45,18 @@ def run(*command: str | pathlib.Path) -> str:
 
 
 def dex(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Makes dex files of the app, its libraries and TensorFlow Lite; returns them."""
+    """Makes dex files of the app, its libraries and TensorFlow Lite; returns them.
+
+    Of LiteRT 2, which the app asks for a GPU, there are declarations alone: they say so.
+    """
     jars = sorted((APP / "target" / "libraries").glob("*.jar"))
     jars += [path for path in sorted((APP / "target").glob("*.jar")) if "sources" not in path.name]
     runtime = folder / "runtime.jar"
     classes = APP.parent / "aars" / "target" / "classes"
     with zipfile.ZipFile(runtime, "w") as archive:
-        for path in sorted((classes / "org" / "tensorflow").rglob("*.class")):
-            archive.write(path, path.relative_to(classes).as_posix())
+        for package in ("org/tensorflow", "com/google/ai/edge"):
+            for path in sorted((classes / package).rglob("*.class")):
+                archive.write(path, path.relative_to(classes).as_posix())
     tools = APP / "target" / "tools"
     run(
         *("java", "-cp", tools / "r8.jar", "com.android.tools.r8.D8", "--release"),

@@ -34,6 +34,8 @@ def measurement(number: int, length: int, threads: int) -> dict:
     level = 0.0 if FAULT == "no durations" else base
     rounds = EXTRAS["rounds"]
     block = -(-EXTRAS["runs"] // rounds)
+    # What was compared on the GPU first has opened the file before.
+    cold = number == 0 and EXTRAS["accelerator"] == "cpu"
     conditions = {"time": NOW, "thermal_status": APP["thermal_status"], "battery_percent": 81.0}
     return {
         "model": EXTRAS["bundle"],
@@ -46,10 +48,10 @@ def measurement(number: int, length: int, threads: int) -> dict:
         "warmup_ms": [base] * EXTRAS["warmup"],
         "samples_ms": [level + i % 7 / 1000 * bool(level) for i in range(block * rounds)],
         "block_runs": block,
-        "process_start_ms": 310.0 if number == 0 else None,
+        "process_start_ms": 310.0 if cold else None,
         "init_ms": 12.5,
         "first_inference_ms": 2 * base,
-        "cold_start_ms": 330.0 if number == 0 else None,
+        "cold_start_ms": 330.0 if cold else None,
         "before": conditions,
         "after": conditions,
     }
@@ -68,6 +70,10 @@ def main() -> None:
         known = ", ".join(APP["bundles"])
         reason = f"bundle: expected one of [{known}], received {EXTRAS['bundle']}."
         state("failed", 0, len(places), "out of memory" if FAULT == "fails" else reason)
+        return
+    if FAULT == "other answers on the GPU" and EXTRAS["accelerator"] == "gpu":
+        differs = "answers of it on the GPU: expected an error / rms of at most 0.02, received 0.7."
+        state("failed", 0, len(places), differs)
         return
     rows = []
     for number, place in enumerate(places):
@@ -111,7 +117,7 @@ def main() -> None:
         ],
         "measurements": rows,
         "texts": [{**text, "tokenizer_ms": [0.5, 0.4], "samples_ms": [3.5, 3.4]}],
-        "answers": [answers],
+        "answers": [] if FAULT == "no answers" else [answers],
         "sustained": [sustained] if EXTRAS["sustained_seconds"] else [],
     }
     content = json.dumps({**result, "surprise": 1} if FAULT == "foreign keys" else result)

@@ -36,7 +36,7 @@ def test_all_kotlin_compiles_and_its_tests_pass(build):
     classes = {name.split(".")[0] for name in build.passed}
     written = {
         path.stem
-        for path in DEMO.glob("*/src/test/kotlin/**/*Test.kt")
+        for path in DEMO.glob("*/src/test*/kotlin/**/*Test.kt")
         if "@Test" in path.read_text("utf-8")
     }
     assert classes == written
@@ -172,7 +172,7 @@ def test_english_and_chinese_say_the_same_with_the_same_values():
 
 @pytest.mark.slow
 def test_pictures_of_all_screens_are_drawn(build):
-    names = ("answer", "question", "compare", "benchmark", "device", "fault")
+    names = ("answer", "question", "compare", "benchmark", "device", "fault", "gpu")
     for name in names:
         for variant in ("", "-night"):
             picture = (build.results / f"android-{name}{variant}.png").read_bytes()
@@ -193,6 +193,28 @@ def test_core_imports_nothing_of_android():
         assert not re.findall(
             r"^import (?:android|androidx|org\.tensorflow)\b", file.read_text(), re.M
         )
+
+
+def test_declarations_of_litert_are_in_the_maven_build_alone():
+    declared = {path.name for path in (DEMO / "aars" / "src").rglob("*.kt")}
+    assert declared == {"LiteRt.kt", "StandIn.kt"}
+    own = [path for path in (DEMO / "app" / "src").rglob("*.kt")]
+    assert len(own) > 20
+    assert not [p for p in own if "package com.google" in p.read_text("utf-8")]
+    for script in DEMO.rglob("*.kts"):
+        assert not re.search("aars|testDeclarations", script.read_text("utf-8")), script
+
+
+def test_the_manifest_names_the_drivers_of_gpus_and_needs_none():
+    text = (DEMO / "app" / "src" / "main" / "AndroidManifest.xml").read_text("utf-8")
+    android = "{http://schemas.android.com/apk/res/android}"
+    (application,) = ElementTree.fromstring(text).iter("application")
+    drivers = {
+        driver.get(f"{android}name"): driver.get(f"{android}required")
+        for driver in application.findall("uses-native-library")
+    }
+    names = ("libOpenCL.so", "libOpenCL-car.so", "libOpenCL-pixel.so")
+    assert drivers == dict.fromkeys(names, "false")
 
 
 @pytest.fixture(scope="module")
@@ -264,10 +286,13 @@ def test_all_classes_are_in_the_dex(archive):
     assert dex.startswith(b"dex\n03")
     for name in (
         *("MainActivity", "BenchmarkActivity", "CompareActivity", "MeasureActivity"),
-        *("DistributionView", "core/Tokenizer", "runtime/InterpreterRunner"),
+        *("DistributionView", "core/Tokenizer", "runtime/InterpreterRunner", "runtime/GpuRunner"),
     ):
         assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
     assert b"Lorg/tensorflow/lite/NativeInterpreterWrapper;" in dex
+    # Declarations alone, which say so: the library is not to be had here.
+    assert b"Lcom/google/ai/edge/litert/CompiledModel;" in dex
+    assert b"This package was built without LiteRT 2" in dex
     assert b"Landroidx/test" not in dex and b"Lorg/junit" not in dex
 
 

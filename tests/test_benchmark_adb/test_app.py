@@ -209,6 +209,9 @@ def test_heat_and_the_gpu_come_from_runs_of_their_own(connect, measure_in_app, t
     }
     places = {(s.model, s.delegate, s.sequence_length, s.threads) for s in found.sustained}
     assert places == {("student", "gpu", 64, 2), ("student", "xnnpack", 64, 2)}
+    assert {a.delegate for a in found.answers} == {"xnnpack", "gpu"}
+    cold = {m.delegate for m in found.measurements if m.cold_start_ms is not None}
+    assert cold == {"xnnpack"}
     assert len(found.sustained) == 2 and found.texts == ()
     starts = [c for c in daemon.commands if "am start" in c]
     heat = ["sustained_seconds 5.0" in c for c in starts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -49,6 +50,33 @@ def test_an_app_that_goes_wrong_is_a_clear_error_and_leaves_nothing(
         measure_in_app([file], settings=QUICK)
     assert left(daemon) == []
     assert sum("am start" in c for c in daemon.commands) == 1  # it would fail again
+
+
+def test_a_gpu_that_answers_differently_is_a_failure_and_the_cpu_is_measured(
+    connect, measure_in_app, tmp_path
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file), fault="other answers on the GPU")
+    asked = dataclasses.replace(QUICK, delegates=("gpu", "xnnpack"))
+    (found,) = measure_in_app([file], settings=asked)
+    assert {m.delegate for m in found.measurements} == {"xnnpack"}
+    (failure,) = found.failures
+    assert "gpu, repetition 0" in failure.what and "received 0.7" in failure.error
+    assert sum("accelerator gpu" in c for c in daemon.commands) == 1  # it would fail again
+    assert left(daemon) == []
+
+
+def test_figures_of_a_gpu_without_its_answers_are_none(connect, measure_in_app, tmp_path):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file), fault="no answers")
+    (found,) = measure_in_app([file], settings=QUICK)
+    assert found.failures == () and found.answers == ()  # a CPU's need not be compared
+    asked = dataclasses.replace(QUICK, delegates=("gpu",))
+    with pytest.raises(errors.BenchmarkError, match="fast and wrong is no figure, received none"):
+        measure_in_app([file], settings=asked)
+    assert left(daemon) == []
 
 
 def test_an_app_that_hangs_is_ended_when_patience_is(connect, measure_in_app, tmp_path):

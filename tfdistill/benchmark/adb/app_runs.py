@@ -216,7 +216,7 @@ def check_answers(
 
     Raises:
       BenchmarkError: If it is about another file or other places, lacks one and does not say why,
-        or holds durations that are none.
+        holds durations that are none, or is of a GPU whose answers were not compared.
     """
     what = f"result of {job.package} on {serial}"
     (model,) = ran.models
@@ -274,6 +274,10 @@ def check_answers(
     durations += [tuple(window.p50_ms for window in row.windows) for row in ran.sustained]
     if not all(values and min(values) > 0 for values in durations):
         raise errors.BenchmarkError(errors.explain(what, "durations of more than 0 ms", "others"))
+    if delegate == "gpu" and not ran.answers:
+        faults = "; ".join(failure.error for failure in ran.failures)
+        expected = "the GPU's answers beside its durations: fast and wrong is no figure"
+        raise errors.BenchmarkError(errors.explain(what, expected, faults or "none"))
 
 
 def with_conditions(

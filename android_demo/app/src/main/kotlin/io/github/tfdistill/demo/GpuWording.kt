@@ -19,9 +19,13 @@ object GpuWording {
         }
 
     /** What an answer was computed on. */
-    fun on(resources: Resources, accelerator: Accelerator?): String =
+    fun on(resources: Resources, by: ComputedOn?): String =
         resources.getString(
-            if (accelerator == Accelerator.GPU) R.string.on_gpu else R.string.on_cpu
+            when {
+                by?.accelerator != Accelerator.GPU -> R.string.on_cpu
+                by.shared -> R.string.on_both
+                else -> R.string.on_gpu
+            }
         )
 
     private fun agrees(resources: Resources, found: DeviceParity): String {

@@ -96,11 +96,13 @@ class MainActivity : Activity() {
         showDetails(state.prediction, state.answeredBy)
     }
 
-    private fun showDetails(found: Prediction?, answeredBy: Accelerator?) {
+    private fun showDetails(found: Prediction?, answeredBy: ComputedOn?) {
         val labels = (found?.outcome as? Outcome.Labels)?.labels.orEmpty()
         LabelBars.show(view<LinearLayout>(R.id.bars), labels)
         view<TextView>(R.id.details).text =
-            found?.let { "${Wording.details(resources, it)}\n${GpuWording.on(resources, answeredBy)}" }
+            found?.let {
+                "${Wording.details(resources, it)}\n${GpuWording.on(resources, answeredBy)}"
+            }
         view<TextView>(R.id.tokens).text = found?.let { Wording.tokens(this, it.tokens) }
         for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(found != null)
     }

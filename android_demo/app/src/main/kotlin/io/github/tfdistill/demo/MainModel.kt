@@ -6,9 +6,9 @@ import io.github.tfdistill.demo.core.Bundle
 import io.github.tfdistill.demo.core.BundleException
 import io.github.tfdistill.demo.core.BundleFault
 import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.demo.core.DeviceParity
 import io.github.tfdistill.demo.core.GoldenExamples
 import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.DeviceParity
 import io.github.tfdistill.demo.core.Prediction
 import io.github.tfdistill.demo.core.Predictor
 import java.util.concurrent.Executor
@@ -31,13 +31,16 @@ sealed interface GpuNote {
     data object Ended : GpuNote
 }
 
+/** What computed an answer; [shared] if the CPU did what the accelerator does not take. */
+data class ComputedOn(val accelerator: Accelerator, val shared: Boolean)
+
 /**
  * What the main screen shows.
  *
  * @property chosen name of the bundle that is open, being opened, or cannot be used
  * @property notice a string that asks the user for something
  * @property accelerator what the model runs on
- * @property answeredBy what the answer was computed on
+ * @property answeredBy what the answer was computed on, and whether the CPU helped
  */
 data class MainState(
     val names: List<String> = emptyList(),
@@ -49,7 +52,7 @@ data class MainState(
     val error: String? = null,
     val notice: Int? = null,
     val accelerator: Accelerator = Accelerator.CPU,
-    val answeredBy: Accelerator? = null,
+    val answeredBy: ComputedOn? = null,
     val gpu: GpuNote? = null,
 )
 
@@ -140,16 +143,17 @@ class MainModel(
         work(
             { isCancelled ->
                 marked(bundle, on) {
-                    Predictor(bundle, opened(bundle, on), isCancelled = isCancelled)
-                        .predict(text, second)
+                    val runner = opened(bundle, on)
+                    val found = Predictor(bundle, runner, isCancelled = isCancelled)
+                    found.predict(text, second) to ComputedOn(on, runner.sharesWithCpu)
                 }
             },
             { error ->
                 state = state.copy(running = false, error = error.message ?: "$error")
                 if (on == Accelerator.GPU) leaveGpu(bundle, error)
             },
-        ) {
-            state = state.copy(prediction = it, running = false, answeredBy = on)
+        ) { (found, by) ->
+            state = state.copy(prediction = found, running = false, answeredBy = by)
         }
     }
 

@@ -152,7 +152,8 @@ class MeasureActivity : Activity() {
         val lines =
             result.answers.map { MeasureWording.answers(resources, it) } +
                 result.sustained.map { MeasureWording.sustained(resources, it) } +
-                result.failures.map { getString(R.string.not_measured, it.what, it.error) }
+                result.failures.map { getString(R.string.not_measured, it.what, it.error) } +
+                result.notes.filter { result.measurements.any { row -> row.delegate == "gpu" } }
         view<TextView>(R.id.more).text = lines.joinToString("\n")
     }
 

@@ -210,8 +210,11 @@ class BenchmarkActivityTest {
             if (models.runs == 3) assertEquals(setOf("trying"), marks())
             if (models.runs == 40) assertEquals(setOf("trying"), marks()) // it measures by now
         }
+        models.gpuShares = true
         start(onGpu)
         worker.runAll()
+        val notes = BenchmarkResult.read(File(folder, "run-1.json").readText()).notes
+        assertTrue("$notes", notes.last().startsWith("The CPU computed the part"))
         assertTrue(state().error, models.runs > 40 && state().state == "done")
     }
 

@@ -47,7 +47,7 @@ class DeviceActivityTest {
                 "LiteRT: 2.1.6",
             )
         assertTrue("$said", said.containsAll(expected))
-        assertTrue("The GPU is not offered" in said.last())
+        assertTrue("can switch a model to the GPU" in said.last())
     }
 
     @Test

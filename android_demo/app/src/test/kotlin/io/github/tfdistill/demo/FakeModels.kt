@@ -43,6 +43,7 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     /** What happens when a model is opened on the GPU, and what that makes of an output. */
     var openingOnGpu: () -> Unit = {}
     var onGpu: (Float) -> Float = { it }
+    var gpuShares = false
 
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
         val golden = checkNotNull(bundle.manifest.goldenFile)
@@ -52,7 +53,8 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
         if (accelerator == Accelerator.GPU) openingOnGpu()
         mostOpen = maxOf(mostOpen, ++open)
         val byIds = examples.map { it.jsonObject }.associateBy { ids(it["input_ids"]) }
-        return Runner(bundle, byIds, if (accelerator == Accelerator.GPU) onGpu else { { it } })
+        return if (accelerator == Accelerator.GPU) Runner(bundle, byIds, onGpu, gpuShares)
+        else Runner(bundle, byIds)
     }
 
     private fun ids(values: JsonElement?): List<Int> =
@@ -61,7 +63,8 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     private inner class Runner(
         private val bundle: Bundle,
         private val examples: Map<List<Int>, Map<String, JsonElement>>,
-        private val change: (Float) -> Float,
+        private val change: (Float) -> Float = { it },
+        override val sharesWithCpu: Boolean = false,
     ) : ModelRunner {
         override val signatures =
             bundle.manifest.signatures.mapValues {

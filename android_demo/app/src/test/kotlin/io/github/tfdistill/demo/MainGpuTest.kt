@@ -101,6 +101,15 @@ class MainGpuTest {
     }
 
     @Test
+    fun `a part that the CPU computes is said to be`() {
+        models.gpuShares = true
+        val screen = start()
+        assertTrue(screen.switch())
+        val said = screen.answer()
+        assertTrue(said, "Computed on the GPU, and on the CPU what the GPU does not" in said)
+    }
+
+    @Test
     fun `answers that differ keep the model on the CPU, and the screen says by how much`() {
         models.onGpu = { 1.1f * it }
         val screen = start()

@@ -75,9 +75,7 @@ class CompiledModel private constructor(handle: Long) : JniHandle(handle) {
         ): CompiledModel {
             checkNotNull(assetManager)
             val environment = optionalEnv.opened()
-            return CompiledModel(
-                StandIn.get().model(environment, assetName, options.accelerators)
-            )
+            return CompiledModel(StandIn.get().model(environment, assetName, options.accelerators))
         }
     }
 }

@@ -1,8 +1,8 @@
 package com.google.ai.edge.litert
 
 /**
- * What the declarations of this folder call. LiteRT itself has nothing of the kind: outside of tests
- * there is no stand-in, and every call says that there is no such runtime in this package.
+ * What the declarations of this folder call. LiteRT itself has nothing of the kind: outside of
+ * tests there is no stand-in, and every call says that there is no such runtime in this package.
  */
 interface StandIn {
     /** Opens an environment; returns its handle, as do the next two. */

@@ -10,11 +10,11 @@ import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkRun
 import io.github.tfdistill.demo.core.Bundle
 import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.demo.core.DeviceParity
 import io.github.tfdistill.demo.core.GoldenExamples
 import io.github.tfdistill.demo.core.Inputs
 import io.github.tfdistill.demo.core.Measured
 import io.github.tfdistill.demo.core.ModelFile
-import io.github.tfdistill.demo.core.DeviceParity
 import io.github.tfdistill.demo.runtime.GpuException
 import java.util.Locale
 
@@ -47,14 +47,14 @@ class BundleBenchmark(
             return measure(bundle, golden, request, processStartMs, isCancelled, heat, progress)
         }
         return gpu.during(bundle) {
-            val parity =
+            val (parity, shared) =
                 services.models.open(bundle, 1, request.accelerator).use {
-                    AnswerCheck(bundle, golden, isCancelled).parity(it)
+                    AnswerCheck(bundle, golden, isCancelled).parity(it) to it.sharesWithCpu
                 }
             if (!parity.passed) throw GpuException(parity.faults().joinToString("\n"))
             // A start is no cold one any more.
             val found = measure(bundle, golden, request, null, isCancelled, heat, progress)
-            found.copy(notes = found.notes + note(parity))
+            found.copy(notes = found.notes + note(parity) + listOf(SHARED).filter { shared })
         }
     }
 
@@ -130,5 +130,9 @@ class BundleBenchmark(
         val worst = states.mapNotNull { it?.thermalStatus }.maxOrNull() ?: 0
         return if (worst > 0) listOf("The device throttled: thermal status $worst.")
         else emptyList()
+    }
+
+    private companion object {
+        const val SHARED = "The CPU computed the part of the model that the GPU does not take."
     }
 }

@@ -7,6 +7,7 @@ import com.google.ai.edge.litert.Environment
 import com.google.ai.edge.litert.TensorBuffer
 import io.github.tfdistill.demo.core.ModelRunner
 import io.github.tfdistill.demo.core.SignatureTensors
+import io.github.tfdistill.demo.core.TensorRecord
 
 /** Why a model does not run on the GPU. */
 class GpuException(message: String, cause: Throwable? = null) : Exception(message, cause)
@@ -14,17 +15,19 @@ class GpuException(message: String, cause: Throwable? = null) : Exception(messag
 /**
  * A model on the GPU, bound by the names of its signatures.
  *
- * All of it runs there or nothing: LiteRT refuses a model of which a part would be left to the CPU,
- * unless the CPU is among the accelerators that were asked for. Two models at a time on the GPU have
- * made LiteRT fail: close one before opening another. Buffers are made once for each signature.
+ * All of it, where LiteRT takes all of it; else the CPU computes the rest, as [sharesWithCpu] says.
+ * A GPU that computes nothing of a signature is refused: it would answer as the CPU does, bit for
+ * bit. Two models at a time on the GPU have made LiteRT fail: close one before opening another.
+ * Buffers are made once for each signature.
  *
  * @property signatures what the manifest says of the file: LiteRT looks names up and tells no types
  */
 class GpuRunner
 private constructor(
-    private val environment: Environment,
+    private val environment: Environment?,
     private val model: CompiledModel,
     override val signatures: Map<String, SignatureTensors>,
+    override val sharesWithCpu: Boolean,
 ) : ModelRunner {
     private val buffers = HashMap<String, Buffers>()
 
@@ -52,7 +55,7 @@ private constructor(
             }
         }
 
-    override fun close() = closeAll(buffers.values + model + environment)
+    override fun close() = closeAll(buffers.values + listOfNotNull(model, environment))
 
     private fun open(signature: String): Buffers {
         val tensors = signatures.getValue(signature)
@@ -73,11 +76,13 @@ private constructor(
     }
 
     companion object {
+        private const val FEW_IDS = 10 // of any vocabulary
+
         /**
          * Compiles a model for the GPU; takes seconds.
          *
          * @param path of the model among the assets
-         * @throws GpuException if there is no GPU, or it does not take the whole model
+         * @throws GpuException if there is no GPU, or it takes no part of a signature
          */
         fun open(
             assets: AssetManager,
@@ -86,27 +91,62 @@ private constructor(
         ): GpuRunner =
             explained("open $path") {
                 val environment = Environment.create()
+                fun compile(vararg on: Accelerator) =
+                    CompiledModel.create(assets, path, CompiledModel.Options(*on), environment)
                 try {
-                    GpuRunner(environment, compile(assets, path, environment), signatures)
+                    // Without the CPU among them, LiteRT throws if any of it would be left over.
+                    val whole = runCatching { compile(Accelerator.GPU) }
+                    whole.getOrNull()?.let { GpuRunner(environment, it, signatures, false) }
+                        ?: shared(environment, signatures, whole.exceptionOrNull(), ::compile)
                 } catch (error: Throwable) {
                     environment.close()
                     throw error
                 }
             }
 
-        private fun compile(assets: AssetManager, path: String, environment: Environment) =
+        /**
+         * A model of which the GPU computes a part, at every length; [refused] says why not all.
+         */
+        private fun shared(
+            environment: Environment,
+            signatures: Map<String, SignatureTensors>,
+            refused: Throwable?,
+            compile: (Array<Accelerator>) -> CompiledModel,
+        ): GpuRunner {
+            val both = arrayOf(Accelerator.GPU, Accelerator.CPU)
+            val runner = GpuRunner(environment, compile(both), signatures, true)
             try {
-                CompiledModel.create(
-                    assets,
-                    path,
-                    CompiledModel.Options(Accelerator.GPU),
-                    environment,
-                )
-            } catch (error: Exception) {
-                val there = runCatching { environment.getAvailableAccelerators().joinToString() }
-                val known = there.getOrDefault("unknown")
-                throw IllegalStateException("${said(error)} (accelerators: $known)", error)
+                GpuRunner(null, compile(arrayOf(Accelerator.CPU)), signatures, true).use { cpu ->
+                    for ((name, tensors) in signatures) {
+                        val inputs = tensors.inputs.mapValues { probe(it.key, it.value) }
+                        val (here, there) = runner.run(name, inputs) to cpu.run(name, inputs)
+                        val same = here.all { it.value.contentEquals(there.getValue(it.key)) }
+                        if (!same) continue
+                        val known = environment.getAvailableAccelerators().joinToString()
+                        val why = refused?.let(::said)
+                        throw GpuException(
+                            "The GPU takes no part of $name. LiteRT says: $why (accelerators: $known)"
+                        )
+                    }
+                }
+                return runner
+            } catch (error: Throwable) {
+                runner.close()
+                throw error
             }
+        }
+
+        /** Some ids of a text that fills the length, in one segment. */
+        private fun probe(name: String, tensor: TensorRecord): IntArray {
+            val size = tensor.shape.fold(1, Int::times)
+            return IntArray(size) {
+                when (name) {
+                    "input_ids" -> it % FEW_IDS
+                    "attention_mask" -> 1
+                    else -> 0
+                }
+            }
+        }
 
         /** Whatever LiteRT throws, a library that is not there included, says what was done. */
         private fun <T> explained(what: String, job: () -> T): T =

@@ -8,6 +8,7 @@ import io.github.tfdistill.demo.core.TensorRecord
 import org.junit.After
 import org.junit.Assert.assertArrayEquals
 import org.junit.Assert.assertEquals
+import org.junit.Assert.assertFalse
 import org.junit.Assert.assertThrows
 import org.junit.Assert.assertTrue
 import org.junit.Before
@@ -32,9 +33,12 @@ class GpuRunnerTest {
         var failsAt = ""
         var numbers = 3
 
+        /** What an output reads; the same on a CPU alone and with a GPU that takes nothing. */
+        var answers: (handle: Long) -> Float = { it.toFloat() }
+
         private fun call(what: String) {
             calls += what
-            if (failsAt.isNotEmpty() && failsAt in what) throw LiteRtException("cannot $failsAt")
+            if (failsAt.isNotEmpty() && failsAt in what) throw LiteRtException("cannot $failsAt.")
         }
 
         private fun handle(name: String): Long {
@@ -60,7 +64,7 @@ class GpuRunnerTest {
 
         override fun read(buffer: Long): FloatArray {
             call("read ${names[buffer]}")
-            return FloatArray(numbers) { buffer.toFloat() }
+            return FloatArray(numbers) { answers(buffer) }
         }
 
         override fun run(
@@ -105,6 +109,7 @@ class GpuRunnerTest {
     @Test
     fun `tensors are bound by name and signature, on the GPU alone, and all is closed`() {
         val runner = open()
+        assertFalse(runner.sharesWithCpu)
         val found = runner.run("len2", two)
         assertEquals(setOf("scores"), found.keys)
         assertArrayEquals(floatArrayOf(5f, 5f, 5f), found.getValue("scores"), 0f)
@@ -130,7 +135,8 @@ class GpuRunnerTest {
         litert.calls.clear()
         runner.close()
         assertEquals(emptySet<Long>(), litert.open)
-        val last = listOf("close bundles/a/model.tflite on [GPU] in environment", "close environment")
+        val last =
+            listOf("close bundles/a/model.tflite on [GPU] in environment", "close environment")
         assertEquals(last, litert.calls.takeLast(2))
     }
 
@@ -150,19 +156,50 @@ class GpuRunnerTest {
         for (place in places) {
             litert.failsAt = place
             val error =
-                assertThrows(place, GpuException::class.java) {
-                    open().use { it.run("len2", two) }
-                }
+                assertThrows(place, GpuException::class.java) { open().use { it.run("len2", two) } }
             assertTrue(error.message, " on the GPU: cannot $place" in error.message.orEmpty())
             assertEquals(place, emptySet<Long>(), litert.open)
         }
     }
 
     @Test
-    fun `a model that is refused is told with the accelerators that there are`() {
-        litert.failsAt = "model.tflite"
+    fun `what the GPU does not take is left to the CPU, and that is known`() {
+        litert.failsAt = "on [GPU] in"
+        val runner = open()
+        assertTrue(runner.sharesWithCpu)
+        val models = litert.calls.filter { "model.tflite" in it }
+        val expected = listOf("open …[GPU]", "open …[GPU, CPU]", "open …[CPU]", "close …[CPU]")
+        assertEquals(
+            expected.map { it.replace("…", "bundles/a/model.tflite on ") + " in environment" },
+            models,
+        )
+        val asked = litert.calls.filter { it.startsWith("write [0, 1]") }
+        assertEquals(2, asked.size) // by both, of the shorter signature
+        assertEquals(4, litert.calls.count { it.startsWith("run len") })
+        assertEquals(1 + 1 + 2 * 3, litert.open.size)
+        runner.run("len2", two)
+        runner.close()
+        assertEquals(emptySet<Long>(), litert.open)
+    }
+
+    @Test
+    fun `a GPU that takes nothing is none, whatever it is called`() {
+        litert.failsAt = "on [GPU] in"
+        litert.answers = { 0.5f }
         val error = assertThrows(GpuException::class.java) { open() }
-        assertTrue(error.message, "(accelerators: CPU)" in error.message.orEmpty())
+        val said = error.message.orEmpty()
+        assertTrue(said, "takes no part of len2. LiteRT says: cannot on [GPU] in." in said)
+        assertTrue(said, "(accelerators: CPU)" in said)
+        assertEquals(emptySet<Long>(), litert.open)
+    }
+
+    @Test
+    fun `a GPU that takes nothing of one length is none either`() {
+        litert.failsAt = "on [GPU] in"
+        litert.answers = { if ("len4" in litert.names.getValue(it)) 0.5f else it.toFloat() }
+        val error = assertThrows(GpuException::class.java) { open() }
+        assertTrue(error.message, "no part of len4" in error.message.orEmpty())
+        assertEquals(emptySet<Long>(), litert.open)
     }
 
     @Test

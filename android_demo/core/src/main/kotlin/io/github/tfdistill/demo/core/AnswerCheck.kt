@@ -61,7 +61,10 @@ class AnswerCheck(
      * @throws CancellationException if it is told to stop
      * @throws BundleException if an output is no number
      */
-    fun parity(runner: ModelRunner, progress: (done: Int, of: Int) -> Unit = { _, _ -> }): DeviceParity {
+    fun parity(
+        runner: ModelRunner,
+        progress: (done: Int, of: Int) -> Unit = { _, _ -> },
+    ): DeviceParity {
         val all = bundle.lengths.all
         val own = examples.groupBy { example -> all.first { it >= example.inputIds.size } }
         val plan =

@@ -65,7 +65,8 @@ data class DeviceParity(
         if (numAnswers == 0 || unchecked.isNotEmpty()) {
             val remedy = "Export with examples that are short enough."
             val lengths = unchecked.ifEmpty { "any length" }
-            faults += explain(what, "a golden example for every length", "none for $lengths", remedy)
+            faults +=
+                explain(what, "a golden example for every length", "none for $lengths", remedy)
         }
         if (changed.isNotEmpty()) {
             val received = "others for ${changed.size} of $numAnswers"

@@ -5,6 +5,10 @@ interface ModelRunner : AutoCloseable {
     /** What the runtime sees in the file, by name of the signature. */
     val signatures: Map<String, SignatureTensors>
 
+    /** Whether the CPU computes the part that an accelerator does not take. */
+    val sharesWithCpu: Boolean
+        get() = false
+
     /**
      * Runs a signature.
      *

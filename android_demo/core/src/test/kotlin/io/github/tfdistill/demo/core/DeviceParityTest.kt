@@ -2,10 +2,10 @@ package io.github.tfdistill.demo.core
 
 import java.util.concurrent.CancellationException
 import kotlin.math.log10
+import kotlinx.serialization.json.float
 import kotlinx.serialization.json.jsonArray
 import kotlinx.serialization.json.jsonObject
 import kotlinx.serialization.json.jsonPrimitive
-import kotlinx.serialization.json.float
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertNull
@@ -95,8 +95,7 @@ class DeviceParityTest {
     fun `a length without examples of its own runs the shorter ones, padded`() {
         val told = ArrayList<Pair<Int, Int>>()
         val short = golden(1..16)
-        val found =
-            AnswerCheck(pairs, short).parity(anywhere) { done, of -> told += done to of }
+        val found = AnswerCheck(pairs, short).parity(anywhere) { done, of -> told += done to of }
         assertTrue("$found", found.passed)
         assertEquals(2 * short.examples.size, found.numAnswers)
         assertEquals(anywhere.asked.size, anywhere.asked.count { it.endsWith("16") } * 2)
