@@ -31,6 +31,7 @@ class GpuRunnerTest {
         val names = HashMap<Long, String>()
         val open = LinkedHashSet<Long>()
         var failsAt = ""
+        var fails: (String) -> Throwable = ::LiteRtException
         var numbers = 3
 
         /** What an output reads; the same on a CPU alone and with a GPU that takes nothing. */
@@ -38,7 +39,7 @@ class GpuRunnerTest {
 
         private fun call(what: String) {
             calls += what
-            if (failsAt.isNotEmpty() && failsAt in what) throw LiteRtException("cannot $failsAt.")
+            if (failsAt.isNotEmpty() && failsAt in what) throw fails("cannot $failsAt.")
         }
 
         private fun handle(name: String): Long {
@@ -200,6 +201,14 @@ class GpuRunnerTest {
         val error = assertThrows(GpuException::class.java) { open() }
         assertTrue(error.message, "no part of len4" in error.message.orEmpty())
         assertEquals(emptySet<Long>(), litert.open)
+    }
+
+    @Test
+    fun `a library that is not there is told as any other reason`() {
+        litert.failsAt = "environment"
+        litert.fails = ::UnsatisfiedLinkError
+        val error = assertThrows(GpuException::class.java) { open() }
+        assertTrue(error.message, "cannot environment." in error.message.orEmpty())
     }
 
     @Test
