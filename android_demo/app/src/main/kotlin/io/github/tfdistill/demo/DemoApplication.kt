@@ -58,24 +58,24 @@ class DemoApplication : Application() {
         get() = lazyMain.value
 
     val compare: CompareModel by lazy { CompareModel(services, onMainThread()) }
-    val measure: MeasureModel by lazy { MeasureModel(this, services, gpu, onMainThread()) }
-
-    /** Made at the start: a mark that is there now was left behind by the process before. */
-    val gpu: GpuRecord by lazy { GpuRecord(this) { services.runtimeVersion() } }
+    val measure: MeasureModel by lazy { MeasureModel(this, services, onMainThread()) }
 
     private var lazyMain = mainModel()
 
     private fun mainModel() = lazy { MainModel(services, gpu, onMainThread()) }
+
+    override fun onTrimMemory(level: Int) {
+        super.onTrimMemory(level)
+        if (level >= ComponentCallbacks2.TRIM_MEMORY_UI_HIDDEN) releaseMain()
+    }
 
     /** Closes the main screen's model: two models at a time on a GPU make LiteRT fail. */
     fun releaseMain() {
         if (lazyMain.isInitialized()) main.release()
     }
 
-    override fun onTrimMemory(level: Int) {
-        super.onTrimMemory(level)
-        if (level >= ComponentCallbacks2.TRIM_MEMORY_UI_HIDDEN) releaseMain()
-    }
+    /** Made at the start: a mark that is there now was left behind by the process before. */
+    val gpu: GpuRecord by lazy { GpuRecord(this) { services.runtimeVersion() } }
 
     /** Runs jobs on the main thread. */
     fun onMainThread(): Executor {

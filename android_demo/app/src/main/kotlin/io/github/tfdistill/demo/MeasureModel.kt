@@ -1,6 +1,5 @@
 package io.github.tfdistill.demo
 
-import android.content.Context
 import android.net.Uri
 import android.provider.DocumentsContract
 import io.github.tfdistill.demo.benchmark.BundleBenchmark
@@ -57,9 +56,8 @@ sealed interface Saved {
  * ended the app in between.
  */
 class MeasureModel(
-    private val context: Context,
+    private val context: DemoApplication,
     private val services: Services,
-    private val gpu: GpuRecord,
     private val main: Executor,
 ) {
     var state = MeasureState()
@@ -154,7 +152,7 @@ class MeasureModel(
                 if (!isCancelled() && state.phase == Phase.RUNNING) state = change(state)
             }
         val found =
-            BundleBenchmark(context, services, gpu).measure(
+            BundleBenchmark(context, services, context.gpu).measure(
                 request,
                 null,
                 isCancelled,

@@ -67,9 +67,6 @@ class MeasureActivityTest {
             worker.runAll()
         }
 
-    private fun model() =
-        MeasureModel(application, application.services, application.gpu, application.onMainThread())
-
     private fun lastState() = BenchmarkState.read(File(folder, "benchmark.state.json").readText())
 
     @Test
@@ -237,11 +234,11 @@ class MeasureActivityTest {
     @Test
     fun `the last result is there when the app comes back, and a damaged one is none`() {
         measured().pause().stop().destroy()
-        val again = model()
+        val again = MeasureModel(application, application.services, application.onMainThread())
         worker.runAll()
         assertEquals(Phase.DONE, again.state.phase)
         File(folder, "benchmark.json").writeText("{")
-        val damaged = model()
+        val damaged = MeasureModel(application, application.services, application.onMainThread())
         worker.runAll()
         assertEquals(null, damaged.state.result)
     }
