@@ -136,6 +136,45 @@ def test_both_builds_are_for_the_same_android():
     assert "<android-all.version>15-robolectric-" in pom  # Android 15 is API 35
     assert "minSdk = 26" in script
     assert "<android-all-oldest.version>8.0.0_" in pom  # Android 8.0 is API 26
+    manifest_of_tests = (DEMO / "app" / "pom.xml").read_text()
+    for limit in ("minSdkVersion=&quot;26&quot;", "targetSdkVersion=&quot;35&quot;"):
+        assert limit in manifest_of_tests
+
+
+IMPORTED = {  # what sources import, and the line of the module's build.gradle.kts that brings it
+    "kotlinx.serialization": "api(libs.kotlinx.serialization.json)",
+    "org.tensorflow.lite": "implementation(libs.litert)",
+    "com.google.ai.edge.litert": "implementation(libs.litert)",
+    "org.junit": "testImplementation(libs.junit)",
+    "org.robolectric": "testImplementation(libs.robolectric)",
+}
+OF_THE_SDK = ("android", "java", "kotlin", "io.github.tfdistill.demo")
+
+
+@pytest.mark.parametrize("module", ["core", "app"])
+def test_gradle_gives_each_module_what_its_sources_import(module):
+    """Maven hands everything on; Gradle what a module declares, and what another calls its api."""
+    brings = (DEMO / module / "build.gradle.kts").read_text()
+    if module == "app":
+        core = (DEMO / "core" / "build.gradle.kts").read_text()
+        assert 'implementation(project(":core"))' in brings
+        brings += "".join(line for line in core.splitlines(True) if " api(" in line)
+    for path in (DEMO / module / "src").rglob("*.kt"):
+        for name in re.findall(r"^import ([\w.]+)", path.read_text("utf-8"), re.M):
+            if name.startswith(tuple(f"{prefix}." for prefix in OF_THE_SDK)):
+                continue
+            (needed,) = {line for root, line in IMPORTED.items() if name.startswith(f"{root}.")}
+            assert needed in brings, f"{path.name} imports {name}"
+
+
+def test_gradle_builds_with_whatever_java_android_studio_has():
+    scripts = "".join(path.read_text() for path in DEMO.glob("*/build.gradle.kts"))
+    assert "jvmToolchain" not in scripts  # it refuses each other one, such as Android Studio's 21
+    assert scripts.count("jvmTarget = JvmTarget.JVM_17") == 2
+    assert scripts.count("sourceCompatibility = JavaVersion.VERSION_17") == 2
+    # Robolectric's libraries are AndroidX's.
+    properties = (DEMO / "gradle.properties").read_text().splitlines()
+    assert "android.useAndroidX=true" in properties
 
 
 def sentences(language):
@@ -174,10 +213,14 @@ def test_english_and_chinese_say_the_same_with_the_same_values():
 def test_pictures_of_all_screens_are_drawn(build):
     names = ("answer", "question", "compare", "benchmark", "device", "fault", "gpu")
     for name in names:
-        for variant in ("", "-night"):
+        for variant, widest, highest in (
+            ("", 720, 2480),
+            ("-night", 720, 2480),
+            ("-land", 1520, 720),
+        ):
             picture = (build.results / f"android-{name}{variant}.png").read_bytes()
             width, height = struct.unpack(">II", picture[16:24])
-            assert width == 720 and 500 < height <= 2480
+            assert width == widest and 300 < height <= highest
 
 
 def test_the_pictures_of_the_documentation_are_small():

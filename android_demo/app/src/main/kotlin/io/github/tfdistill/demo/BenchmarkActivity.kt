@@ -21,7 +21,7 @@ class BenchmarkActivity : Activity() {
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
         window.addFlags(WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON)
-        setContentView(R.layout.benchmark)
+        showLayout(R.layout.benchmark)
         if (saved != null) {
             show(null) // Android brought it back without adb: nobody waits for a result
             return
@@ -41,14 +41,16 @@ class BenchmarkActivity : Activity() {
     }
 
     private fun show(state: BenchmarkState?) {
-        checkNotNull(findViewById<TextView>(R.id.state)).text =
-            when (state?.state) {
-                BenchmarkState.RUNNING ->
-                    getString(R.string.benchmark_running, state.finished, state.of)
-                BenchmarkState.DONE -> getString(R.string.benchmark_done)
-                BenchmarkState.FAILED -> getString(R.string.benchmark_failed, state.error)
-                else -> getString(R.string.benchmark_over)
-            }
+        view<TextView>(R.id.state)
+            .say(
+                when (state?.state) {
+                    BenchmarkState.RUNNING ->
+                        getString(R.string.benchmark_running, state.finished, state.of)
+                    BenchmarkState.DONE -> getString(R.string.benchmark_done)
+                    BenchmarkState.FAILED -> getString(R.string.benchmark_failed, state.error)
+                    else -> getString(R.string.benchmark_over)
+                }
+            )
     }
 
     /** Values that an intent may bring, and nothing that would have to be unpacked. */

@@ -13,16 +13,15 @@ class CompareActivity : Activity() {
     private val model: CompareModel
         get() = (application as DemoApplication).compare
 
-    private var isRestored = false
+    private var before: List<String> = emptyList() // chosen until Android ended the app
 
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        setContentView(R.layout.compare)
+        showLayout(R.layout.compare)
         actionBar?.setDisplayHomeAsUpEnabled(true)
-        isRestored = saved != null
+        before = saved?.getStringArrayList(CHOSEN).orEmpty()
         view<Button>(R.id.run).setOnClickListener {
-            val names = listOf(R.id.left, R.id.right).map { view<Spinner>(it).selectedItem }
-            model.run(names.map { it as String }, typed(R.id.first), typed(R.id.second))
+            model.run(chosen(), typed(R.id.first), typed(R.id.second))
         }
         view<Button>(R.id.stop).setOnClickListener { model.stop() }
     }
@@ -38,22 +37,33 @@ class CompareActivity : Activity() {
         super.onStop()
     }
 
+    override fun onSaveInstanceState(out: Bundle) {
+        saveTexts(R.id.first, R.id.second)
+        super.onSaveInstanceState(out)
+        out.putStringArrayList(CHOSEN, ArrayList(chosen()))
+    }
+
+    /** Names of the left and of the right model; none while there is nothing to choose. */
+    private fun chosen(): List<String> =
+        listOf(R.id.left, R.id.right).mapNotNull { view<Spinner>(it).selectedItem as String? }
+
     private fun show(state: CompareState) {
-        val right = view<Spinner>(R.id.right)
-        val isNew = (right.adapter?.count ?: 0) == 0 && state.names.isNotEmpty()
-        view<Spinner>(R.id.left).offer(state.names, null)
-        right.offer(state.names, state.names.getOrNull(1).takeIf { isNew && !isRestored })
+        view<Spinner>(R.id.left).offer(state.names, before.getOrNull(0))
+        val other = before.getOrNull(1) ?: state.names.getOrNull(1)
+        view<Spinner>(R.id.right).offer(state.names, other)
         view<Button>(R.id.run).isEnabled = state.names.isNotEmpty()
         view<View>(R.id.stop).showIf(state.running && state.names.isNotEmpty())
-        view<TextView>(R.id.answer).text =
-            when {
-                state.running -> getString(R.string.running)
-                state.fault != null -> Wording.of(resources, state.fault)
-                state.error != null -> getString(R.string.failed, state.error)
-                state.notice != null -> getString(state.notice)
-                state.answers.isNotEmpty() -> getString(R.string.compare_note)
-                else -> null
-            }
+        view<TextView>(R.id.answer)
+            .say(
+                when {
+                    state.running -> getString(R.string.running)
+                    state.fault != null -> Wording.of(resources, state.fault)
+                    state.error != null -> getString(R.string.failed, state.error)
+                    state.notice != null -> getString(state.notice)
+                    state.answers.isNotEmpty() -> getString(R.string.compare_note)
+                    else -> null
+                }
+            )
         val table = view<LinearLayout>(R.id.table)
         table.removeAllViews()
         for (row in CompareWording.rows(resources, state.answers)) {
@@ -64,5 +74,9 @@ class CompareActivity : Activity() {
             line.contentDescription = row.filter { it.isNotEmpty() }.joinToString(", ")
             table.addView(line)
         }
+    }
+
+    private companion object {
+        const val CHOSEN = "chosen"
     }
 }

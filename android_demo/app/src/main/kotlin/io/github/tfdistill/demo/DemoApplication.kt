@@ -49,6 +49,8 @@ class DemoApplication : Application() {
         set(value) {
             own = value
             lazyMain = mainModel() // what stood on the others is of no use
+            lazyCompare = compareModel()
+            lazyMeasure = measureModel()
         }
 
     private var own: Services? = null
@@ -57,12 +59,21 @@ class DemoApplication : Application() {
     val main: MainModel
         get() = lazyMain.value
 
-    val compare: CompareModel by lazy { CompareModel(services, onMainThread()) }
-    val measure: MeasureModel by lazy { MeasureModel(this, services, onMainThread()) }
+    val compare: CompareModel
+        get() = lazyCompare.value
+
+    val measure: MeasureModel
+        get() = lazyMeasure.value
 
     private var lazyMain = mainModel()
+    private var lazyCompare = compareModel()
+    private var lazyMeasure = measureModel()
 
     private fun mainModel() = lazy { MainModel(services, gpu, onMainThread()) }
+
+    private fun compareModel() = lazy { CompareModel(services, onMainThread()) }
+
+    private fun measureModel() = lazy { MeasureModel(this, services, onMainThread()) }
 
     override fun onTrimMemory(level: Int) {
         super.onTrimMemory(level)

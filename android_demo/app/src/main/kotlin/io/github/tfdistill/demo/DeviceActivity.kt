@@ -10,7 +10,7 @@ import io.github.tfdistill.demo.benchmark.DeviceInfo
 class DeviceActivity : Activity() {
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        setContentView(R.layout.device)
+        showLayout(R.layout.device)
         actionBar?.setDisplayHomeAsUpEnabled(true)
     }
 

@@ -25,7 +25,7 @@ class MainActivity : Activity() {
 
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        setContentView(R.layout.main)
+        showLayout(R.layout.main)
         saved?.getString(CHOSEN)?.let(model::prefer)
         view<Button>(R.id.run).setOnClickListener {
             model.run(typed(R.id.first), typed(R.id.second))
@@ -47,6 +47,7 @@ class MainActivity : Activity() {
     }
 
     override fun onSaveInstanceState(out: Bundle) {
+        saveTexts(R.id.first, R.id.second)
         super.onSaveInstanceState(out)
         out.putString(CHOSEN, model.state.chosen)
     }
@@ -70,12 +71,12 @@ class MainActivity : Activity() {
 
     private fun show(state: MainState) {
         view<View>(R.id.choice).showIf(state.names.isNotEmpty())
-        view<Spinner>(R.id.bundles).offer(state.names, state.chosen)
-        view<View>(R.id.form).showIf(state.fault == null)
-        with(view<TextView>(R.id.fault)) {
-            showIf(state.fault != null)
-            text = state.fault?.let { Wording.of(resources, it) }
+        with(view<Spinner>(R.id.bundles)) {
+            offer(state.names)
+            choose(state.chosen)
         }
+        view<View>(R.id.form).showIf(state.fault == null)
+        view<TextView>(R.id.fault).say(state.fault?.let { Wording.of(resources, it) })
         state.bundle?.let { showTask(it.task) }
         view<Button>(R.id.run).isEnabled = state.bundle != null
         view<View>(R.id.stop).showIf(state.running && state.bundle != null)

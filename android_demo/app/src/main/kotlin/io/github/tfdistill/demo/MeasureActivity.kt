@@ -23,10 +23,12 @@ class MeasureActivity : Activity() {
         get() = (application as DemoApplication).measure
 
     private var drawn: BenchmarkResult? = null
+    private var chosen: String? = null // before Android ended the app
 
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        setContentView(R.layout.measure)
+        chosen = saved?.getString(CHOSEN)
+        showLayout(R.layout.measure)
         actionBar?.setDisplayHomeAsUpEnabled(true)
         view<Button>(R.id.start).setOnClickListener {
             (application as DemoApplication).releaseMain()
@@ -48,6 +50,11 @@ class MeasureActivity : Activity() {
         model.listener = null
         if (!isChangingConfigurations) model.cancel()
         super.onStop()
+    }
+
+    override fun onSaveInstanceState(out: Bundle) {
+        super.onSaveInstanceState(out)
+        out.putString(CHOSEN, view<Spinner>(R.id.bundles).selectedItem as String?)
     }
 
     override fun onActivityResult(request: Int, result: Int, data: Intent?) {
@@ -79,7 +86,7 @@ class MeasureActivity : Activity() {
         try {
             startActivityForResult(intent, SAVE)
         } catch (_: ActivityNotFoundException) {
-            view<TextView>(R.id.saved).setText(R.string.no_picker)
+            view<TextView>(R.id.saved).say(getString(R.string.no_picker))
         }
     }
 
@@ -102,7 +109,7 @@ class MeasureActivity : Activity() {
         val running = state.phase == Phase.RUNNING
         val keep = WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON
         if (running) window.addFlags(keep) else window.clearFlags(keep)
-        view<Spinner>(R.id.bundles).offer(state.names, null)
+        view<Spinner>(R.id.bundles).offer(state.names, chosen)
         view<View>(R.id.form).showIf(!running)
         view<Button>(R.id.start).isEnabled = state.names.isNotEmpty()
         for (id in listOf(R.id.stop, R.id.progress)) view<View>(id).showIf(running)
@@ -110,16 +117,18 @@ class MeasureActivity : Activity() {
             max = maxOf(1, state.of)
             progress = state.finished
         }
-        view<TextView>(R.id.state).text = sentence(state)
+        view<TextView>(R.id.state).say(sentence(state))
         val status = state.thermalStatus.takeIf { running }
         view<TextView>(R.id.heat).say(MeasureWording.heat(resources, status))
         for (id in listOf(R.id.save, R.id.share)) view<View>(id).showIf(state.result != null)
-        view<TextView>(R.id.saved).text =
-            when (val saved = state.saved) {
-                null -> null
-                is Saved.Done -> getString(R.string.saved)
-                is Saved.Failed -> getString(R.string.not_saved, saved.reason)
-            }
+        view<TextView>(R.id.saved)
+            .say(
+                when (val saved = state.saved) {
+                    null -> null
+                    is Saved.Done -> getString(R.string.saved)
+                    is Saved.Failed -> getString(R.string.not_saved, saved.reason)
+                }
+            )
         if (state.result !== drawn) draw(state.result)
     }
 
@@ -159,5 +168,6 @@ class MeasureActivity : Activity() {
 
     private companion object {
         const val SAVE = 1
+        const val CHOSEN = "chosen"
     }
 }

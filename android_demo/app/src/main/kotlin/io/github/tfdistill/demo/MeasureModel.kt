@@ -114,19 +114,22 @@ class MeasureModel(
         state = state.copy(phase = Phase.CANCELLED)
     }
 
-    /** Writes the result where the user said; a part of it is never left there. */
+    /**
+     * Writes the result where the user said; a part of it is never left there.
+     *
+     * While the user chose the place, Android may have ended the app: then it is the file's result.
+     */
     fun save(place: Uri) {
-        val result = state.result ?: return
+        val known = state.result
         state = state.copy(saved = null)
         services.worker.execute {
             val saved =
                 try {
+                    val result = known ?: files.result() ?: throw IOException("there is no result")
                     write(result, place)
                     Saved.Done
-                } catch (error: IOException) {
+                } catch (error: Exception) { // of whichever app keeps the file
                     remove(place)
-                    Saved.Failed(error.message ?: "$error")
-                } catch (error: SecurityException) {
                     Saved.Failed(error.message ?: "$error")
                 }
             main.execute { state = state.copy(saved = saved) }

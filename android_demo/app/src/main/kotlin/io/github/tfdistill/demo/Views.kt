@@ -5,8 +5,23 @@ import android.view.View
 import android.widget.AdapterView
 import android.widget.ArrayAdapter
 import android.widget.EditText
+import android.widget.FrameLayout
 import android.widget.Spinner
 import android.widget.TextView
+
+/**
+ * Shows a layout between the bars, the cut-out and the keyboard, which lie over the window since
+ * Android 15.
+ *
+ * The frame around it takes the room, not what scrolls itself: that has to become smaller to keep
+ * what is being typed in sight. The framework's own frame does not do it from API 35 on.
+ */
+fun Activity.showLayout(layout: Int) {
+    val frame = FrameLayout(this)
+    frame.fitsSystemWindows = true
+    layoutInflater.inflate(layout, frame)
+    setContentView(frame)
+}
 
 /** A view of the screen's layout. */
 fun <T : View> Activity.view(id: Int): T = checkNotNull(findViewById<T>(id))
@@ -25,14 +40,31 @@ fun Spinner.onChosen(tell: (String) -> Unit) {
         }
 }
 
-/** Offers names, of which one is chosen; touches nothing where that is so already. */
-fun Spinner.offer(names: List<String>, chosen: String?) {
-    if (adapter?.count != names.size) {
-        adapter = ArrayAdapter(context, android.R.layout.simple_spinner_dropdown_item, names)
-    }
-    val at = names.indexOf(chosen)
-    if (at >= 0 && at != selectedItemPosition) setSelection(at)
+/** Offers names, and chooses one where they are new; after that the choice is the user's. */
+fun Spinner.offer(names: List<String>, chosen: String? = null) {
+    if (adapter?.count == names.size) return
+    adapter = ArrayAdapter(context, android.R.layout.simple_spinner_dropdown_item, names)
+    choose(chosen)
 }
+
+/** Chooses a name if it is offered; touches nothing where that is so already. */
+fun Spinner.choose(name: String?) {
+    val at = (0 until count).firstOrNull { getItemAtPosition(it) == name } ?: return
+    if (at != selectedItemPosition) setSelection(at)
+}
+
+/**
+ * Has fields saved with their screen, but for a long text when Android may end the app: what it
+ * keeps of all screens has to fit into half a megabyte, or the app crashes when it is left.
+ */
+fun Activity.saveTexts(vararg ids: Int) {
+    for (id in ids) {
+        val field = view<EditText>(id)
+        field.isSaveEnabled = isChangingConfigurations || field.length() <= MOST_SAVED
+    }
+}
+
+private const val MOST_SAVED = 10_000 // characters of two bytes each, in four fields
 
 /** Shows a text, or nothing; a screen reader speaks it only when it is another one. */
 fun TextView.say(words: String?) {

@@ -2,6 +2,7 @@ package io.github.tfdistill.demo
 
 import android.content.Intent
 import android.os.PowerManager
+import android.view.WindowManager
 import android.widget.TextView
 import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.BenchmarkResult
@@ -68,6 +69,8 @@ class BenchmarkActivityTest {
         worker.runAll()
         assertEquals(BenchmarkState(1, "done", 8, 8, null), state())
         assertTrue(screen.said().startsWith("Done"))
+        val awake = WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON
+        assertEquals(awake, screen.window.attributes.flags and awake)
         val content = File(folder, "run-1.json").readText()
         val result = BenchmarkResult.read(content)
         val rows = result.measurements

@@ -30,10 +30,18 @@ class LatestTest {
 
     @Test
     fun `what is cancelled before it began never does, and the next one runs`() {
+        fun runAll() {
+            while (jobs.isNotEmpty()) jobs.removeFirst().run()
+        }
         latest.submit { done += 1 }
         latest.cancel()
+        runAll()
         latest.submit { done += 2 }
-        while (jobs.isNotEmpty()) jobs.removeFirst().run()
-        assertEquals(listOf(2), done)
+        runAll()
+        latest.submit { done += 3 }
+        latest.cancel()
+        latest.submit { done += 4 }
+        runAll()
+        assertEquals(listOf(2, 4), done)
     }
 }

@@ -1,11 +1,16 @@
 package io.github.tfdistill.demo
 
 import android.app.Activity
+import android.content.ContentProvider
+import android.content.ContentValues
 import android.content.Intent
+import android.database.Cursor
 import android.net.Uri
+import android.os.Bundle
 import android.os.Looper
 import android.os.PowerManager
 import android.view.View
+import android.view.WindowManager
 import android.widget.Button
 import android.widget.EditText
 import android.widget.LinearLayout
@@ -66,6 +71,9 @@ class MeasureActivityTest {
             it.get().click(R.id.start)
             worker.runAll()
         }
+
+    private fun Activity.staysOn() =
+        window.attributes.flags and WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON != 0
 
     private fun lastState() = BenchmarkState.read(File(folder, "benchmark.state.json").readText())
 
@@ -185,6 +193,7 @@ class MeasureActivityTest {
                 shadowOf(Looper.getMainLooper()).idle()
                 assertEquals(1, screen.find<ProgressBar>(R.id.progress).progress)
                 assertEquals(6, screen.find<ProgressBar>(R.id.progress).max)
+                assertTrue(screen.staysOn())
                 screen.click(R.id.stop)
             }
         }
@@ -196,6 +205,7 @@ class MeasureActivityTest {
         assertTrue(screen.said(), screen.said().startsWith("Stopped"))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.form).visibility)
         assertEquals("failed", lastState().state)
+        assertFalse(screen.staysOn())
     }
 
     @Test
@@ -243,7 +253,45 @@ class MeasureActivityTest {
         assertEquals(null, damaged.state.result)
     }
 
+    /** The app that keeps documents, as far as it is asked to delete one. */
+    class Documents : ContentProvider() {
+        override fun onCreate() = true
+
+        override fun call(method: String, arg: String?, extras: Bundle?): Bundle {
+            asked += method
+            return Bundle()
+        }
+
+        override fun getType(uri: Uri): String? = null
+
+        override fun query(
+            uri: Uri,
+            projection: Array<out String>?,
+            selection: String?,
+            selectionArgs: Array<out String>?,
+            sortOrder: String?,
+        ): Cursor? = null
+
+        override fun insert(uri: Uri, values: ContentValues?): Uri? = null
+
+        override fun update(
+            uri: Uri,
+            values: ContentValues?,
+            selection: String?,
+            selectionArgs: Array<out String>?,
+        ): Int = 0
+
+        override fun delete(uri: Uri, selection: String?, selectionArgs: Array<out String>?): Int =
+            0
+
+        companion object {
+            val asked = ArrayList<String>()
+        }
+    }
+
     private fun save(stream: OutputStream): Activity {
+        Robolectric.setupContentProvider(Documents::class.java, place.authority)
+        Documents.asked.clear()
         val screen = measured().get()
         screen.click(R.id.save)
         val intent = shadowOf(screen).nextStartedActivityForResult.intent
@@ -262,6 +310,7 @@ class MeasureActivityTest {
         val found = BenchmarkResult.read(String(written.toByteArray()))
         assertEquals(application.measure.state.result, found)
         assertEquals(6, found.measurements.size)
+        assertTrue(Documents.asked.isEmpty())
     }
 
     @Test
@@ -273,6 +322,18 @@ class MeasureActivityTest {
         val screen = save(full)
         assertEquals("Not saved: No space left on device", screen.said(R.id.saved))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.save).visibility)
+        assertEquals(listOf("android:deleteDocument"), Documents.asked)
+    }
+
+    @Test
+    fun `whatever the app that keeps documents throws, this one goes on`() {
+        for (error in listOf(SecurityException("no more"), IllegalStateException("locked"))) {
+            val broken =
+                object : OutputStream() {
+                    override fun write(byte: Int): Unit = throw error
+                }
+            assertEquals("Not saved: ${error.message}", save(broken).said(R.id.saved))
+        }
     }
 
     @Test

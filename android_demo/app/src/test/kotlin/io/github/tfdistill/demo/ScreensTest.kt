@@ -8,6 +8,7 @@ import android.view.View
 import android.view.ViewGroup
 import android.widget.Button
 import android.widget.EditText
+import android.widget.ScrollView
 import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
@@ -171,11 +172,17 @@ class ScreensTest {
         }
     }
 
-    @Test
-    @Config(fontScale = 2f)
-    fun `at the largest font no text is cut off`() {
+    /** Every text is whole and every view stands between the left and the right edge. */
+    private fun assertNothingIsCut() {
         for ((name, open) in screens) {
-            val texts = views(open()).filterIsInstance<TextView>().filter { it !is EditText }
+            val screen = open()
+            val width = screen.window.decorView.width
+            val all = views(screen)
+            for (view in all) {
+                val left = IntArray(2).also(view::getLocationInWindow)[0]
+                assertTrue("$name: $view", left >= 0 && left + view.width <= width)
+            }
+            val texts = all.filterIsInstance<TextView>().filter { it !is EditText }
             assertTrue(texts.isNotEmpty())
             for (view in texts.filter { it.text.isNotEmpty() }) {
                 val layout = checkNotNull(view.layout) { "$name: $view" }
@@ -183,8 +190,88 @@ class ScreensTest {
                 assertTrue("$name: ${view.text}", layout.height <= room)
                 assertEquals(view.text.length, layout.getLineEnd(layout.lineCount - 1))
             }
+            val scroll = all.filterIsInstance<ScrollView>().single()
+            val bar = checkNotNull(screen.actionBar).height
+            assertTrue(name, IntArray(2).also(scroll::getLocationInWindow)[1] >= bar && bar > 0)
+            val lowest = scroll.getChildAt(0)
+            scroll.scrollTo(0, lowest.height)
+            assertEquals(name, lowest.height, scroll.scrollY + minOf(scroll.height, lowest.height))
         }
     }
+
+    @Test
+    @Config(fontScale = 2f)
+    fun `at the largest font no text is cut off`() = assertNothingIsCut()
+
+    @Test
+    @Config(qualifiers = "w320dp-h480dp-mdpi", fontScale = 2f)
+    fun `on the smallest phone nothing is cut off, at the largest font either`() =
+        assertNothingIsCut()
+
+    @Test
+    @Config(qualifiers = "ar-ldrtl-w320dp-h480dp-xhdpi")
+    fun `from right to left nothing is cut off`() {
+        assertNothingIsCut()
+        val label = views(measure()).first { it is TextView && it !is EditText }
+        assertEquals(View.LAYOUT_DIRECTION_RTL, label.layoutDirection)
+    }
+
+    @Test
+    @Config(qualifiers = "w760dp-h360dp-land-xhdpi")
+    fun `turned nothing is cut off, and all can be reached by scrolling`() {
+        assertNothingIsCut()
+        for ((name, open) in screens) picture(open(), "$name-land")
+    }
+
+    /** Contrast of two opaque colours by WCAG 2: 1 to 21. */
+    private fun contrast(one: Int, other: Int): Float {
+        val (dark, light) = listOf(one, other).map(Color::luminance).sorted()
+        return (light + 0.05f) / (dark + 0.05f)
+    }
+
+    private fun over(colour: Int, ground: Int): Int {
+        val part = Color.alpha(colour) / 255f
+        fun mix(channel: (Int) -> Int) =
+            (channel(colour) * part + channel(ground) * (1 - part)).toInt()
+        return Color.rgb(mix(Color::red), mix(Color::green), mix(Color::blue))
+    }
+
+    private fun Activity.colourOf(attribute: Int): Int {
+        val found = obtainStyledAttributes(intArrayOf(attribute))
+        return found.getColor(0, 0).also { found.recycle() }
+    }
+
+    private fun assertLegible() {
+        for ((name, open) in screens) {
+            val screen = open()
+            val ground = screen.colourOf(android.R.attr.colorBackground)
+            val button = screen.colourOf(android.R.attr.colorButtonNormal)
+            val all = views(screen).filterIsInstance<TextView>().filter { it.isEnabled }
+            for (view in all) {
+                val below = if (view is Button) over(button, ground) else ground
+                val hint = view.currentHintTextColor.takeIf { view.hint != null }
+                for (colour in listOfNotNull(view.currentTextColor, hint)) {
+                    val found = contrast(over(colour, below), below)
+                    assertTrue("$name, ${view.text}${view.hint}: $found", found >= 4.5f)
+                }
+            }
+            val bar = screen.getColor(R.color.primary)
+            val title = views(screen.window.decorView).filterIsInstance<TextView>() - all.toSet()
+            for (view in title.filter { it.text == screen.title }) {
+                assertTrue(name, contrast(view.currentTextColor, bar) >= 4.5f)
+            }
+            assertTrue(name, contrast(screen.getColor(R.color.warning), ground) >= 4.5f)
+            // What is no text: WCAG asks for 3.
+            assertTrue(name, contrast(screen.getColor(R.color.bars), ground) >= 3f)
+            assertTrue(name, contrast(screen.getColor(R.color.accent), ground) >= 3f)
+        }
+    }
+
+    @Test fun `all texts can be read by day`() = assertLegible()
+
+    @Test
+    @Config(qualifiers = "w360dp-h760dp-night-xhdpi")
+    fun `all texts can be read by night`() = assertLegible()
 
     @Test
     @Config(qualifiers = "w360dp-h1240dp-xhdpi")

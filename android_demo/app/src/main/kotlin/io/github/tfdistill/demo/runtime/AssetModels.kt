@@ -17,7 +17,7 @@ class AssetModels(private val assets: AssetManager) : ModelOpener {
         try {
             bundle.checkModel(runner.signatures)
             return runner
-        } catch (error: RuntimeException) {
+        } catch (error: Exception) { // a BundleException is no RuntimeException
             runner.close()
             throw error
         }

@@ -14,7 +14,8 @@ class BundlesTest {
     private val name = "pairs-float32"
 
     private companion object {
-        val TOKENIZER = Regex("\"tokenizer\": .*?\"task\"", RegexOption.DOT_MATCHES_ALL)
+        val DOT_ALL = RegexOption.DOT_MATCHES_ALL
+        val TOKENIZER = Regex("\"tokenizer\": .*?\"task\"", DOT_ALL)
     }
 
     @Before
@@ -156,6 +157,174 @@ class BundlesTest {
     fun `folders of the index stay inside`() {
         copy.editIndex { it.replace("\"folder\": \"$name\"", "\"folder\": \"../$name\"") }
         fails(BundleFault.UNSUITABLE, "folder of a bundle")
+    }
+
+    @Test
+    fun `names of folders and files are names, and no paths`() {
+        val names =
+            listOf(
+                "",
+                ".",
+                "..",
+                "../x",
+                "/etc",
+                "a/b",
+                "a\\\\b",
+                ".hidden",
+                "a b",
+                "a\\u0000",
+                "-a",
+                "é",
+            )
+        for (bad in names) {
+            copy = Copy(temporary.newFolder())
+            copy.editIndex { it.replace("\"folder\": \"$name\"", "\"folder\": \"$bad\"") }
+            fails(BundleFault.UNSUITABLE, "folder of a bundle")
+            for (file in listOf("vocab.txt", "labels.txt", "golden.json", "model.tflite")) {
+                copy = Copy(temporary.newFolder())
+                copy.editManifest(name) { it.replace("\"$file\"", "\"$bad\"") }
+                fails(BundleFault.UNSUITABLE, "name of a file")
+            }
+        }
+    }
+
+    @Test
+    fun `an index that cannot be right is refused`() {
+        val edits =
+            listOf<Pair<(String) -> String, BundleFault>>(
+                { s: String -> "[".repeat(100_000) + s } to BundleFault.MALFORMED,
+                { s: String ->
+                    s.replace("{", "{\"a\":".repeat(50_000) + "{")
+                } to BundleFault.MALFORMED,
+                { s: String ->
+                    s.replace("\"bundles\": {", "\"bundles\": [")
+                } to BundleFault.MALFORMED,
+                { s: String -> s.replace("33352", "1e99") } to BundleFault.MALFORMED,
+                { s: String ->
+                    s.replace("33352", "99999999999999999999")
+                } to BundleFault.MALFORMED,
+                { s: String -> s.replace("3200", "-1") } to BundleFault.UNSUITABLE,
+                { s: String ->
+                    s.replace(Regex("\"[0-9a-f]{64}\""), "\"0\"")
+                } to BundleFault.UNSUITABLE,
+                // Of two values the last one counts, and that is the one which is checked.
+                { s: String ->
+                    s.replace(
+                        "\"folder\": \"$name\"",
+                        "\"folder\": \"$name\", \"folder\": \"../$name\"",
+                    )
+                } to BundleFault.UNSUITABLE,
+            )
+        for ((edit, fault) in edits) {
+            copy = Copy(temporary.newFolder())
+            copy.editIndex(edit)
+            fails(fault)
+        }
+    }
+
+    @Test
+    fun `numbers of a manifest that cannot be right are refused before anything is made of them`() {
+        val length = "\"sequence_length\": 16,"
+        val edits =
+            listOf(
+                length to "\"sequence_length\": 2147483647,",
+                length to "\"sequence_length\": -16,",
+                "\"max_length\": 24" to "\"max_length\": 2147483647",
+                "\"max_length\": 24" to "\"max_length\": -1",
+                "\"max_length\": 24" to "\"max_length\": 2",
+                "\"vocab_size\": 114,\n    \"lower" to "\"vocab_size\": 0,\n    \"lower",
+                "\"vocab_size\": 114,\n    \"lower" to "\"vocab_size\": -114,\n    \"lower",
+                "\"size_bytes\": 33352" to "\"size_bytes\": -1",
+            )
+        for ((old, new) in edits) {
+            copy = Copy(temporary.newFolder())
+            copy.editManifest(name) { it.replaceFirst(old, new) }
+            fails(BundleFault.UNSUITABLE)
+        }
+        for (number in listOf("2147483648", "1e400", "16.5", "null", "[16]")) {
+            copy = Copy(temporary.newFolder())
+            copy.editManifest(name) { it.replaceFirst(length, "\"sequence_length\": $number,") }
+            fails(BundleFault.MALFORMED, "model.json")
+        }
+    }
+
+    @Test
+    fun `rules of answers that cannot be right are refused`() {
+        val spans = "spans-float32"
+        for (rule in listOf("doc_stride", "max_answer_length", "n_best", "max_question_length")) {
+            for (value in listOf("0", "-1", "-2147483648")) {
+                copy = Copy(temporary.newFolder())
+                copy.editManifest(spans) {
+                    it.replace(Regex("\"$rule\": \\d+"), "\"$rule\": $value")
+                }
+                fails(BundleFault.UNSUITABLE, rule, bundle = spans)
+            }
+        }
+        copy.editManifest(spans) {
+            it.replace(
+                Regex("\"max_question_length\": -?\\d+"),
+                "\"max_question_length\": 2147483647",
+            )
+        }
+        fails(BundleFault.UNSUITABLE, "max_question_length", bundle = spans)
+        copy = Copy(temporary.newFolder())
+        copy.editManifest(spans) {
+            it.replace(Regex("\"span\": \\{.*?\\}", DOT_ALL), "\"span\": null")
+        }
+        fails(BundleFault.UNSUITABLE, "span of the task", bundle = spans)
+    }
+
+    /** Puts other content in the place of a file, and a manifest that agrees. */
+    private fun replace(file: String, edit: (ByteArray) -> ByteArray) {
+        val old = copy.open("bundles/$name/$file").readBytes()
+        val new = edit(old)
+        copy.put("bundles/$name/$file", new)
+        copy.editManifest(name) { it.replace(sha256(old), sha256(new)) }
+    }
+
+    @Test
+    fun `a vocabulary may have Windows' ends of lines, and neither gaps nor a token twice`() {
+        val expected = Bundles(copy).open(name).tokenizer.encode("good film", maxLength = 9).ids
+        replace("vocab.txt") { String(it).replace("\n", "\r\n").toByteArray() }
+        val found = Bundles(copy).open(name).tokenizer.encode("good film", maxLength = 9).ids
+        assertEquals(expected.asList(), found.asList())
+        for (line in listOf("\n", "good\n", "[MASK]\r\n")) {
+            copy = Copy(temporary.newFolder())
+            replace("vocab.txt") { it + line.toByteArray() }
+            fails(BundleFault.MALFORMED, "vocabulary")
+        }
+        copy = Copy(temporary.newFolder())
+        replace("vocab.txt") { it + "one-more\n".toByteArray() }
+        fails(BundleFault.UNSUITABLE, "tokens of $name")
+    }
+
+    @Test
+    fun `labels in another order, or more of them, are not those of the outputs`() {
+        for (lines in listOf("yes\nno\nmaybe\n", "no\nyes\n", "no\nyes\nmaybe\nnever\n", "")) {
+            copy = Copy(temporary.newFolder())
+            replace("labels.txt") { lines.toByteArray() }
+            fails(BundleFault.UNSUITABLE, "labels.txt")
+        }
+    }
+
+    @Test
+    fun `without golden examples a bundle answers, and cannot be measured`() {
+        copy.editManifest(name) {
+            it.replace(Regex("\"golden_file\": \\{.*?\\}", DOT_ALL), "\"golden_file\": null")
+        }
+        val bundle = Bundles(copy).open(name)
+        assertTrue(bundle.tokenizer.encode("good", maxLength = 9).size > 2)
+        for (content in listOf("", "{}", "[]", "{\"examples\": [{}]}", "{\"examples\": []}")) {
+            copy = Copy(temporary.newFolder())
+            replace("golden.json") { content.toByteArray() }
+            noExamples(Bundles(copy).open(name))
+        }
+        noExamples(bundle)
+    }
+
+    private fun noExamples(bundle: Bundle) {
+        val error = assertThrows(BundleException::class.java) { GoldenExamples.read(bundle, copy) }
+        assertTrue(error.message, "golden.json" in error.message.orEmpty())
     }
 
     @Test
