@@ -61,6 +61,9 @@ class MeasureActivityTest {
 
     private fun Activity.said(id: Int = R.id.state) = find<TextView>(id).text.toString()
 
+    private fun Activity.staysOn() =
+        window.attributes.flags and WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON != 0
+
     private fun Activity.rows() =
         find<LinearLayout>(R.id.results).let { list ->
             (0 until list.childCount).map { list.getChildAt(it) }
@@ -71,9 +74,6 @@ class MeasureActivityTest {
             it.get().click(R.id.start)
             worker.runAll()
         }
-
-    private fun Activity.staysOn() =
-        window.attributes.flags and WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON != 0
 
     private fun lastState() = BenchmarkState.read(File(folder, "benchmark.state.json").readText())
 
