@@ -71,9 +71,10 @@ class InsetsTest {
             val frame = screen.find<ViewGroup>(android.R.id.content).getChildAt(0) as ViewGroup
             val scroll = frame.getChildAt(0) as ScrollView
             val (left, top) = scroll.place().asList()
-            val bar = checkNotNull(screen.actionBar).height
+            val bar = checkNotNull(screen.actionBar).height // with the room of the status bar
             assertEquals("$type", over.left, left)
-            assertTrue("$top", top >= over.top + bar && bar > 0)
+            assertEquals("$type", bar, top)
+            assertTrue("$type: $bar", bar > over.top)
             assertEquals(decor.width - over.right, left + scroll.width)
             assertEquals(decor.height - over.bottom, top + scroll.height)
         }

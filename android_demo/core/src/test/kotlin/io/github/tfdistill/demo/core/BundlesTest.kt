@@ -314,7 +314,15 @@ class BundlesTest {
         }
         val bundle = Bundles(copy).open(name)
         assertTrue(bundle.tokenizer.encode("good", maxLength = 9).size > 2)
-        for (content in listOf("", "{}", "[]", "{\"examples\": [{}]}", "{\"examples\": []}")) {
+        for (content in
+            listOf(
+                "",
+                "{}",
+                "[]",
+                "{\"examples\": [{}]}",
+                "{\"examples\": [{\"input_ids\": [], \"token_type_ids\": []}]}",
+                "{\"examples\": []}",
+            )) {
             copy = Copy(temporary.newFolder())
             replace("golden.json") { content.toByteArray() }
             noExamples(Bundles(copy).open(name))
