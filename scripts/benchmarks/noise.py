@@ -13,6 +13,8 @@ import inference
 import record
 import tqdm
 
+from tfdistill.benchmark import schema
+
 NUM_COMPARISONS = 20
 _TARGET = 19.0
 
@@ -48,9 +50,18 @@ def measure(*, quick: bool) -> record.Outcome:
             ("load average before a run", f"at most {max(known):.1f}" if known else "unknown"),
         ],
         settings={"preset": preset, "comparisons": count, **results[0].settings},
-        samples={"results": [result.model_dump(mode="json") for result in results]},
+        samples={"comparisons": [_samples(result) for result in results]},
         notes=["Each comparison has fresh processes and an order of its own."],
     )
+
+
+def _samples(result: schema.Result) -> dict[str, Any]:
+    """The durations of both sides, a list for each repetition, and what they say."""
+    (pair,) = result.comparisons
+    sides: dict[str, Any] = {pair.baseline: [], pair.candidate: []}
+    for measurement in result.measurements:
+        sides[measurement.model].append(measurement.samples_ms)
+    return {"speedup": pair.speedup, "speedup_ci": pair.speedup_ci, "samples_ms": sides}
 
 
 def holds_one(interval: tuple[float, float]) -> bool:

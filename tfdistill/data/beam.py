@@ -15,12 +15,10 @@ import shutil
 import threading
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfdistill import errors, files
-
-if TYPE_CHECKING:
-    from tfdistill.data.units import Unit, Work
+from tfdistill.data.units import Unit, Work
 
 _DIRECT = ("direct", "directrunner")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import errors, files
-from tfdistill.data import beam, shard_files, textspans, units
+from tfdistill.data import beam, engines, shard_files, textspans, units
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
 from tfdistill.data import vocab as vocabularies
@@ -155,7 +155,7 @@ def prepare_corpus(
             todo.append(units.Unit(what, str(entries / f"{name}.json"), task))
     work = _Preparation(str(folder / shard_files.VOCAB), settings)
     try:
-        for unit in units.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
+        for unit in engines.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
             corpus.shards[unit.task.number] = shard_files.read_entry(unit.target)
             if progress is not None:
                 progress(corpus)

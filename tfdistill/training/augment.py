@@ -14,7 +14,7 @@ from typing import Any
 import tqdm
 
 from tfdistill import errors, files
-from tfdistill.data import augment, beam, units
+from tfdistill.data import augment, beam, engines, units
 from tfdistill.data.tasks import Examples
 from tfdistill.training.augment_candidates import CandidateFinder
 
@@ -142,7 +142,7 @@ def augment_train(
         with tqdm.tqdm(
             total=len(train), initial=done, unit="example", desc="augment", disable=None
         ) as bar:
-            for unit in units.run(work, left, pipeline=pipeline, tools=inputs):
+            for unit in engines.run(work, left, pipeline=pipeline, tools=inputs):
                 bar.update(len(unit.task))
         num_rows = _join([unit.target for unit in todo], _header(train), folder / FILE)
         record |= {

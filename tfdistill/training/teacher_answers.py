@@ -13,7 +13,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.data import beam, units
+from tfdistill.data import beam, engines, units
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.training import evaluation
@@ -107,7 +107,7 @@ def cached_logits(
             arrays = {name: getattr(block, name) for name in _SEEN}
             with files.atomic_write(unit.task) as temporary:
                 np.savez(temporary, **arrays)
-    for _ in units.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
+    for _ in engines.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
         pass
     logits = np.concatenate([np.load(unit.target, allow_pickle=False) for unit in todo])
     _save(path, logits)
