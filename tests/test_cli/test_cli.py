@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config
+from tfdistill import cli, config, errors
 from tfdistill.commands import recipes as recipe_commands
 
 COMMANDS = [command.name for command in cli._COMMANDS]
@@ -126,27 +126,37 @@ def test_doctor_reports_every_package_as_json(capsys):
     assert (code == 0) is result["ok"]
 
 
-def test_the_runner_of_a_run_reaches_it_with_its_options(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("line", "work", "options"),
+    [
+        ("run demo --devices 3", "run_recipe", {"devices": 3, "pipeline": None}),
+        (
+            "run demo --runner FlinkRunner --parallelism 8",
+            "run_recipe",
+            {"devices": None, "pipeline": ["--runner", "FlinkRunner", "--parallelism", "8"]},
+        ),
+        ("demo", "run_recipe", {"devices": 1}),
+        ("finetune bert --task sst2 --out o --devices 3", "finetune", {"devices": 3}),
+        (
+            "distill --teacher t --student bert_tiny --task sst2 --out o",
+            "distill",
+            {"devices": None},
+        ),
+        ("compress r --methods prune --task sst2 --out o", "distill", {"devices": 1}),
+    ],
+)
+def test_where_to_work_reaches_the_training(line, work, options, monkeypatch):
     from tfdistill import run
 
     seen = {}
 
-    def stand_in(recipe, out, **options):
-        seen.update(options)
-        return {
-            "task": {"name": "t", "primary_metric": "f1"},
-            "models": [],
-            "synthetic_data": False,
-            "exports": [],
-        }
+    def stand_in(recipe, out, **given):
+        seen.update(given)
+        raise errors.ConfigError("seen enough")
 
-    monkeypatch.setattr(run, "run_recipe", stand_in)
-    arguments = ["run", "demo", "--out", str(tmp_path), "--resume"]
-    assert cli.main([*arguments, "--runner", "FlinkRunner", "--parallelism", "8"]) == 0
-    wanted = ["--runner", "FlinkRunner", "--parallelism", "8"]
-    assert seen == {"pipeline": wanted, "resume": True, "overwrite": False}
-    assert cli.main(arguments) == 0
-    assert seen["pipeline"] is None
+    monkeypatch.setattr(run, work, stand_in)
+    assert cli.main(line.split()) == 2
+    assert options.items() <= seen.items()
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():

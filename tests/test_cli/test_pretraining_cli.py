@@ -116,7 +116,8 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
     arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --set num_layers=3 --set "
     arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --optimizer lamb "
     arguments += "--learning-rate 0.1 --next-sentence --smoothing 0.7 --held-out 0.2 --seed 4 "
-    arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --evaluations 5"
+    arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --evaluations 5 "
+    arguments += "--devices 3"
     assert cli.main(arguments.split()) == 0
     source, corpus, out, config = seen["positional"]
     assert source == pretrain_run.PretrainSource(
@@ -141,6 +142,7 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
         "max_length": 50,
         "workers": 2,
         "on_invalid": "replace",
+        "devices": 3,
         "resume": True,
         "overwrite": False,
     }
