@@ -68,6 +68,8 @@ def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
 def test_an_answer_that_a_window_cuts_is_not_in_it(tokenizer):
     encoded = spans.encode_questions([ask(LONG, "g h i")], tokenizer, 13, doc_stride=5)
     assert encoded.labels.tolist() == [[0, 0], [5, 7], [0, 0], [0, 0]]
+    encoded = spans.encode_questions([ask(LONG, "e f g")], tokenizer, 13, doc_stride=5)
+    assert encoded.labels.tolist() == [[8, 10], [0, 0], [0, 0], [0, 0]]
 
 
 def test_each_token_is_shown_best_by_one_window(tokenizer):
