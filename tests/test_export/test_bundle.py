@@ -70,7 +70,7 @@ def test_a_killed_process_leaves_whole_files(renames, expected, tmp_path):
         (tmp_path / name).write_bytes(b"old" * 50_000)
     program = f"""
 import os, pathlib, signal
-from export import bundle
+from export.file import bundle
 rename, left = os.replace, [{renames}]
 def replace(*arguments):
     if not left[0]:
