@@ -16,6 +16,7 @@ from export.model import inputs
 from tfdistill import errors, files, manifest, models
 from tfdistill.data import metrics
 from tfdistill.data.batches import Batches
+from tfdistill.data.spec import TaskSpec
 
 QUANTIZATIONS = ("float32", "float16", "dynamic_wi8_afp32")
 OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
@@ -393,6 +394,7 @@ def test_examples_may_come_in_any_form(form, toy):
         ({"lengths": (8, 8)}, errors.ConfigError, "different whole numbers"),
         ({"lengths": (8,)}, errors.DataError, "at most 8 tokens.*max_length=8"),
         ({"labels": ("no", "yes")}, errors.ConfigError, "3 different names"),
+        ({"labels": ("no", "yes", "yes")}, errors.ConfigError, "3 different names"),
         ({"labels": ("yes", "no", "maybe")}, errors.ConfigError, "order of task 'toy'"),
         ({"bounds": {"sqnr": 1.0}}, errors.ConfigError, "Did you mean 'sqnr_db'"),
         ({"check_on": [{"ids": [[1]]}]}, errors.DataError, "features by name"),
@@ -417,6 +419,9 @@ def test_misfits_between_model_and_arguments_are_refused(toy, lively, tmp_path):
         export.to_tflite(regressor, path, **toy.arguments())
     with pytest.raises(errors.ConfigError, match="softmax"):
         export.to_tflite(regressor, path, lengths=(8,), softmax=True)
+    several = TaskSpec("many", "text", "label", kind="multi_label", labels=toy.task.labels)
+    with pytest.raises(errors.ConfigError, match="received several labels at once"):
+        export.to_tflite(toy.model, path, **toy.arguments(task=several, softmax=True))
     with pytest.raises(errors.ConfigError, match="without a head"):
         export.to_tflite(encoder, path, lengths=(8,))
     with pytest.raises(errors.VocabularyError, match="at most 150 tokens"):
@@ -425,6 +430,9 @@ def test_misfits_between_model_and_arguments_are_refused(toy, lively, tmp_path):
         export.to_tflite(small, path, **toy.arguments(vocab_file=None))
     with pytest.raises(errors.DataError, match="120, as many"):
         export.to_tflite(toy.model, path, **toy.arguments(texts=toy.texts.select([0])))
+    fewer = toy.encoded.select(np.arange(100))
+    with pytest.raises(errors.DataError, match="100, as many"):
+        export.to_tflite(toy.model, path, **toy.arguments(check_on=fewer))
 
 
 @pytest.mark.parametrize("name", ["model.bin", "my model.tflite", ".tflite", "folder.tflite"])
