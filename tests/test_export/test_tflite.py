@@ -435,6 +435,23 @@ def test_misfits_between_model_and_arguments_are_refused(toy, lively, tmp_path):
         export.to_tflite(toy.model, path, **toy.arguments(check_on=fewer))
 
 
+@pytest.mark.parametrize("behind_last", [True, False])
+def test_an_id_just_outside_the_vocabulary_is_refused(behind_last, toy):
+    last = toy.config.vocab_size - 1
+    wrong = last + 1 if behind_last else -1
+    ids = toy.encoded.ids.copy()
+    verify.check_examples(toy.encoded, toy.config, toy.lengths)
+    ids[7] = wrong
+    outside = dataclasses.replace(toy.encoded, ids=ids)
+    with pytest.raises(errors.DataError, match=f"from 0 to {last}.*received {wrong}"):
+        verify.check_examples(outside, toy.config, toy.lengths)
+
+
+def test_no_examples_at_all_are_refused(toy):
+    with pytest.raises(errors.DataError, match="at least one example"):
+        verify.collect(toy.encoded.select(np.arange(0)))
+
+
 @pytest.mark.parametrize("name", ["model.bin", "my model.tflite", ".tflite", "folder.tflite"])
 def test_a_path_that_a_manifest_cannot_hold_is_refused(name, toy, tmp_path):
     (tmp_path / "folder.tflite").mkdir()
