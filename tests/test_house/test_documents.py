@@ -18,12 +18,12 @@ def blocks(document: pathlib.Path, language: str) -> list[str]:
 
 
 def command_lines() -> list[str]:
-    """Returns every line `tfdistill ...` of a console block, without its comment."""
+    """Returns every command `tfdistill ...` of a console block, without its comment."""
     lines = [
         line.split("  #")[0].strip()
         for document in DOCUMENTS
         for block in blocks(document, "console")
-        for line in block.splitlines()
+        for line in block.replace("\\\n", "").splitlines()
     ]
     return sorted({line for line in lines if line.startswith("tfdistill ")})
 

@@ -61,7 +61,7 @@ class Table:
 def milliseconds(value: float | None, interval: Sequence[float] | None = None) -> Cell:
     """A duration, with its 95% interval where there is one."""
     ends = (interval[0], interval[1]) if interval else None
-    detail = fmt.interval(*ends, " ms") if ends else ""
+    detail = fmt.milliseconds_interval(value, *ends) if ends and value is not None else ""
     return Cell(fmt.milliseconds(value), detail, value, "ms", ends)
 
 

@@ -95,7 +95,18 @@ def milliseconds(value: float | None) -> str:
     """Writes a latency: "5.19 ms"; below a tenth of a millisecond in microseconds."""
     if value is None:
         return ABSENT
-    return f"{digits(value)} ms" if value >= 0.1 else f"{digits(value * 1000)} µs"
+    factor, unit = _latency_unit(value)
+    return f"{digits(value * factor)}{unit}"
+
+
+def milliseconds_interval(value: float, low: float, high: float) -> str:
+    """Writes the interval of a latency in the unit of the latency: "[17.4, 18.4] µs"."""
+    factor, unit = _latency_unit(value)
+    return interval(low * factor, high * factor, unit)
+
+
+def _latency_unit(milliseconds: float) -> tuple[int, str]:
+    return (1, " ms") if milliseconds >= 0.1 else (1000, " µs")
 
 
 def size(value: float | None) -> str:
