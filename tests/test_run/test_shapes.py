@@ -12,7 +12,9 @@ def faults(*overrides):
 
 def test_every_recipe_that_comes_with_us_fits():
     for name in config.recipes():
-        assert shapes.shape_faults(config.load_recipe(name)) == [], name
+        recipe = config.load_recipe(name)
+        for way in (recipe, config.scaled_down(recipe), config.with_baseline(recipe)):
+            assert shapes.shape_faults(way) == [], name
 
 
 def test_unknown_presets_are_named_at_once_with_the_nearest():

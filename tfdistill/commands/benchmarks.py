@@ -300,7 +300,10 @@ def _check_output(args: argparse.Namespace) -> None:
     except OSError as error:
         raise errors.ConfigError(
             errors.explain(
-                f"--out {out}", "a file that can be written", error, "Use another --out."
+                f"--out {out}",
+                "a file that can be written",
+                (error.strerror or str(error)).lower(),
+                "Use another --out.",
             )
         ) from error
 
