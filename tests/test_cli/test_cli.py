@@ -123,6 +123,9 @@ def test_doctor_reports_every_package_as_json(capsys):
     assert {"python", "tensorflow", "export", "devices", "disk"} <= names
     (devices,) = [check for check in result["checks"] if check["name"] == "devices"]
     assert devices["ok"] and devices["found"].startswith(("no GPU: training uses", "training uses"))
+    assert [
+        check for check in result["checks"] if check["name"] == "export" and not check["ok"]
+    ] == []
     assert (code == 0) is result["ok"]
 
 
