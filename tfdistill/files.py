@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 from tfdistill import errors
 
 Path = str | os.PathLike[str]
+LOCK = ".lock"
 
 
 @contextlib.contextmanager
@@ -81,6 +83,41 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         if target.exists():  # the old folder is removed where there is one in its place
             shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keeps a folder to this process while the block runs; makes it where it is absent.
+
+    The lock is a file in it, `LOCK`, and ends with the process, however that ends. A block that
+    fails and leaves nothing else behind leaves no folder.
+
+    Args:
+      folder: The folder.
+
+    Raises:
+      OutputExistsError: If another process is in it.
+    """
+    place = pathlib.Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / LOCK, "a", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise errors.OutputExistsError(
+                errors.explain(
+                    f"{place}",
+                    "no other process in it",
+                    "one that is still running",
+                    "Wait for it, or choose another --out.",
+                )
+            ) from error
+        try:
+            yield
+        except BaseException:
+            if place.is_dir() and {child.name for child in place.iterdir()} == {LOCK}:
+                shutil.rmtree(place)
+            raise
 
 
 def atomic_write_text(path: Path, text: str) -> None:

@@ -227,6 +227,28 @@ def test_a_folder_that_cannot_take_its_place_gives_the_old_one_back(tmp_path, mo
 # Checksums and names from outside.
 
 
+def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_path):
+    place = tmp_path / "run"
+    for _ in range(2):
+        with (
+            files.alone_in(place),
+            pytest.raises(errors.OutputExistsError, match="one that is still running"),
+            files.alone_in(place),
+        ):
+            pass
+        assert place.is_dir()
+
+
+def test_a_failure_that_left_nothing_leaves_no_folder(tmp_path):
+    for name in ("empty", "begun"):
+        with pytest.raises(KeyboardInterrupt), files.alone_in(tmp_path / name):
+            if name == "begun":
+                (tmp_path / name / "checkpoint").write_text("a step")
+            raise KeyboardInterrupt
+    assert not (tmp_path / "empty").exists()
+    assert (tmp_path / "begun" / "checkpoint").is_file()
+
+
 def test_the_checksum_is_that_of_the_content(tmp_path):
     content = bytes(range(256)) * 10_000  # more than a block
     (tmp_path / "a").write_bytes(content)

@@ -64,7 +64,7 @@ def test_latency_parity_and_training_are_tabled(run_dir):
     latency = table_of(tree, "latency")
     assert len(latency) == 1 + 12
     assert latency[2] == [
-        "student", "32", "1", "0.500 ms[0.495, 0.510] ms", "0.520 ms", "0.545 ms", "0.650 ms",
+        "student", "32", "1", "0.500 ms[0.495, 0.510]", "0.520 ms", "0.545 ms", "0.650 ms",
         "16.0×[15.5, 16.3]", "600",
     ]  # fmt: skip
     assert table_of(tree, "parity")[1] == [

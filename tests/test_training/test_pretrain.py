@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import errors, models, weights
+from tfdistill import errors, files, models, weights
 from tfdistill.data import masking, shard_files, shards, synthetic, tokenize, vocab
 from tfdistill.training import MaskedLmEvaluation, PretrainConfig, checkpoints, pretrain_run
 
@@ -336,6 +336,18 @@ def test_a_folder_of_something_else_is_never_touched(run, tmp_path):
         with pytest.raises(errors.OutputExistsError, match="a folder with other files"):
             run(tmp_path, **options)
     assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["overwrite", "resume"])
+def test_a_folder_that_another_pre_training_works_in_is_left_alone(run, option, tmp_path):
+    settings = tmp_path / pretrain_run.SETTINGS
+    settings.write_text("{}")
+    with (
+        files.alone_in(tmp_path),
+        pytest.raises(errors.OutputExistsError, match="still running"),
+    ):
+        run(tmp_path, **{option: True})
+    assert settings.is_file()
 
 
 def test_every_fault_of_a_configuration_is_reported():

@@ -60,9 +60,9 @@ def ratio(value: float | None) -> str:
     return ABSENT if value is None else f"{digits(value)}×"
 
 
-def interval(low: float, high: float, unit: str = "") -> str:
+def interval(low: float, high: float) -> str:
     """Writes an interval: "[17.9, 18.5]"."""
-    return f"[{digits(low)}, {digits(high)}]{unit}"
+    return f"[{digits(low)}, {digits(high)}]"
 
 
 def digits(value: float, significant: int = 3) -> str:
@@ -100,9 +100,9 @@ def milliseconds(value: float | None) -> str:
 
 
 def milliseconds_interval(value: float, low: float, high: float) -> str:
-    """Writes the interval of a latency in the unit of the latency: "[17.4, 18.4] µs"."""
-    factor, unit = _latency_unit(value)
-    return interval(low * factor, high * factor, unit)
+    """Writes the interval of a latency in the unit of the latency, which stands beside it."""
+    factor, _ = _latency_unit(value)
+    return interval(low * factor, high * factor)
 
 
 def _latency_unit(milliseconds: float) -> tuple[int, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -21,8 +20,7 @@ from tfdistill._version import __version__
 from tfdistill.run import shapes
 
 RECIPE, ENVIRONMENT, METRICS = "recipe.yaml", "environment.json", "metrics.json"
-LOCK = ".lock"
-_BEFORE_TRAINING = {RECIPE, ENVIRONMENT, LOCK, "data"}
+_BEFORE_TRAINING = {RECIPE, ENVIRONMENT, files.LOCK, "data"}
 _PACKAGES = (
     "tensorflow",
     "tf-keras",
@@ -76,19 +74,7 @@ class RunFolder:
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         self._refuse_other_files()
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / LOCK, "a", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise errors.OutputExistsError(
-                    errors.explain(
-                        f"{self.path}",
-                        "no other process in it",
-                        "one that is still running",
-                        "Wait for it, or choose another --out.",
-                    )
-                ) from error
+        with files.alone_in(self.path):
             if (self.path / RECIPE).is_file():  # only now: nobody else works in it
                 self._take_over(recipe, resume=resume, overwrite=overwrite)
             if not (self.path / RECIPE).is_file():
@@ -107,7 +93,7 @@ class RunFolder:
             return
         received = "a file"
         if self.path.is_dir():
-            if {child.name for child in self.path.iterdir()} <= {LOCK, ENVIRONMENT}:
+            if {child.name for child in self.path.iterdir()} <= {files.LOCK, ENVIRONMENT}:
                 return
             received = "a folder with other files"
         raise errors.OutputExistsError(
@@ -148,7 +134,7 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Removes everything but the lock, the recipe last: until then it is a run folder."""
-        others = [child for child in self.path.iterdir() if child.name not in (LOCK, RECIPE)]
+        others = [child for child in self.path.iterdir() if child.name not in (files.LOCK, RECIPE)]
         for child in (*others, self.path / RECIPE):
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child)

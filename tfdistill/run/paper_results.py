@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfdistill import _version, errors, manifest, models
 from tfdistill.benchmark import environment, schema
-from tfdistill.benchmark.statistics import summaries
+from tfdistill.benchmark.statistics import remarks, summaries
 from tfdistill.report import papers
 from tfdistill.run import paper_files
 from tfdistill.run.paper_request import FILES, MEASUREMENTS, Request, Unit
@@ -102,11 +102,14 @@ def gather(
 
 
 def _remarks(results: Iterable[schema.Result]) -> list[str]:
-    """Gathers what the measurements say to their readers; of the loads only the highest."""
+    """Gathers what the measurements say to their readers; of the loads only the highest.
+
+    Places that slowed down are marked in the table, each by itself.
+    """
     ordered = sorted(results, key=_load, reverse=True)
     notes = list(dict.fromkeys(note for found in ordered for note in found.notes))
     loads = [note for note in notes if note.startswith(_LOAD)]
-    return [note for note in notes if note not in loads[1:]]
+    return [note for note in notes if note not in loads[1:] and remarks.SLOWED not in note]
 
 
 def _load(found: schema.Result) -> float:

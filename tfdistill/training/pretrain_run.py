@@ -74,7 +74,8 @@ def run_pretraining(
       The content of metrics.json.
 
     Raises:
-      OutputExistsError: If `out` holds a pre-training and neither flag was given.
+      OutputExistsError: If `out` holds a pre-training and neither flag was given, or other files,
+        or another process works in it.
       ConfigError: If `resume` finds another one, or something does not go together.
       DataError: If the corpus is not usable.
       WeightsError: If the folder is not.
@@ -90,68 +91,75 @@ def run_pretraining(
         "on_invalid": on_invalid,
         "config": dataclasses.asdict(config),
     }
-    _take_over(out, asked, resume=resume, overwrite=overwrite)
-    if (out / METRICS).is_file():
-        return json.loads((out / METRICS).read_text(encoding="utf-8"))
-    prepared = _prepared(corpus)
-    keras.utils.set_random_seed(config.seed)
-    with strategies.scope(strategy):
-        model, tokenizer = _open_model(source, prepared, config)
-    files.atomic_write_json(out / SETTINGS, asked)
-    if prepared is None:
-        prepared = out / "corpus"
-        shards.prepare_corpus(
-            corpus,
-            tokenizer,
-            prepared,
-            max_length=max_length,
-            workers=workers,
-            next_sentence=config.next_sentence,
-            on_invalid=on_invalid,
-            seed=config.seed,
-            resume=True,
+    _refuse_other_files(out)
+    with files.alone_in(out):
+        _take_over(out, asked, resume=resume, overwrite=overwrite)
+        if (out / METRICS).is_file():
+            return json.loads((out / METRICS).read_text(encoding="utf-8"))
+        prepared = _prepared(corpus)
+        keras.utils.set_random_seed(config.seed)
+        with strategies.scope(strategy):
+            model, tokenizer = _open_model(source, prepared, config)
+        files.atomic_write_json(out / SETTINGS, asked)
+        if prepared is None:
+            prepared = out / "corpus"
+            shards.prepare_corpus(
+                corpus,
+                tokenizer,
+                prepared,
+                max_length=max_length,
+                workers=workers,
+                next_sentence=config.next_sentence,
+                on_invalid=on_invalid,
+                seed=config.seed,
+                resume=True,
+            )
+        with strategies.scope(strategy):
+            result, figures = pretrain(model, prepared, tokenizer, config, folder=out)
+        if config.precision != "float32":
+            model = models.with_policy(model, "float32")
+        weights.save_hf(
+            model,
+            out / HF_FOLDER,
+            vocab_file=tokenizer.vocab_file,
+            lower_case=tokenizer.lower_case,
+            overwrite=True,
         )
-    with strategies.scope(strategy):
-        result, figures = pretrain(model, prepared, tokenizer, config, folder=out)
-    if config.precision != "float32":
-        model = models.with_policy(model, "float32")
-    weights.save_hf(
-        model,
-        out / HF_FOLDER,
-        vocab_file=tokenizer.vocab_file,
-        lower_case=tokenizer.lower_case,
-        overwrite=True,
-    )
-    with files.atomic_write(out / KERAS_FILE) as temporary:
-        model.save(temporary)
-    manifest = shard_files.read_manifest(prepared)
-    metrics = {
-        "format_version": 1,
-        "steps": result.steps,
-        "seconds": result.seconds,
-        "corpus": {"num_examples": manifest.num_examples, "num_tokens": manifest.num_tokens},
-        "num_parameters": model.count_params(),
-        "devices": strategies.devices_of(strategy),
-        "held_out": figures,
-        "model_folder": HF_FOLDER,
-    }
-    files.atomic_write_json(out / METRICS, metrics)
-    return metrics
+        with files.atomic_write(out / KERAS_FILE) as temporary:
+            model.save(temporary)
+        manifest = shard_files.read_manifest(prepared)
+        metrics = {
+            "format_version": 1,
+            "steps": result.steps,
+            "seconds": result.seconds,
+            "corpus": {"num_examples": manifest.num_examples, "num_tokens": manifest.num_tokens},
+            "num_parameters": model.count_params(),
+            "devices": strategies.devices_of(strategy),
+            "held_out": figures,
+            "model_folder": HF_FOLDER,
+        }
+        files.atomic_write_json(out / METRICS, metrics)
+        return metrics
 
 
-def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
-    if not out.exists() or not any(out.iterdir()):
+def _refuse_other_files(out: pathlib.Path) -> None:
+    if (out / SETTINGS).is_file() or not out.exists():
         return
-    known = out / SETTINGS
-    if not known.is_file():
+    if not out.is_dir() or {child.name for child in out.iterdir()} - {files.LOCK}:
         raise errors.OutputExistsError(
             errors.explain(
                 f"{out}",
                 "an empty or absent folder, or an earlier pre-training",
-                "a folder with other files",
+                "a folder with other files" if out.is_dir() else "a file",
                 "Choose another --out.",
             )
         )
+
+
+def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    known = out / SETTINGS
+    if not known.is_file():
+        return
     if overwrite:
         for name in _WRITTEN:
             path = out / name

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tfdistill.benchmark import schema
 
+SLOWED = "places were measured on a device that throttled, or slowed down for another reason"
+
 _SAID = {
     "vocabulary": "no golden.json: fed with random words of its vocabulary.",
     "random": "no model.json: fed with random ids below the size of its embedding table.",
@@ -58,7 +60,4 @@ def _of_repetitions(result: schema.Result) -> Iterator[str]:
 def _of_heat(result: schema.Result) -> Iterator[str]:
     slowed = [row for row in result.summary if row.throttled]
     if slowed:
-        yield (
-            f"{len(slowed)} of {len(result.summary)} places were measured on a device that "
-            "throttled, or slowed down for another reason: cool it down and measure again."
-        )
+        yield (f"{len(slowed)} of {len(result.summary)} {SLOWED}: cool it down and measure again.")
