@@ -50,18 +50,19 @@ def measure(*, quick: bool) -> record.Outcome:
             ("load average before a run", f"at most {max(known):.1f}" if known else "unknown"),
         ],
         settings={"preset": preset, "comparisons": count, **results[0].settings},
-        samples={"comparisons": [_samples(result) for result in results]},
+        samples={"comparisons": [_samples(*one) for one in enumerate(results)]},
         notes=["Each comparison has fresh processes and an order of its own."],
     )
 
 
-def _samples(result: schema.Result) -> dict[str, Any]:
+def _samples(seed: int, result: schema.Result) -> dict[str, Any]:
     """The durations of both sides, a list for each repetition, and what they say."""
     (pair,) = result.comparisons
     sides: dict[str, Any] = {pair.baseline: [], pair.candidate: []}
     for measurement in result.measurements:
         sides[measurement.model].append(measurement.samples_ms)
-    return {"speedup": pair.speedup, "speedup_ci": pair.speedup_ci, "samples_ms": sides}
+    said = {"speedup": pair.speedup, "speedup_ci": pair.speedup_ci}
+    return {"seed": seed, **said, "samples_ms": sides}
 
 
 def holds_one(interval: tuple[float, float]) -> bool:

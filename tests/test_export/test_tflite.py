@@ -440,16 +440,16 @@ def test_an_id_just_outside_the_vocabulary_is_refused(behind_last, toy):
     last = toy.config.vocab_size - 1
     wrong = last + 1 if behind_last else -1
     ids = toy.encoded.ids.copy()
-    verify.check_examples(toy.encoded, toy.config, toy.lengths)
+    inputs.check_examples(toy.encoded, toy.config, toy.lengths)
     ids[7] = wrong
     outside = dataclasses.replace(toy.encoded, ids=ids)
     with pytest.raises(errors.DataError, match=f"from 0 to {last}.*received {wrong}"):
-        verify.check_examples(outside, toy.config, toy.lengths)
+        inputs.check_examples(outside, toy.config, toy.lengths)
 
 
 def test_no_examples_at_all_are_refused(toy):
     with pytest.raises(errors.DataError, match="at least one example"):
-        verify.collect(toy.encoded.select(np.arange(0)))
+        inputs.collect(toy.encoded.select(np.arange(0)))
 
 
 @pytest.mark.parametrize("name", ["model.bin", "my model.tflite", ".tflite", "folder.tflite"])

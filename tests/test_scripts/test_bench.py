@@ -193,8 +193,9 @@ def test_a_benchmark_runs_and_records(kind, tmp_path):
     value = json.loads((tmp_path / f"{kind}.json").read_text())
     assert value["kind"] == kind and value["quick"]
     if kind == "noise":
-        assert [len(r["comparisons"]) for r in value["samples"]["results"]] == [1, 1]
-        assert [r["settings"]["seed"] for r in value["samples"]["results"]] == [0, 1]
+        compared = value["samples"]["comparisons"]
+        assert [one["seed"] for one in compared] == [0, 1]
+        assert all(set(one["samples_ms"]) == {"a", "b"} for one in compared)
     else:
         assert all(figure["value"] > 0 for figure in value["figures"])
     assert all(figure["name"] in done.stdout for figure in value["figures"])
@@ -262,7 +263,7 @@ def test_an_interval_holds_1_or_lies_beside_it(load, interval, held):
 def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
     import types
 
-    from tfdistill.benchmark import host
+    from tfdistill.benchmark import host, schema
 
     noise = load("noise")
     monkeypatch.setattr(noise.inference, "export", lambda *arguments: tmp_path / "a.tflite")
@@ -272,19 +273,23 @@ def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
         assert set(files) == {"a", "b"} and len(set(files.values())) == 1
         seeds.append(seed)
         low = 1.01 if seed == 7 else 0.9
-        pair = types.SimpleNamespace(speedup=1.0, speedup_ci=(low, 1.1))
+        pair = schema.Comparison.model_construct(
+            baseline="a", candidate="b", speedup=1.0, speedup_ci=(low, 1.1)
+        )
         row = types.SimpleNamespace(p50_ms=2.0)
         before = types.SimpleNamespace(load_average=0.5)
         return types.SimpleNamespace(
             comparisons=[pair],
+            measurements=[types.SimpleNamespace(model=name, samples_ms=[2.0]) for name in "aab"],
             summary=[row],
             before=before,
             settings=settings,
-            model_dump=lambda mode: {},
         )
 
     monkeypatch.setattr(host, "compare", compare)
-    (figure,) = noise.measure(quick=False).figures
+    outcome = noise.measure(quick=False)
+    assert outcome.samples["comparisons"][7]["samples_ms"] == {"a": [[2.0], [2.0]], "b": [[2.0]]}
+    (figure,) = outcome.figures
     assert (figure.value, figure.target, figure.reached) == (19, 19, True)
     assert seeds == list(range(20))
 
@@ -343,7 +348,7 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
             ratios |= {f"faster than {name} at {length} tokens": p50[name] / ours for name in p50}
         expected = [ratios[figure["name"]] for figure in value["figures"]]
     elif value["kind"] == "noise":
-        intervals = [r["comparisons"][0]["speedup_ci"] for r in samples["results"]]
+        intervals = [one["speedup_ci"] for one in samples["comparisons"]]
         expected = [sum(low <= 1 <= high for low, high in intervals)]
     else:
         taken: dict[tuple[str, int], list[float]] = {}
