@@ -12,7 +12,10 @@ import kotlin.math.pow
  */
 data class ParityBounds(val maxError: Double, val sqnrDb: Double) {
     companion object {
-        /** What an export in float16 is held to (export/conversion/quantize.py); a GPU computes in it. */
+        /**
+         * What an export in float16 is held to (export/conversion/quantize.py); a GPU computes in
+         * it.
+         */
         val FLOAT16 = ParityBounds(0.02, 45.0)
         private val ROUNDS_ACTIVATIONS = Regex("(dynamic|static)_.*")
 
