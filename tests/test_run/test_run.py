@@ -10,7 +10,7 @@ import yaml
 
 from tfdistill import config, errors, manifest, run
 from tfdistill.data import beam, synthetic
-from tfdistill.run import prepare, students
+from tfdistill.run import prepare, recorded, students
 from tfdistill.run import teacher as teachers
 
 
@@ -234,4 +234,4 @@ def test_the_median_seed_is_chosen_not_the_best():
         {"name": "full", "folder": f"students/full/seed-{seed}", "metrics": {"accuracy": value}}
         for seed, value in ((1, 0.9), (2, 0.7), (3, 0.8))
     ]
-    assert run.choose(records, "full", "accuracy") == "students/full/seed-3"
+    assert recorded.choose(records, "full", "accuracy") == "students/full/seed-3"

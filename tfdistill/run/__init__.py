@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import shutil
-import statistics
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tfdistill import config, files, models, objectives, report, training
+from tfdistill import config, files, models, objectives, report
 from tfdistill.data import beam, synthetic
-from tfdistill.run import augmentation, deliver, folder, prepare, spread, students
+from tfdistill.run import augmentation, deliver, folder, prepare, recorded, spread, students
 from tfdistill.run import teacher as teachers
 from tfdistill.training import strategies
-
-_WORD_METRICS = ("mlm_accuracy", "mlm_loss")
 
 __all__ = ["distill", "finetune", "run_recipe"]
 
@@ -77,7 +73,7 @@ def finetune(
     with opening as (place, strategy), strategies.scope(strategy):
         prepared = prepare.prepare(recipe, place.path)
         _pretrain(recipe, prepared, place)
-        record = _teacher_record(recipe, prepared, place)
+        record = recorded.teacher(recipe, prepared, place)
     return {**record, "model_folder": "teacher/model/hf"}
 
 
@@ -102,9 +98,9 @@ def distill(
         pool.check()
         if isinstance(prepared, prepare.Prepared):
             prepared = augmentation.augmented(recipe, prepared, place.path)
-            _teacher_record(recipe, prepared, place)
+            recorded.teacher(recipe, prepared, place)
         name, seed = list(recipe.variants)[-1], recipe.seeds[0]
-        record = _student_record(recipe, name, seed, prepared, pool, place)
+        record = recorded.student(recipe, name, seed, prepared, pool, place)
         _keep_chosen(place, record["folder"])
     saved = "student/hf" if (place.path / "student" / "hf").is_dir() else "student"
     return {**record, "model_folder": saved}
@@ -126,11 +122,11 @@ def _run(
             return _run_texts(recipe, prepared, pool, place)
         say(f"{len(prepared.train)} training and {prepared.dev.num_examples} development examples")
         prepared = augmentation.augmented(recipe, prepared, place.path)
-        records = [_teacher_record(recipe, prepared, place)]
+        records = [recorded.teacher(recipe, prepared, place)]
         say(f"teacher: {_describe(records[0]['metrics'])}")
         _say_layer_maps(recipe, prepared, pool)
         records += _student_records(recipe, prepared, pool, place)
-    chosen = choose(records, list(recipe.variants)[-1], prepared.task.primary_metric)
+    chosen = recorded.choose(records, list(recipe.variants)[-1], prepared.task.primary_metric)
     return _deliver(recipe, prepared, place, records, chosen)
 
 
@@ -141,7 +137,7 @@ def _run_texts(
     place: folder.RunFolder,
 ) -> dict[str, Any]:
     """Runs a recipe without a task: its students are encoders that know plain text."""
-    records = _pretrained_record(recipe, pool, place)
+    records = recorded.pretrained(recipe, pool, place)
     records += _student_records(recipe, prepared, pool, place)
     chosen = records[-1]["folder"]
     _keep_chosen(place, chosen)
@@ -165,29 +161,6 @@ def _run_texts(
     report.write(place.path)
     say(f"student: {place.path / 'student' / 'hf'}")
     return metrics
-
-
-def _pretrained_record(
-    recipe: config.Recipe, pool: teachers.Teachers, place: folder.RunFolder
-) -> list[dict[str, Any]]:
-    """The record of a teacher that was pre-trained here, for metrics.json; none otherwise."""
-    if recipe.teacher.pretrain is None:
-        return []
-    result = json.loads((place.path / "teacher" / "pretrained.json").read_text(encoding="utf-8"))
-    return [
-        {
-            "name": "teacher",
-            "role": "teacher",
-            "seed": recipe.seeds[0],
-            "stages": ["mlm"],
-            "metrics": {name: result["metrics"][name] for name in _WORD_METRICS},
-            "num_examples": 0,
-            **deliver.describe(pool.words, recipe.export.lengths),
-            "train_seconds": result["train_seconds"],
-            "folder": "teacher",
-            "history": [{"stage": "mlm", "csv": "teacher/pretrain/history.csv"}],
-        }
-    ]
 
 
 def _prepare(recipe: config.Recipe, place: folder.RunFolder) -> prepare.Texts:
@@ -220,7 +193,7 @@ def _student_records(
     records = []
     for name in recipe.variants:
         for seed in recipe.seeds:
-            records.append(_student_record(recipe, name, seed, prepared, pool, place))
+            records.append(recorded.student(recipe, name, seed, prepared, pool, place))
             say(f"{name}, seed {seed}: {_describe(records[-1]['metrics'])}")
     return records
 
@@ -294,96 +267,6 @@ def _export(
         settings=recipe.export,
         data=recipe.data,
     )
-
-
-def _teacher_record(
-    recipe: config.Recipe, prepared: prepare.Prepared, place: folder.RunFolder
-) -> dict[str, Any]:
-    def work() -> dict[str, Any]:
-        path = place.path / "teacher"
-        model, result = teachers.task_teacher(recipe, prepared, place.path)
-        deliver.save_model(model, prepared, path / "model")
-        return {
-            "name": "teacher",
-            "role": "teacher",
-            "seed": recipe.seeds[0],
-            "stages": ["labels"] if recipe.teacher.finetune else [],
-            "metrics": result["metrics"],
-            "num_examples": prepared.dev.num_examples,
-            **deliver.describe(model, recipe.export.lengths),
-            "train_seconds": result["train_seconds"],
-            "folder": "teacher",
-            "history": (
-                [{"stage": "labels", "csv": "teacher/finetune/history.csv"}]
-                if recipe.teacher.finetune
-                else []
-            ),
-        }
-
-    return place.step("teacher/result.json", work)
-
-
-def _student_record(
-    recipe: config.Recipe,
-    name: str,
-    seed: int,
-    prepared: prepare.Texts,
-    pool: teachers.Teachers,
-    place: folder.RunFolder,
-) -> dict[str, Any]:
-    path = f"students/{name}/seed-{seed}"
-
-    def work() -> dict[str, Any]:
-        stages = recipe.variants[name].stages
-        student = students.train_stages(recipe, stages, seed, prepared, pool, place.path)
-        model = student.model
-        if isinstance(prepared, prepare.Prepared):
-            metrics = training.evaluate(model, prepared.dev, prepared.task)
-            deliver.save_model(model, prepared, place.path / path)
-            num_examples = prepared.dev.num_examples
-        else:
-            metrics, num_examples = {}, 0
-            if student.masked_lm is not None:
-                model, settings = student.masked_lm, recipe.stages[stages[-1]]
-                held_out = prepared.corpora[stages[-1]].held_out(
-                    batch_size=settings.batch_size, mask_rate=settings.mask_rate
-                )
-                measured = training.MaskedLmEvaluation(model, held_out)()
-                metrics = {name: measured[name] for name in _WORD_METRICS}
-            deliver.save_words(model, prepared, place.path / path)
-        records = students.stage_records(recipe, stages, seed, place.path)
-        return {
-            "name": name,
-            "role": "student",
-            "seed": seed,
-            "stages": list(stages),
-            "metrics": metrics,
-            "num_examples": num_examples,
-            **deliver.describe(model, recipe.export.lengths),
-            "train_seconds": sum(record["seconds"] for record in records),
-            "folder": path,
-            "history": [
-                entry for record in records for entry in students.histories(record, place.path)
-            ],
-        }
-
-    return place.step(f"results/{name}-{seed}.json", work)
-
-
-def choose(records: list[dict[str, Any]], variant: str, metric: str) -> str:
-    """The folder of the variant's median seed: the typical result, not the luckiest one.
-
-    Args:
-      records: The models of metrics.json.
-      variant: The variant that is exported.
-      metric: The primary metric.
-
-    Returns:
-      The folder of the seed with the (lower) median metric.
-    """
-    own = [record for record in records if record["name"] == variant]
-    median = statistics.median_low([record["metrics"][metric] for record in own])
-    return next(r["folder"] for r in own if r["metrics"][metric] == median)
 
 
 def _say_layer_maps(
