@@ -7,7 +7,7 @@ import pytest
 import toys
 
 from tfdistill import config, errors, files, run, weights
-from tfdistill.run import folder, inputs
+from tfdistill.run import folder, inputs, recorded
 
 FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run
 GIVEN = config.load_recipe("demo", ["teacher={source: somewhere}", "student.num_heads=2"])
@@ -60,7 +60,7 @@ def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatc
     monkeypatch.setattr(run, "_prepare", lambda *_: None)
     no_teachers = types.SimpleNamespace(check=lambda: None)
     monkeypatch.setattr(run.teachers, "Teachers", lambda *_: no_teachers)
-    monkeypatch.setattr(run, "_student_record", student)
+    monkeypatch.setattr(recorded, "student", student)
 
     record = run.distill(GIVEN, tmp_path)
 
