@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import shutil
+import types
 
 import pytest
 import tf_keras as keras
@@ -228,6 +229,20 @@ def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
     paper_results.check_one_device([measured("a"), measured("a")])
     with pytest.raises(errors.BenchmarkError, match="with one runtime"):
         paper_results.check_one_device([measured("a"), measured("b")])
+
+
+def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_places_itself():
+    def measured(load, *notes):
+        found = types.SimpleNamespace(before=types.SimpleNamespace(load_average=load))
+        found.notes = [f"Load average {load} on 2 cores before the run", *notes]
+        return found
+
+    slow = (
+        "3 of 8 places were measured on a device that throttled, or slowed down for another reason"
+    )
+    said = paper_results._remarks([measured(0.5, f"{slow}: cool it down."), measured(2.5, "other")])
+
+    assert said == ["Load average 2.5 on 2 cores before the run", "other"]
 
 
 def test_folders_of_others_that_have_the_names_of_a_tables_are_never_removed(tmp_path):
