@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -33,6 +34,8 @@ from tfdistill.commands import (
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
+# TensorFlow imports google.api_core, which dates the support of Python versions we support.
+_DATED_PYTHON = "You are using a (non-supported )?Python version"
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _COMMANDS = (
     *recipes.COMMANDS,
@@ -79,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     args = parser().parse_args([_TILDE.sub(_home, argument) for argument in given])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    warnings.filterwarnings("ignore", _DATED_PYTHON, FutureWarning)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         result: Any = args.execute(args)

@@ -162,6 +162,18 @@ def test_where_to_work_reaches_the_training(line, work, options, monkeypatch):
     assert options.items() <= seen.items()
 
 
+def test_a_library_that_dates_our_python_is_not_heard_but_others_are():
+    program = (
+        "import warnings; from tfdistill import cli; cli.main(['recipes', 'ls'])\n"
+        "warnings.warn('You are using a Python version (3.11.7) which Google will stop "
+        "supporting', FutureWarning)\n"
+        "warnings.warn('something of ours', FutureWarning)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "something of ours" in done.stderr and "Google" not in done.stderr
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-u", "-m", "tfdistill", "recipes", "ls"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
