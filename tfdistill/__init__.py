@@ -30,7 +30,7 @@ _HOMES = {
     "load_teacher": "tfdistill.training",
     "run_recipe": "tfdistill.run",
 }
-_ROOMS = (
+_PACKAGES = (
     "benchmark",
     "config",
     "data",
@@ -63,14 +63,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name or a room when it is first used."""
+    """Imports a public name or a package when it is first used."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"tfdistill.{name}")
     raise AttributeError(f"module 'tfdistill' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """The public names and the rooms."""
-    return sorted({*__all__, *_ROOMS})
+    """The public names and the packages."""
+    return sorted({*__all__, *_PACKAGES})

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-# A module may import lower ranks and its siblings, never a higher rank. A room is a module or a
+# A module may import lower ranks and its siblings, never a higher rank. A package is a module or a
 # package directly below `tfdistill`, or the package `export`.
 RANKS = {
     "_version": 0,
@@ -38,11 +38,11 @@ RANKS = {
     "__main__": 9,
     "__init__": 9,  # tfdistill itself: the list of public names
 }
-OPEN_RANKS = (0, 9)  # rooms of these ranks are modules of one package: siblings
-# Inside `export` too a room is a folder, and imports only those before it; `export/__init__.py`
+OPEN_RANKS = (0, 9)  # packages of these ranks are modules of one package: siblings
+# Inside `export` too a package is a folder, and imports only those before it; `export/__init__.py`
 # hands on what is public and stands above them all.
-EXPORT_ROOMS = ("model", "file", "conversion", "checking", "targets", "trials")
-FOUNDATION = {room for room, rank in RANKS.items() if rank == 0}
+EXPORT_PACKAGES = ("model", "file", "conversion", "checking", "targets", "trials")
+FOUNDATION = {package for package, rank in RANKS.items() if rank == 0}
 ONLY = {"benchmark": FOUNDATION, "export": FOUNDATION | {"data", "models", "compress"}}
 FIRST_PARTY = ("tfdistill", "export")
 
@@ -65,7 +65,7 @@ def imported_modules(file: pathlib.Path, root: pathlib.Path) -> Iterator[tuple[i
                 yield node.lineno, f"{module}.{alias.name}"
 
 
-def room_of(module: str, root: pathlib.Path) -> str:
+def package_of(module: str, root: pathlib.Path) -> str:
     top, *rest = module.split(".")
     if top == "export":
         return "export"
@@ -78,16 +78,16 @@ def rank_faults(root: pathlib.Path) -> list[str]:
     faults = []
     for file in product_files(root):
         where = file.relative_to(root)
-        here = room_of(".".join(where.with_suffix("").parts), root)
+        here = package_of(".".join(where.with_suffix("").parts), root)
         if here not in RANKS:
-            faults.append(f"{where}: the room {here!r} has no rank")
+            faults.append(f"{where}: the package {here!r} has no rank")
             continue
         if here == "__init__":
             continue
         for line, module in imported_modules(file, root):
             if module.split(".")[0] not in FIRST_PARTY:
                 continue
-            there = room_of(module, root)
+            there = package_of(module, root)
             if there == here:
                 continue
             lower = RANKS.get(there, 99) < RANKS[here]
@@ -98,7 +98,7 @@ def rank_faults(root: pathlib.Path) -> list[str]:
 
 
 def export_faults(root: pathlib.Path) -> list[str]:
-    """Lists what breaks the order of the rooms inside `export`, and other than relative imports."""
+    """Lists what breaks the order of the packages inside `export`, and other than relative imports."""
     faults = []
     for file in sorted((root / "export").rglob("*.py")):
         where = file.relative_to(root)
@@ -109,10 +109,10 @@ def export_faults(root: pathlib.Path) -> list[str]:
         if where.parts[1:] == ("__init__.py",):
             continue
         here = where.parts[1]
-        if here not in EXPORT_ROOMS:
-            faults.append(f"{where}: expected one of the rooms {', '.join(EXPORT_ROOMS)}")
+        if here not in EXPORT_PACKAGES:
+            faults.append(f"{where}: expected one of the packages {', '.join(EXPORT_PACKAGES)}")
             continue
-        open_to = EXPORT_ROOMS[: EXPORT_ROOMS.index(here) + 1]
+        open_to = EXPORT_PACKAGES[: EXPORT_PACKAGES.index(here) + 1]
         for line, module in imported_modules(file, root):
             top, *rest = module.split(".")
             if top == "export" and rest[0] not in open_to:
@@ -177,7 +177,7 @@ def test_no_module_imports_a_higher_rank():
     assert rank_faults(ROOT) == []
 
 
-def test_no_room_of_export_imports_a_later_one():
+def test_no_package_of_export_imports_a_later_one():
     assert export_faults(ROOT) == []
 
 
@@ -188,17 +188,17 @@ def test_no_files_import_each_other():
 def test_the_map_in_the_documentation_shows_the_ranks():
     page = (ROOT / "docs" / "guides" / "architecture.md").read_text("utf-8")
     page, inside = page.split("## Inside `export`")
-    assert tuple(re.findall(r"^\| `(\w+)` \|", inside, re.M)) == EXPORT_ROOMS
+    assert tuple(re.findall(r"^\| `(\w+)` \|", inside, re.M)) == EXPORT_PACKAGES
     shown = {
-        room: int(rank)
-        for rank, rooms in re.findall(r"^\| (\d) \| ([^|]+) \|", page, re.M)
-        for room in re.findall(r"`(\w+)`", rooms)
+        package: int(rank)
+        for rank, packages in re.findall(r"^\| (\d) \| ([^|]+) \|", page, re.M)
+        for package in re.findall(r"`(\w+)`", packages)
     }
 
     assert shown
     assert shown.items() <= RANKS.items()
     built = {
-        room_of(".".join(f.relative_to(ROOT).with_suffix("").parts), ROOT)
+        package_of(".".join(f.relative_to(ROOT).with_suffix("").parts), ROOT)
         for f in product_files(ROOT)
     }
     assert built - set(shown) <= {"__init__", "__main__", "_version"}
@@ -220,8 +220,8 @@ def test_the_map_in_the_documentation_shows_the_ranks():
     ],
 )
 def test_a_forbidden_import_is_found(tmp_path, name, line, fault):
-    for room in ("models", "training", "weights", "objectives", "data", "benchmark"):
-        (tmp_path / "tfdistill" / room).mkdir(parents=True)
+    for package in ("models", "training", "weights", "objectives", "data", "benchmark"):
+        (tmp_path / "tfdistill" / package).mkdir(parents=True)
     (tmp_path / "export").mkdir()
     (tmp_path / name).write_text(line)
 
@@ -240,8 +240,8 @@ def test_a_forbidden_import_is_found(tmp_path, name, line, fault):
     ],
 )
 def test_a_permitted_import_is_not_found(tmp_path, name, line):
-    for room in ("models", "data"):
-        (tmp_path / "tfdistill" / room).mkdir(parents=True)
+    for package in ("models", "data"):
+        (tmp_path / "tfdistill" / package).mkdir(parents=True)
     (tmp_path / "export").mkdir()
     (tmp_path / "tfdistill" / "files.py").touch()
     (tmp_path / "tfdistill" / "errors.py").touch()
@@ -283,11 +283,11 @@ def test_every_imported_distribution_is_declared_and_every_declared_one_is_impor
         ("export/model/a.py", "def f():\n    from ..file import b", "model may not import file"),
         ("export/targets/a.py", "from .. import to_tflite", "targets may not import to_tflite"),
         ("export/trials/a.py", "from export.file import b", "imported relatively"),
-        ("export/a.py", "import os", "expected one of the rooms"),
-        ("export/tools/a.py", "import os", "expected one of the rooms"),
+        ("export/a.py", "import os", "expected one of the packages"),
+        ("export/tools/a.py", "import os", "expected one of the packages"),
     ],
 )
-def test_an_import_against_the_order_of_the_rooms_is_found(tmp_path, name, line, fault):
+def test_an_import_against_the_order_of_the_packages_is_found(tmp_path, name, line, fault):
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text(line)
 
@@ -296,7 +296,7 @@ def test_an_import_against_the_order_of_the_rooms_is_found(tmp_path, name, line,
     assert fault in found
 
 
-def test_an_import_of_a_room_before_or_of_a_neighbour_is_not_found(tmp_path):
+def test_an_import_of_a_package_before_or_of_a_neighbour_is_not_found(tmp_path):
     (tmp_path / "export" / "checking").mkdir(parents=True)
     (tmp_path / "export" / "__init__.py").write_text("from .trials.a import b")
     (tmp_path / "export" / "checking" / "a.py").write_text(
