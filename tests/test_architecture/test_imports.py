@@ -20,6 +20,7 @@ RANKS = {
     "files": 0,
     "config": 0,
     "manifest": 0,
+    "results": 0,
     "xnnpack": 0,
     "data": 1,
     "benchmark": 1,

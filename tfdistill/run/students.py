@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,7 @@ import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import config, errors, files, models, training, weights
+from tfdistill import config, errors, files, models, results, training, weights
 from tfdistill.data import vocab
 from tfdistill.run import compression, methods, prepare
 from tfdistill.run import teacher as teachers
@@ -109,7 +108,7 @@ def train_stages(
         _save_weights(trained.weights, folder / (MASKED if masked else STUDENT))
         if projections:
             _save_weights([w for layer in projections for w in layer.weights], folder / PROJECTION)
-        files.atomic_write_json(folder / "result.json", dataclasses.asdict(result))
+        results.write_result_file(result, folder / "result.json")
     else:
         if compressing is not None:
             trained = student.model = compression.restart(compressing, student.model)
@@ -127,8 +126,9 @@ def stage_records(
     for count in range(1, len(stages) + 1):
         prefix = stages[:count]
         folder = stage_folder(root, recipe, prefix, seed)
-        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        records.append({"stage": prefix[-1], "folder": str(folder.relative_to(root)), **result})
+        result = results.read_result_file(folder / "result.json", results.FitResult)
+        where = str(folder.relative_to(root))
+        records.append({"stage": prefix[-1], "folder": where, **result.model_dump()})
     return records
 
 

@@ -217,7 +217,7 @@ def task_teacher(
         sizes=recipe.teacher,
         fresh_head=recipe.teacher.finetune is not None,
     )
-    result = training.FitResult(0, 0.0, None, None)
+    result = training.FitResult(steps=0, seconds=0.0)
     if recipe.teacher.finetune is not None:
         result = finetune(
             model,

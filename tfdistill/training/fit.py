@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -11,6 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import distillers, errors, files
+from tfdistill.results import FitResult
 from tfdistill.training import callbacks, checkpoints, strategies
 
 
@@ -28,23 +28,6 @@ class TrainingBatches(Protocol):
     def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
         """Streams the batches of all epochs, from the one numbered `start_step` on."""
         ...
-
-
-@dataclasses.dataclass(frozen=True)
-class FitResult:
-    """What a fit did.
-
-    Attributes:
-      steps: Batches trained on, over all sessions.
-      seconds: Time spent, over all sessions.
-      best_metric: The best development metric, or None where none was watched.
-      best_epoch: Its epoch, 1-based, or None.
-    """
-
-    steps: int
-    seconds: float
-    best_metric: float | None
-    best_epoch: int | None
 
 
 def fit(

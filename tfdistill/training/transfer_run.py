@@ -14,8 +14,9 @@ import tf_keras as keras
 
 from tfdistill import distillers, errors, files
 from tfdistill.distillers import mobilebert
+from tfdistill.results import FitResult, read_result_file, write_result_file
 from tfdistill.training import stretch, transfer
-from tfdistill.training.fit import FitResult, TrainingBatches, fit
+from tfdistill.training.fit import TrainingBatches, fit
 
 FORMAT_VERSION = 1
 PLAN, START, WEIGHTS, RESULT = (
@@ -120,10 +121,10 @@ def run_transfer(
                 extra_callbacks=extra_callbacks,
             )
             _save(student, where / WEIGHTS)
-            files.atomic_write_json(where / RESULT, dataclasses.asdict(result))
+            write_result_file(result, where / RESULT)
         # The weights are all that a later stage needs; two dozen optimizers fill a disk.
         shutil.rmtree(where / "checkpoints", ignore_errors=True)
-        results.append(FitResult(**json.loads((where / RESULT).read_text("utf-8"))))
+        results.append(read_result_file(where / RESULT, FitResult))
         weights, done = where / WEIGHTS, done + steps
     _load(student, weights)
     return tuple(results)

@@ -1,0 +1,224 @@
+"""The results that runs and sweeps leave as JSON: metrics.json, sweep.json, records of steps.
+
+Whoever writes such a file and whoever reads it does so through these classes. A key that a later
+version adds is ignored; a key of an earlier version that is absent has its default.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from typing import Annotated, Any, Literal, TypeVar
+
+import pydantic
+
+from tfdistill import errors, files
+
+FORMAT_VERSION = 1
+METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# A figure of a model: None where it is not a finite number.
+Metric = Annotated[float | None, pydantic.BeforeValidator(_finite)]
+
+
+class ResultPart(pydantic.BaseModel):
+    """A part of a result file; not changed later."""
+
+    model_config = pydantic.ConfigDict(
+        extra="ignore", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
+
+
+class FitResult(ResultPart):
+    """What a fit did: result.json of a stage.
+
+    Attributes:
+      steps: Batches trained on, over all sessions.
+      seconds: Time spent, over all sessions.
+      best_metric: The best development metric, or None where none was watched.
+      best_epoch: Its epoch, 1-based, or None.
+    """
+
+    steps: int
+    seconds: float
+    best_metric: Metric = None
+    best_epoch: int | None = None
+
+
+class PretrainedTeacher(ResultPart):
+    """teacher/pretrained.json: metrics on held-out text, and what the training took."""
+
+    metrics: dict[str, Metric]
+    train_seconds: float
+    steps: int
+
+
+class RunTask(ResultPart):
+    """The task of a run."""
+
+    name: str = "task"
+    kind: str = "classification"
+    labels: tuple[str, ...] = ()
+    primary_metric: str = "accuracy"
+
+
+class HistoryFile(ResultPart):
+    """The history of one stage: its path, relative to the run folder."""
+
+    stage: str
+    csv: str
+
+
+class ModelResult(ResultPart):
+    """One trained model: a teacher, or a student of one variant and seed.
+
+    Attributes:
+      name: "teacher", or the variant.
+      role: Which of the two.
+      seed: Of initialisation and order.
+      stages: The stages that it went through.
+      metrics: On the development set; on held-out text for a masked language model.
+      num_examples: Development examples.
+      parameters: Number of weights.
+      flops: Of one example, by sequence length.
+      architecture: Family and sizes.
+      train_seconds: Of all stages.
+      folder: The model's folder, relative to the run folder.
+      history: One file a stage, or a part of a stage.
+    """
+
+    name: str
+    role: Literal["teacher", "student"]
+    seed: int | None = None
+    stages: tuple[str, ...] = ()
+    metrics: dict[str, Metric] = {}
+    num_examples: int | None = None
+    parameters: int | None = None
+    flops: dict[str, int] = {}
+    architecture: dict[str, Any] = {}
+    train_seconds: float | None = None
+    folder: str | None = None
+    history: tuple[HistoryFile, ...] = ()
+
+
+class ExportedFile(ResultPart):
+    """An exported file: its name, the model folder that it came from, its manifest."""
+
+    name: str
+    of: str
+    manifest: str
+
+
+class RunMetrics(ResultPart):
+    """metrics.json of a run."""
+
+    format_version: Literal[1]
+    recipe: str = "run"
+    created: str | None = None
+    seed: int | None = None
+    task: RunTask = RunTask()
+    synthetic_data: bool = False
+    models: tuple[ModelResult, ...] = ()
+    chosen: str | None = None
+    exports: tuple[ExportedFile, ...] = ()
+
+
+class Trial(ResultPart):
+    """What came of one quantization of a model.
+
+    Figures are None (or empty) where there is no file to take them from.
+
+    Attributes:
+      name: The quantization.
+      layers: Pattern of layer names -> the quantization of those layers.
+      verdict: "good"; "beyond bounds", converted, but its answers differ too far; "impossible", not
+        available for this model and these arguments; "failed", when it was converted or run.
+      why: The error where it is not good, otherwise "".
+      size_bytes: Size of the file.
+      zipped_bytes: Its size after deflate, as in an APK or a download.
+      p50_ms: Sequence length -> median latency on this host, where it was measured.
+      peak_rss_bytes: Largest resident memory of a process that runs the file, where measured.
+      model_metrics: The model's metrics on the examples that were checked.
+      file_metrics: The file's.
+      primary_metric: The name of the metric that counts, or None without a task.
+      argmax_agreement: Share of equal decisions, None where nothing is decided.
+      sqnr_db: Signal to quantization noise; None where the answers are equal bit for bit.
+      real_inputs: Whether the examples were real, not drawn.
+      num_examples: Examples that were checked.
+      partitions: XNNPACK's chains of operators, the most of any signature.
+    """
+
+    name: str
+    layers: dict[str, str] = {}
+    verdict: Literal["good", "beyond bounds", "impossible", "failed"]
+    why: str = ""
+    size_bytes: int | None = None
+    zipped_bytes: int | None = None
+    p50_ms: dict[int, float] = {}
+    peak_rss_bytes: int | None = None
+    model_metrics: dict[str, Metric] = {}
+    file_metrics: dict[str, Metric] = {}
+    primary_metric: str | None = None
+    argmax_agreement: float | None = None
+    sqnr_db: float | None = None
+    real_inputs: bool = True
+    num_examples: int | None = None
+    partitions: int | None = None
+
+    @pydantic.computed_field
+    @property
+    def metric_drop(self) -> float | None:
+        """The primary metric of the model minus that of the file; None without labels."""
+        model = self.model_metrics.get(self.primary_metric or "")
+        file = self.file_metrics.get(self.primary_metric or "")
+        return None if model is None or file is None else model - file
+
+
+class SweepResults(ResultPart):
+    """sweep.json: the quantizations that were tried on one model, and what was asked for."""
+
+    format_version: Literal[1]
+    lengths: tuple[int, ...] = ()
+    request: dict[str, Any] = {}
+    rows: tuple[Trial, ...] = ()
+
+
+ResultType = TypeVar("ResultType", bound=ResultPart)
+
+
+def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
+    """Reads a result.
+
+    Args:
+      path: The JSON file.
+      kind: Its class.
+
+    Returns:
+      The result.
+
+    Raises:
+      DataError: If the file is missing or malformed, or of another format.
+    """
+    try:
+        return kind.model_validate_json(pathlib.Path(path).read_bytes())
+    except pydantic.ValidationError as error:
+        found = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        )
+    except OSError as error:
+        found = f"{error.strerror or error}"
+    expected = f"a valid {pathlib.Path(path).name}"
+    if "format_version" in kind.model_fields:
+        expected += f" of format_version {FORMAT_VERSION}"
+    raise errors.DataError(errors.explain(f"{path}", expected, found))
+
+
+def write_result_file(result: ResultPart, path: files.Path) -> None:
+    """Writes a result as JSON, whole or not at all."""
+    files.atomic_write_json(path, result.model_dump(mode="json"))
