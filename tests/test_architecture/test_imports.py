@@ -99,7 +99,7 @@ def rank_faults(root: pathlib.Path) -> list[str]:
 
 
 def export_faults(root: pathlib.Path) -> list[str]:
-    """Lists what breaks the order of the packages inside `export`, and other than relative imports."""
+    """Lists absolute imports inside `export`, and what breaks the order of its packages."""
     faults = []
     for file in sorted((root / "export").rglob("*.py")):
         where = file.relative_to(root)
