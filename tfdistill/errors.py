@@ -1,8 +1,8 @@
 """The error tree of tfdistill.
 
 Every error that a user can cause is a `TfdistillError`, and also the built-in exception that a
-caller would expect (`ValueError`, `FileExistsError`, ...). Messages follow one form, written by
-`explain`: ``what: expected E, received R. Remedy.``
+caller would expect (`ValueError`, `FileExistsError`, ...). Messages follow one form:
+``what: expected E, received R. Remedy.``
 """
 
 from __future__ import annotations
@@ -10,10 +10,28 @@ from __future__ import annotations
 import difflib
 import errno
 from collections.abc import Iterable
+from typing import Any, overload
 
 
 class TfdistillError(Exception):
-    """Base class of every error that tfdistill raises on purpose."""
+    """Base class of every error that tfdistill raises on purpose.
+
+    Args:
+      what: The thing that is wrong, see `explain`; alone, the whole message.
+      *parts: Expected, received and, optionally, a remedy.
+    """
+
+    @overload
+    def __init__(self, message: object = "", /) -> None: ...
+
+    @overload
+    def __init__(
+        self, what: object, expected: object, received: object, remedy: object = "", /
+    ) -> None: ...
+
+    def __init__(self, what: object = "", *parts: Any) -> None:
+        # One argument for the base class: pickle makes the error again from it.
+        super().__init__(explain(what, *parts) if parts else what)
 
 
 class ConfigError(TfdistillError, ValueError):
@@ -72,7 +90,7 @@ class EnvironmentFault(TfdistillError, RuntimeError):
     """Something that tfdistill needs is not installed or does not work on this machine."""
 
 
-def explain(what: str, expected: object, received: object, remedy: str = "") -> str:
+def explain(what: object, expected: object, received: object, remedy: object = "") -> str:
     """Writes an error message in the form ``what: expected E, received R. Remedy.``.
 
     Args:
@@ -90,15 +108,15 @@ def explain(what: str, expected: object, received: object, remedy: str = "") -> 
 
 _OS_REMEDIES = {
     errno.ENOENT: "Check the path.",
-    errno.EEXIST: "Something stands there already: choose another place.",
-    errno.EISDIR: "A folder stands where a file should be.",
-    errno.ENOTDIR: "A file stands where a folder should be.",
-    errno.EACCES: "Change its permissions, or choose another place.",
-    errno.EPERM: "Change its permissions, or choose another place.",
-    errno.EROFS: "Nothing can be written there: choose another place.",
-    errno.ENOSPC: "Make room there, or choose another place; what is finished is kept.",
-    errno.EDQUOT: "Make room there, or choose another place; what is finished is kept.",
-    errno.EFBIG: "Raise the limit of file sizes (`ulimit -f`), or choose another place.",
+    errno.EEXIST: "The path already exists: choose another one.",
+    errno.EISDIR: "It is a folder: give the path of a file.",
+    errno.ENOTDIR: "Part of the path is a file: choose a folder.",
+    errno.EACCES: "Change its permissions, or choose another path.",
+    errno.EPERM: "Change its permissions, or choose another path.",
+    errno.EROFS: "The file system is read-only: choose another path.",
+    errno.ENOSPC: "Free disk space, or choose another path; finished files are kept.",
+    errno.EDQUOT: "Free disk space, or choose another path; finished files are kept.",
+    errno.EFBIG: "Raise the file size limit (`ulimit -f`), or choose another path.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
 }
 

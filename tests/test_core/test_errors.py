@@ -1,5 +1,6 @@
 import errno
 import os
+import pickle
 
 import pytest
 
@@ -41,6 +42,14 @@ def test_a_message_says_what_was_expected_what_came_and_what_to_do():
     assert errors.explain("labels", "two", None) == "labels: expected two, received None."
 
 
+@pytest.mark.parametrize("kind", [errors.ConfigError, errors.OutputExistsError])
+def test_an_error_of_several_parts_explains_them_and_survives_pickling(kind):
+    error = kind("copies", "at least 1", 0, "Use 10.")
+    assert str(error) == errors.explain("copies", "at least 1", 0, "Use 10.")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(kind("as it is")) == "as it is"
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -56,8 +65,8 @@ def test_the_nearest_choice_is_suggested_or_all_are_listed(name, says):
 @pytest.mark.parametrize(
     ("number", "says"),
     [
-        (errno.ENOSPC, "a/b: no space left on device. Make room there"),
-        (errno.ENOTDIR, "a/b: not a directory. A file stands where a folder should be."),
+        (errno.ENOSPC, "a/b: no space left on device. Free disk space"),
+        (errno.ENOTDIR, "a/b: not a directory. Part of the path is a file: choose a folder."),
         (errno.EIO, "a/b: input/output error."),
     ],
 )

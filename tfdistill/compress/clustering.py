@@ -87,14 +87,10 @@ def cluster(
     """
     check_encoder(classifier, "clustering")
     if not 2 <= clusters <= ranges.MOST_CLUSTERS:
-        raise errors.ConfigError(
-            errors.explain("clusters", f"2 to {ranges.MOST_CLUSTERS}", clusters)
-        )
+        raise errors.ConfigError("clusters", f"2 to {ranges.MOST_CLUSTERS}", clusters)
     if start not in _STARTS:
         raise errors.ConfigError(
-            errors.explain(
-                "start", f"one of {', '.join(_STARTS)}", repr(start), errors.nearest(start, _STARTS)
-            )
+            "start", f"one of {', '.join(_STARTS)}", repr(start), errors.nearest(start, _STARTS)
         )
     chosen = matching(classifier, layers, _MATRICES)
 

@@ -95,20 +95,16 @@ def prune(
     """
     check_encoder(classifier, "pruning")
     if not 0 < sparsity < 1:
-        raise errors.ConfigError(errors.explain("sparsity", "a share between 0 and 1", sparsity))
+        raise errors.ConfigError("sparsity", "a share between 0 and 1", sparsity)
     if not 0 <= begin < end <= 1:
-        raise errors.ConfigError(
-            errors.explain("begin, end", "0 <= begin < end <= 1", f"{begin}, {end}")
-        )
+        raise errors.ConfigError("begin, end", "0 <= begin < end <= 1", f"{begin}, {end}")
     first, span = round(begin * total_steps), round((end - begin) * total_steps)
     if span < 1:
         raise errors.ConfigError(
-            errors.explain(
-                "training steps",
-                f"at least one from begin ({begin:g}) to end ({end:g}) of them",
-                f"{total_steps} in all",
-                "Train longer: the masks change up to 20 times.",
-            )
+            "training steps",
+            f"at least one from begin ({begin:g}) to end ({end:g}) of them",
+            f"{total_steps} in all",
+            "Train longer: the masks change up to 20 times.",
         )
     every = max(span // _UPDATES, 1)
     last = first + span // every * every

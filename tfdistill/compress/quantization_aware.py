@@ -162,7 +162,7 @@ def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -
     model = keras.models.clone_model(classifier, clone_function=wrap)
     if not is_quantize_aware(model):
         raise errors.ConfigError(
-            errors.explain("layers", "patterns that match a layer, such as 'layer_0_*'", layers)
+            "layers", "patterns that match a layer, such as 'layer_0_*'", layers
         )
     return model
 
@@ -213,10 +213,8 @@ def check_ranges(model: keras.Model) -> None:
     ]
     if unseen:
         raise errors.ConfigError(
-            errors.explain(
-                f"model {model.name!r}",
-                "ranges learnt from real batches",
-                f"none for {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}",
-                "Train it (compress on a stage), or call compress.observe on training batches.",
-            )
+            f"model {model.name!r}",
+            "ranges learnt from real batches",
+            f"none for {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}",
+            "Train it (compress on a stage), or call compress.observe on training batches.",
         )

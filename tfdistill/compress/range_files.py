@@ -49,28 +49,22 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
             version = (file.metadata() or {}).get("format_version")
             saved: dict[str, np.ndarray] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
-        raise errors.WeightsError(
-            errors.explain(f"{path}", "ranges that save_ranges wrote", error)
-        ) from error
+        raise errors.WeightsError(f"{path}", "ranges that save_ranges wrote", error) from error
     wrapped = sorted({name.split("/")[0] for name in saved})
     known = {layer.name for layer in plain.layers}
     if version != _FORMAT or not wrapped or not known.issuperset(wrapped):
         raise errors.WeightsError(
-            errors.explain(
-                f"{path}",
-                f"ranges (format {_FORMAT}) of the layers of {plain.name!r}",
-                f"format {version} of {', '.join(sorted(set(wrapped) - known)) or 'known'} layers",
-                "It belongs beside the model that it was saved with.",
-            )
+            f"{path}",
+            f"ranges (format {_FORMAT}) of the layers of {plain.name!r}",
+            f"format {version} of {', '.join(sorted(set(wrapped) - known)) or 'known'} layers",
+            "It belongs beside the model that it was saved with.",
         )
     model = quantization_aware.quantize_aware(plain, layers=wrapped)
     variables = _ranges(model)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     if shapes != {name: array.shape for name, array in saved.items()}:
         raise errors.WeightsError(
-            errors.explain(
-                f"{path}", f"the {len(shapes)} ranges of {plain.name!r}", f"{len(saved)} others"
-            )
+            f"{path}", f"the {len(shapes)} ranges of {plain.name!r}", f"{len(saved)} others"
         )
     for name, variable in variables.items():
         variable.assign(saved[name])

@@ -93,11 +93,9 @@ def matching(
     if unmatched or not layers:
         shown = sorted({re.sub(r"^layer_\d+_", "layer_*_", name) for name in named})
         raise errors.ConfigError(
-            errors.explain(
-                "layers",
-                f"patterns that match a layer with a matrix ({', '.join(shown)})",
-                ", ".join(unmatched) or "none",
-            )
+            "layers",
+            f"patterns that match a layer with a matrix ({', '.join(shown)})",
+            ", ".join(unmatched) or "none",
         )
     return {name: named[name] for names in found.values() for name in names}
 
@@ -111,19 +109,15 @@ def check_encoder(model: keras.Model, what: str) -> None:
     """
     if isinstance(models.config_of(model), models.BiLstmConfig):
         raise errors.ConfigError(
-            errors.explain(
-                f"{what} of {model.name!r}",
-                "an encoder of the BERT family",
-                "a BiLSTM, whose LSTM cells tensorflow-model-optimization does not reach into",
-                "Export it as dynamic_wi8_afp32, which needs no training.",
-            )
+            f"{what} of {model.name!r}",
+            "an encoder of the BERT family",
+            "a BiLSTM, whose LSTM cells tensorflow-model-optimization does not reach into",
+            "Export it as dynamic_wi8_afp32, which needs no training.",
         )
     if any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers):
         raise errors.ConfigError(
-            errors.explain(
-                f"{what} of {model.name!r}",
-                "a plain model",
-                "one that is being compressed already",
-                "Train it as it is, or take compress.strip(model).",
-            )
+            f"{what} of {model.name!r}",
+            "a plain model",
+            "one that is being compressed already",
+            "Train it as it is, or take compress.strip(model).",
         )

@@ -91,7 +91,7 @@ class PrunedVocabulary:
           DataError: If there is no text.
         """
         if not len(texts):
-            raise errors.DataError(errors.explain("texts", "at least one", "none"))
+            raise errors.DataError("texts", "at least one", "none")
         before = Tokenizer(self.vocab_file, lower_case=self.lower_case)
         with tempfile.TemporaryDirectory(prefix="tfdistill-vocab-") as folder:
             file = pathlib.Path(folder) / "vocab.txt"
@@ -143,17 +143,15 @@ def prune_vocabulary(
       VocabularyError: If the vocabulary cannot be used or has more tokens than the model rows.
     """
     if min_count < 1:
-        raise errors.ConfigError(errors.explain("min_count", "at least 1", min_count))
+        raise errors.ConfigError("min_count", "at least 1", min_count)
     config = models.config_of(model)
     table = next((layer for layer in model.layers if layer.name == _TABLE), None)
     if table is None or len(table.get_weights()) != 1:
         raise errors.ShapeError(
-            errors.explain(
-                f"model {model.name!r} to prune",
-                "a table of word vectors as build_encoder makes it",
-                "a wrapped one",
-                "Prune the vocabulary first, then make the model quantization-aware.",
-            )
+            f"model {model.name!r} to prune",
+            "a table of word vectors as build_encoder makes it",
+            "a wrapped one",
+            "Prune the vocabulary first, then make the model quantization-aware.",
         )
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
@@ -188,7 +186,7 @@ def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
         ids, _ = tokenizer.pieces(batch)
         counts += np.bincount(ids, minlength=tokenizer.vocab_size)
     if not counts.any():
-        raise errors.DataError(errors.explain("corpus", "text, a line each", "no word"))
+        raise errors.DataError("corpus", "text, a line each", "no word")
     return counts
 
 
@@ -223,9 +221,7 @@ def _texts(corpus: files.Path | Iterable[str]) -> Iterable[str]:
         with open(corpus, encoding="utf-8-sig") as lines:
             yield from lines
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.DataError(
-            errors.explain(f"corpus {corpus}", "a text file in UTF-8", error)
-        ) from error
+        raise errors.DataError(f"corpus {corpus}", "a text file in UTF-8", error) from error
 
 
 def _with_rows(model: keras.Model, kept: np.ndarray, *, pad_token_id: int) -> keras.Model:

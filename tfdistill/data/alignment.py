@@ -49,9 +49,7 @@ def _align_one(text: str, letters: str, table: dict[str, str]) -> np.ndarray:
     if expected == letters:
         return places
     if sorted(expected) != sorted(letters):
-        raise errors.DataError(
-            errors.explain(f"letters of {text!r}", repr(expected), repr(letters))
-        )
+        raise errors.DataError(f"letters of {text!r}", repr(expected), repr(letters))
     return places[_permutation(expected, letters)]
 
 

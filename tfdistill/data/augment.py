@@ -48,13 +48,9 @@ class AugmentOptions:
         """Refuses values out of range."""
         for name, least in (("copies", 1), ("num_candidates", 1), ("seed", 0)):
             if getattr(self, name) < least:
-                raise errors.ConfigError(
-                    errors.explain(name, f"at least {least}", getattr(self, name))
-                )
+                raise errors.ConfigError(name, f"at least {least}", getattr(self, name))
         if not 0 < self.probability <= 1:
-            raise errors.ConfigError(
-                errors.explain("probability", "above 0, at most 1", self.probability)
-            )
+            raise errors.ConfigError("probability", "above 0, at most 1", self.probability)
 
 
 class Text(NamedTuple):

@@ -92,31 +92,23 @@ class Batches:
         longest = int(self._lengths.max())
         if max_length is not None and longest > max_length:
             raise errors.DataError(
-                errors.explain(
-                    "encoded examples",
-                    f"at most max_length = {max_length} tokens",
-                    f"{longest} in example {int(self._lengths.argmax())}",
-                    "Encode them with this max_length.",
-                )
+                "encoded examples",
+                f"at most max_length = {max_length} tokens",
+                f"{longest} in example {int(self._lengths.argmax())}",
+                "Encode them with this max_length.",
             )
         self._padded_length = None if bucketing else (max_length or longest)
         if token_budget is not None and token_budget < (self._padded_length or longest):
             raise errors.DataError(
-                errors.explain(
-                    "token_budget",
-                    f"at least {self._padded_length or longest}, the longest example",
-                    token_budget,
-                )
+                "token_budget",
+                f"at least {self._padded_length or longest}, the longest example",
+                token_budget,
             )
         count = len(encoded)
         self._kept = count - count % batch_size if drop_remainder else count
         if not self._kept:
             raise errors.DataError(
-                errors.explain(
-                    "encoded examples",
-                    f"at least batch_size = {batch_size} with drop_remainder",
-                    count,
-                )
+                "encoded examples", f"at least batch_size = {batch_size} with drop_remainder", count
             )
         self._batch_size, self._budget = batch_size, token_budget
         self.num_examples = self._kept
@@ -270,31 +262,23 @@ def _check_options(
     drop_remainder: bool,
 ) -> None:
     if not len(encoded):
-        raise errors.DataError(errors.explain("batches", "at least one example", "none"))
+        raise errors.DataError("batches", "at least one example", "none")
     if batch_size < 1:
-        raise errors.ConfigError(errors.explain("batch_size", "at least 1", batch_size))
+        raise errors.ConfigError("batch_size", "at least 1", batch_size)
     if token_budget is not None and drop_remainder:
         raise errors.ConfigError(
-            errors.explain(
-                "batches",
-                "drop_remainder or token_budget",
-                "both",
-                "With a token budget, batches differ in size anyway.",
-            )
+            "batches",
+            "drop_remainder or token_budget",
+            "both",
+            "With a token budget, batches differ in size anyway.",
         )
     if encoded.weights is not None and encoded.labels is None:
-        raise errors.ConfigError(
-            errors.explain("sample weights", "labels beside them", "examples without labels")
-        )
+        raise errors.ConfigError("sample weights", "labels beside them", "examples without labels")
 
 
 def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
     for name, rows in extra.items():
         if name in (*_FEATURES, INDEX_FEATURE):
-            raise errors.ConfigError(
-                errors.explain("extra feature", "a new name", f"{name!r}, which batches have")
-            )
+            raise errors.ConfigError("extra feature", "a new name", f"{name!r}, which batches have")
         if rows.ndim < 1 or len(rows) != count:
-            raise errors.ShapeError(
-                errors.explain(f"extra feature {name!r}", f"{count} rows", rows.shape)
-            )
+            raise errors.ShapeError(f"extra feature {name!r}", f"{count} rows", rows.shape)

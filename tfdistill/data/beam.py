@@ -38,12 +38,10 @@ def check(options: Sequence[str], *paths: files.Path) -> None:
     for path in paths:
         if "://" in os.fspath(path):
             raise errors.DataError(
-                errors.explain(
-                    "path of a pipeline",
-                    "one of a file system that all workers mount, such as /mnt/corpus",
-                    os.fspath(path),
-                    "Object stores are not read or written; mount the bucket.",
-                )
+                "path of a pipeline",
+                "one of a file system that all workers mount, such as /mnt/corpus",
+                os.fspath(path),
+                "Object stores are not read or written; mount the bucket.",
             )
     shutil.rmtree(_pipeline(options).local_tempdir)  # else running it does this
 
@@ -100,13 +98,11 @@ def _check_targets(units: Sequence[Unit], token: str, ending: Exception | str) -
         raise kind(fault["message"] + others) from cause
     lines = str(ending).strip().splitlines()  # of a worker's traceback the last one tells
     raise errors.EnvironmentFault(
-        errors.explain(
-            missing[0].what,
-            f"{missing[0].target} from a worker",
-            f"none, and {lines[-1] if lines else repr(ending)}",
-            "Workers need tfdistill, and the folder under the same path as here. What is finished "
-            "is kept: go on with --resume.",
-        )
+        missing[0].what,
+        f"{missing[0].target} from a worker",
+        f"none, and {lines[-1] if lines else repr(ending)}",
+        "Workers need tfdistill, and the folder under the same path as here. What is finished "
+        "is kept: go on with --resume.",
     ) from cause
 
 
@@ -157,12 +153,10 @@ def _pipeline(options: Sequence[str]) -> Any:
             known = [f"--{option}" for option in given.get_all_options()]
             option = f"--{min(strange)}"
             raise errors.ConfigError(
-                errors.explain(
-                    "option of DirectRunner",
-                    "one of Apache Beam's",
-                    option,
-                    errors.nearest(option, known),
-                )
+                "option of DirectRunner",
+                "one of Apache Beam's",
+                option,
+                errors.nearest(option, known),
             )
         # What Beam runs under this name may be a program that it fetches, with one worker only.
         local = importlib.import_module("apache_beam.runners.portability.fn_api_runner.fn_runner")
@@ -171,11 +165,11 @@ def _pipeline(options: Sequence[str]) -> Any:
         return beam.Pipeline(runner, options=given)
     except ImportError as error:
         raise errors.EnvironmentFault(
-            errors.explain(f"runner {name}", "what it needs to be installed", f"{error}")
+            f"runner {name}", "what it needs to be installed", f"{error}"
         ) from error
     except (ValueError, AttributeError) as error:
         raise errors.ConfigError(
-            errors.explain("runner", "a name and options of Apache Beam", repr(name), f"{error}")
+            "runner", "a name and options of Apache Beam", repr(name), f"{error}"
         ) from error
 
 
@@ -184,7 +178,5 @@ def _beam() -> Any:
         return importlib.import_module("apache_beam")
     except ImportError as error:
         raise errors.EnvironmentFault(
-            errors.explain(
-                "Apache Beam", "it to be installed", error, "pip install 'tfdistill[beam]'"
-            )
+            "Apache Beam", "it to be installed", error, "pip install 'tfdistill[beam]'"
         ) from error

@@ -69,8 +69,6 @@ def as_bytes(texts: Sequence[str]) -> list[bytes]:
     encoded = []
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise errors.DataError(
-                errors.explain(f"text {index}", "a string", f"{type(text).__name__} {text!r}")
-            )
+            raise errors.DataError(f"text {index}", "a string", f"{type(text).__name__} {text!r}")
         encoded.append(text.encode("utf-8", "ignore"))
     return encoded

@@ -74,12 +74,10 @@ def read_sentences(
         one = word_column != tag_column and (word_column - tag_column) % len(cells) == 0
         if one or len(cells) < columns:
             raise errors.DataError(
-                errors.explain(
-                    f"{path}, line {number}",
-                    f"at least {max(columns, len(cells) + one)} columns",
-                    f"{len(cells)}: {line!r}",
-                    "Empty lines stand between sentences; a word holds no blank.",
-                )
+                f"{path}, line {number}",
+                f"at least {max(columns, len(cells) + one)} columns",
+                f"{len(cells)}: {line!r}",
+                "Empty lines stand between sentences; a word holds no blank.",
             )
         found.words[-1].append(cells[word_column])
         found.tags[-1].append(cells[tag_column])
@@ -88,9 +86,7 @@ def read_sentences(
         for part in found:
             part.pop()
     if not found.words:
-        raise errors.DataError(
-            errors.explain(f"data file {path}", "words with tags", "a file without any")
-        )
+        raise errors.DataError(f"data file {path}", "words with tags", "a file without any")
     return found
 
 
@@ -125,9 +121,7 @@ def encode_words(
     """
     if max_length < 3:
         raise errors.DataError(
-            errors.explain(
-                "max_length", "at least 3, room for [CLS], a piece and [SEP]", max_length
-            )
+            "max_length", "at least 3, room for [CLS], a piece and [SEP]", max_length
         )
     distinct = sorted({word for sentence in words for word in sentence})
     ids, counts = tokenizer.pieces(distinct)

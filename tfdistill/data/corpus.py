@@ -42,7 +42,7 @@ def documents(paths: Path | Sequence[Path]) -> Iterator[list[str]]:
             empty = False
             yield lines
         if empty:
-            raise errors.DataError(errors.explain(f"corpus {path}", "text", "a file without any"))
+            raise errors.DataError(f"corpus {path}", "text", "a file without any")
 
 
 def split_sentences(line: str) -> list[str]:
@@ -99,13 +99,13 @@ def encode_corpus(
     """
     room = check_room(max_length, paired=pair_fraction > 0)
     if not 0 <= pair_fraction <= 1:
-        raise errors.DataError(errors.explain("pair_fraction", "0 to 1", pair_fraction))
+        raise errors.DataError("pair_fraction", "0 to 1", pair_fraction)
     if max_tokens is not None and max_tokens < 1:
-        raise errors.DataError(errors.explain("max_tokens", "at least 1", max_tokens))
+        raise errors.DataError("max_tokens", "at least 1", max_tokens)
     sentences = tokenize_sentences(documents(paths), tokenizer)
     blocks = pack(sentences, room)
     if not blocks:
-        raise errors.DataError(errors.explain("corpus", "words", "none in all of the files"))
+        raise errors.DataError("corpus", "words", "none in all of the files")
     generator = np.random.default_rng(seed)
     if max_tokens is not None:
         blocks = _draw(blocks, max_tokens, generator)
@@ -161,7 +161,7 @@ def check_room(max_length: int, *, paired: bool) -> int:
     truncation.check_max_length(max_length, paired=paired)
     room = max_length - (3 if paired else 2)
     if room < 1:
-        raise errors.DataError(errors.explain("max_length", "room for a token of text", max_length))
+        raise errors.DataError("max_length", "room for a token of text", max_length)
     return room
 
 

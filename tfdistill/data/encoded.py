@@ -77,11 +77,9 @@ class EncodedExamples:
             or (np.diff(offsets) <= 0).any()
         ):
             raise errors.ShapeError(
-                errors.explain(
-                    "encoded examples",
-                    "offsets that rise from 0 to the number of ids, and a type for each id",
-                    f"{len(self.ids)} ids, {len(self.types)} types, offsets {offsets!r}",
-                )
+                "encoded examples",
+                "offsets that rise from 0 to the number of ids, and a type for each id",
+                f"{len(self.ids)} ids, {len(self.types)} types, offsets {offsets!r}",
             )
         tokens = self.token_labels and self.labels is not None
         rows = {name: (len(self),) for name in ("labels", "weights", "sources")}
@@ -93,9 +91,7 @@ class EncodedExamples:
                 continue
             if name == "labels" and not tokens and value.ndim == 2 and len(value) == len(self):
                 continue  # a row of labels for each example
-            raise errors.ShapeError(
-                errors.explain(f"encoded examples, {name}", f"shape {shape}", value.shape)
-            )
+            raise errors.ShapeError(f"encoded examples, {name}", f"shape {shape}", value.shape)
 
     def __len__(self) -> int:
         """Returns n."""

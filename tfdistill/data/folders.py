@@ -48,11 +48,9 @@ def split_folder(source: str | os.PathLike[str], split: str) -> pathlib.Path:
             return root / name
     there = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     raise errors.DataError(
-        errors.explain(
-            f"{root}, split {split!r}",
-            f"a folder {split} with a folder for each label",
-            ", ".join(there[:8]) or ("an empty folder" if root.is_dir() else "no folder"),
-        )
+        f"{root}, split {split!r}",
+        f"a folder {split} with a folder for each label",
+        ", ".join(there[:8]) or ("an empty folder" if root.is_dir() else "no folder"),
     )
 
 
@@ -83,19 +81,15 @@ def read_folders(folder: pathlib.Path, labels: Sequence[str]) -> LabelledTexts:
     strange = sorted(found - set(labels))
     if strange:
         raise errors.DataError(
-            errors.explain(
-                f"{folder}",
-                f"folders among {', '.join(map(repr, labels))}",
-                f"{strange[0]!r}",
-                errors.nearest(strange[0], labels),
-            )
+            f"{folder}",
+            f"folders among {', '.join(map(repr, labels))}",
+            f"{strange[0]!r}",
+            errors.nearest(strange[0], labels),
         )
     missing = [label for label in labels if label not in found]
     if missing:
         raise errors.DataError(
-            errors.explain(
-                f"{folder}", f"a folder {missing[0]!r} with .txt files", ", ".join(sorted(found))
-            )
+            f"{folder}", f"a folder {missing[0]!r} with .txt files", ", ".join(sorted(found))
         )
     files = [(path, label) for label in labels for path in (folder / label).glob("*.txt")]
     files.sort(key=lambda item: (_natural(item[0].name), labels.index(item[1])))

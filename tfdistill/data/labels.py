@@ -49,18 +49,16 @@ def _number(value: str, where: str) -> float:
     except ValueError:
         number = float("nan")
     if not np.isfinite(number):
-        raise errors.DataError(errors.explain(where, "a finite number", repr(value)))
+        raise errors.DataError(where, "a finite number", repr(value))
     return number
 
 
 def _index(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
     if value not in index:
         raise errors.DataError(
-            errors.explain(
-                where,
-                f"one of {', '.join(map(repr, index))}",
-                repr(value),
-                f"These are the labels of task {spec.name!r}.",
-            )
+            where,
+            f"one of {', '.join(map(repr, index))}",
+            repr(value),
+            f"These are the labels of task {spec.name!r}.",
         )
     return index[value]

@@ -111,11 +111,9 @@ class Layout:
             return int(column)
         except ValueError:
             raise errors.ConfigError(
-                errors.explain(
-                    f"task {self.task!r}, column of a CoNLL file",
-                    "its number, from 0 or, if negative, from the end",
-                    repr(column),
-                )
+                f"task {self.task!r}, column of a CoNLL file",
+                "its number, from 0 or, if negative, from the end",
+                repr(column),
             ) from None
 
 

@@ -88,10 +88,10 @@ class Masker:
         """Checks the options and prepares the tables; see the class."""
         _check_rates(rate, mask_token_rate, random_token_rate)
         if predict not in ("masked", "all"):
-            raise errors.ConfigError(errors.explain("predict", "masked or all", repr(predict)))
+            raise errors.ConfigError("predict", "masked or all", repr(predict))
         if whole_words and token_counts is not None:
             raise errors.ConfigError(
-                errors.explain("masking", "whole_words or token_counts", "both", "Choose one.")
+                "masking", "whole_words or token_counts", "both", "Choose one."
             )
         vocab = tokenizer.vocab
         self._special = [vocab.index(token) for token in vocabularies.SPECIAL_TOKENS]
@@ -309,23 +309,19 @@ def _fold(seed: Any, stream: int) -> tf.Tensor:
 
 def _log_weights(counts: np.ndarray, vocab_size: int, smoothing: float) -> np.ndarray:
     if counts.shape != (vocab_size,):
-        raise errors.ShapeError(
-            errors.explain("token_counts", f"({vocab_size},), one a token", counts.shape)
-        )
+        raise errors.ShapeError("token_counts", f"({vocab_size},), one a token", counts.shape)
     if smoothing < 0:
-        raise errors.ConfigError(errors.explain("smoothing", "0 or more", smoothing))
+        raise errors.ConfigError("smoothing", "0 or more", smoothing)
     return -smoothing * np.log(np.maximum(counts, 1).astype(np.float64))
 
 
 def _check_rates(rate: float, mask_token_rate: float, random_token_rate: float) -> None:
     if not 0 < rate <= 1:
-        raise errors.ConfigError(errors.explain("rate", "a share, 0 < rate <= 1", rate))
+        raise errors.ConfigError("rate", "a share, 0 < rate <= 1", rate)
     shares = (mask_token_rate, random_token_rate)
     if min(shares) < 0 or sum(shares) > 1 + 1e-9:
         raise errors.ConfigError(
-            errors.explain(
-                "mask_token_rate and random_token_rate", "shares of together at most 1", shares
-            )
+            "mask_token_rate and random_token_rate", "shares of together at most 1", shares
         )
 
 

@@ -35,19 +35,15 @@ def score(spec: TaskSpec, logits: np.ndarray, encoded: EncodedExamples) -> dict[
         found = spans.score(logits, encoded, spec.spans)
         return {name: found[name] for name in spec.metrics}
     if encoded.labels is None:
-        raise errors.DataError(
-            errors.explain("evaluation", "labelled examples", "examples without labels")
-        )
+        raise errors.DataError("evaluation", "labelled examples", "examples without labels")
     if spec.kind != "token":
         return compute_metrics(spec, logits, encoded.labels)
     expected = (encoded.num_tokens, spec.num_labels)
     if logits.shape != expected or encoded.labels.shape != expected[:1]:
         raise errors.ShapeError(
-            errors.explain(
-                f"logits and labels of task {spec.name!r}",
-                f"shapes {expected} and {expected[:1]}",
-                f"{logits.shape} and {encoded.labels.shape}",
-            )
+            f"logits and labels of task {spec.name!r}",
+            f"shapes {expected} and {expected[:1]}",
+            f"{logits.shape} and {encoded.labels.shape}",
         )
     labelled = encoded.labels != conll.UNLABELLED
     _check_finite(logits[labelled])
@@ -88,11 +84,9 @@ def tag_metrics(
     """
     if [len(tags) for tags in gold] != [len(tags) for tags in answers] or not any(gold):
         raise errors.ShapeError(
-            errors.explain(
-                "predicted tags",
-                f"one for each of {sum(map(len, gold))} words, at least one",
-                f"{sum(map(len, answers))} in {len(answers)} sentences",
-            )
+            "predicted tags",
+            f"one for each of {sum(map(len, gold))} words, at least one",
+            f"{sum(map(len, answers))} in {len(answers)} sentences",
         )
     right = known = predicted = same = words = 0
     for tags, guesses in zip(gold, answers, strict=True):
@@ -146,29 +140,23 @@ def compute_metrics(spec: TaskSpec, logits: np.ndarray, labels: np.ndarray) -> d
     if not len(gold) or scores.shape != expected or gold.shape != expected[: 1 + several]:
         shape = f"(n, {spec.num_labels})"
         raise errors.ShapeError(
-            errors.explain(
-                f"logits and labels of task {spec.name!r}",
-                f"shapes {shape} and {shape if several else '(n,)'}, n > 0",
-                f"{scores.shape} and {gold.shape}",
-            )
+            f"logits and labels of task {spec.name!r}",
+            f"shapes {shape} and {shape if several else '(n,)'}, n > 0",
+            f"{scores.shape} and {gold.shape}",
         )
     _check_finite(scores)
     if several:
         found = _several(scores > 0, gold > 0)
         return {name: found[name] for name in spec.metrics}
     if "auc" in spec.metrics and spec.num_labels != 2:
-        raise errors.ShapeError(
-            errors.explain(f"labels of task {spec.name!r}", "two for auc", spec.num_labels)
-        )
+        raise errors.ShapeError(f"labels of task {spec.name!r}", "two for auc", spec.num_labels)
     return {name: _metric(name, spec, scores, gold) for name in spec.metrics}
 
 
 def _check_finite(scores: np.ndarray) -> None:
     if not np.isfinite(scores).all():
         row = int(np.argmin(np.isfinite(scores).all(axis=1)))
-        raise errors.DataError(
-            errors.explain(f"logits of example {row}", "finite numbers", scores[row].tolist())
-        )
+        raise errors.DataError(f"logits of example {row}", "finite numbers", scores[row].tolist())
 
 
 def _several(answers: np.ndarray, gold: np.ndarray) -> dict[str, float]:

@@ -56,12 +56,10 @@ def sentence_pairs(
     documents = _documents(sentences)
     if len(documents) < 2:
         raise errors.DataError(
-            errors.explain(
-                "next-sentence pairs",
-                "two documents or more in each shard: b comes from another one",
-                len(documents),
-                "Separate documents by blank lines, or make larger shards (shard_bytes).",
-            )
+            "next-sentence pairs",
+            "two documents or more in each shard: b comes from another one",
+            len(documents),
+            "Separate documents by blank lines, or make larger shards (shard_bytes).",
         )
     pairs: list[tuple[list[_Span], list[_Span], int]] = []
     for index in range(len(documents)):

@@ -125,7 +125,7 @@ def prepare_corpus(
     if pipeline is not None:
         if workers != 1:
             raise errors.DataError(
-                errors.explain("workers", "1 beside a pipeline, whose runner has its own", workers)
+                "workers", "1 beside a pipeline, whose runner has its own", workers
             )
         beam.check(pipeline, folder, *textspans.as_list(paths))
         paths = [os.path.abspath(path) for path in textspans.as_list(paths)]
@@ -163,24 +163,20 @@ def prepare_corpus(
         shard_files.write_manifest(corpus, folder)
     shutil.rmtree(entries, ignore_errors=True)
     if not corpus.num_examples:
-        raise errors.DataError(errors.explain("corpus", "words", "none in all of the files"))
+        raise errors.DataError("corpus", "words", "none in all of the files")
     return corpus
 
 
 def _check_options(settings: dict[str, Any], workers: int) -> None:
     for name in ("short_sequence_probability", "pair_fraction"):
         if not 0 <= settings[name] <= 1:
-            raise errors.DataError(errors.explain(name, "0 to 1", settings[name]))
+            raise errors.DataError(name, "0 to 1", settings[name])
     if settings["next_sentence"] and settings["pair_fraction"]:
-        raise errors.DataError(
-            errors.explain("pairs", "next_sentence or pair_fraction", "both", "Choose one.")
-        )
+        raise errors.DataError("pairs", "next_sentence or pair_fraction", "both", "Choose one.")
     if settings["on_invalid"] not in ("error", "replace"):
-        raise errors.DataError(
-            errors.explain("on_invalid", "error or replace", repr(settings["on_invalid"]))
-        )
+        raise errors.DataError("on_invalid", "error or replace", repr(settings["on_invalid"]))
     if workers < 1:
-        raise errors.DataError(errors.explain("workers", "at least 1", workers))
+        raise errors.DataError("workers", "at least 1", workers)
     _room(settings)
 
 
@@ -190,7 +186,7 @@ def _room(settings: dict[str, Any]) -> int:
     room = corpora.check_room(settings["max_length"], paired=paired)
     if room < least:
         raise errors.DataError(
-            errors.explain("max_length", "room for a token of each half", settings["max_length"])
+            "max_length", "room for a token of each half", settings["max_length"]
         )
     return room
 
@@ -229,9 +225,7 @@ def _finished(
         return {}
     if not resume:
         raise errors.OutputExistsError(
-            errors.explain(
-                f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
-            )
+            f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
     found = shard_files.read_manifest(folder)
     vocabularies.check_same_vocabulary(folder / shard_files.VOCAB, vocab, names=("corpus", "model"))
@@ -240,12 +234,10 @@ def _finished(
     for name in now:
         if before.get(name) != now[name]:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"corpus {folder}, {name}",
-                    f"{now[name]} as asked for",
-                    f"{before.get(name)} in what is there",
-                    "Resume with the same files and options, or use --overwrite.",
-                )
+                f"corpus {folder}, {name}",
+                f"{now[name]} as asked for",
+                f"{before.get(name)} in what is there",
+                "Resume with the same files and options, or use --overwrite.",
             )
     written = {
         int(path.stem.removeprefix("part-")): shard_files.read_entry(path)

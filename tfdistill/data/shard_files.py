@@ -109,21 +109,17 @@ def read_manifest(folder: files.Path) -> Corpus:
     path = pathlib.Path(folder) / MANIFEST
     if not path.is_file():
         raise errors.DataError(
-            errors.explain(
-                "corpus",
-                f"a folder with {MANIFEST}",
-                f"{folder}, which has none",
-                "Prepare it with `tfdistill data prepare`.",
-            )
+            "corpus",
+            f"a folder with {MANIFEST}",
+            f"{folder}, which has none",
+            "Prepare it with `tfdistill data prepare`.",
         )
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         version = value["format_version"]
         if version != FORMAT_VERSION:
             raise errors.DataError(
-                errors.explain(
-                    f"{path}, format_version", FORMAT_VERSION, version, "Prepare the corpus again."
-                )
+                f"{path}, format_version", FORMAT_VERSION, version, "Prepare the corpus again."
             )
         shards = {int(number): Shard(**shard) for number, shard in value["shards"].items()}
         return Corpus(value["settings"], value["sources"], shards, int(value["num_shards"]))
@@ -131,9 +127,7 @@ def read_manifest(folder: files.Path) -> Corpus:
         if isinstance(error, errors.DataError):
             raise
         raise errors.DataError(
-            errors.explain(
-                f"{path}", "the manifest of a corpus", f"{type(error).__name__}: {error}"
-            )
+            f"{path}", "the manifest of a corpus", f"{type(error).__name__}: {error}"
         ) from None
 
 
@@ -164,12 +158,10 @@ def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> Corpus:
     corpus = read_manifest(folder)
     if not corpus.complete:
         raise errors.DataError(
-            errors.explain(
-                f"corpus {folder}",
-                f"{corpus.num_shards} finished shards",
-                len(corpus.shards),
-                "Finish it: `tfdistill data prepare ... --resume`.",
-            )
+            f"corpus {folder}",
+            f"{corpus.num_shards} finished shards",
+            len(corpus.shards),
+            "Finish it: `tfdistill data prepare ... --resume`.",
         )
     for shard in corpus.shards.values():
         fault = _size_fault(shard, folder)
@@ -178,12 +170,10 @@ def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> Corpus:
     tokens = vocabularies.read_vocab(pathlib.Path(folder) / VOCAB)
     if vocabulary_hash(tokens) != corpus.settings["vocabulary"]:
         raise errors.VocabularyError(
-            errors.explain(
-                f"{pathlib.Path(folder) / VOCAB}",
-                "the vocabulary that the corpus was prepared with",
-                "another one (its hash differs from the manifest's)",
-                "Prepare the corpus again.",
-            )
+            f"{pathlib.Path(folder) / VOCAB}",
+            "the vocabulary that the corpus was prepared with",
+            "another one (its hash differs from the manifest's)",
+            "Prepare the corpus again.",
         )
     if vocab is not None:
         vocabularies.check_same_vocabulary(tokens, vocab, names=("corpus", "model"))

@@ -85,12 +85,10 @@ class ShardedBatches:
         lower_case = self.corpus.settings["lower_case"]
         if tokenizer is not None and tokenizer.lower_case != lower_case:
             raise errors.VocabularyError(
-                errors.explain(
-                    f"corpus {folder}",
-                    f"text with lower_case={tokenizer.lower_case}, as the model reads it",
-                    f"lower_case={lower_case}",
-                    "Prepare the corpus again.",
-                )
+                f"corpus {folder}",
+                f"text with lower_case={tokenizer.lower_case}, as the model reads it",
+                f"lower_case={lower_case}",
+                "Prepare the corpus again.",
             )
         self.next_sentence = bool(self.corpus.settings["next_sentence"])
         self._pad_id = shard_files.pad_id(folder)
@@ -102,9 +100,7 @@ class ShardedBatches:
         total = sum(last - first for first, last in self._kept)
         self.num_examples = total if limit is None else min(total, limit)
         if not self.num_examples:
-            raise errors.DataError(
-                errors.explain(f"corpus {folder}, part {part}", "at least one example", "none")
-            )
+            raise errors.DataError(f"corpus {folder}, part {part}", "at least one example", "none")
         self.steps_per_epoch = math.ceil(self.num_examples / batch_size)
 
     def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
@@ -269,12 +265,12 @@ def _check_options(
     options = {"batch_size": batch_size, "window": window, "shards_at_once": shards_at_once}
     for name, value in {**options, **({} if limit is None else {"limit": limit})}.items():
         if value < 1:
-            raise errors.ConfigError(errors.explain(name, "at least 1", value))
+            raise errors.ConfigError(name, "at least 1", value)
     if not 0 <= held_out < 1:
-        raise errors.ConfigError(errors.explain("held_out", "a share, 0 <= held_out < 1", held_out))
+        raise errors.ConfigError("held_out", "a share, 0 <= held_out < 1", held_out)
     if part not in ("train", "held_out"):
-        raise errors.ConfigError(errors.explain("part", "train or held_out", repr(part)))
+        raise errors.ConfigError("part", "train or held_out", repr(part))
     if shuffle and limit is not None:
         raise errors.ConfigError(
-            errors.explain("limit", "shuffle=False with it", "shuffle=True", "Its examples differ.")
+            "limit", "shuffle=False with it", "shuffle=True", "Its examples differ."
         )

@@ -78,9 +78,7 @@ def encode_questions(
         least = max_length - room + 1
         what, expected = ("doc_stride", 1) if doc_stride < 1 else ("max_length", least)
         raise errors.DataError(
-            errors.explain(
-                what, f"at least {expected}", doc_stride if doc_stride < 1 else max_length
-            )
+            what, f"at least {expected}", doc_stride if doc_stride < 1 else max_length
         )
     parts: list[_Window] = []
     for index, question in enumerate(questions):
@@ -91,12 +89,10 @@ def encode_questions(
         size = max_length - 3 - len(words)
         if doc_stride > size and last - first > size:
             raise errors.DataError(
-                errors.explain(
-                    "doc_stride",
-                    f"at most {size}, the tokens of a window of question {question.key!r}",
-                    doc_stride,
-                    "A larger step would leave tokens out.",
-                )
+                "doc_stride",
+                f"at most {size}, the tokens of a window of question {question.key!r}",
+                doc_stride,
+                "A larger step would leave tokens out.",
             )
         answer = _answer_tokens(question, located, first, last) if labelled else None
         parts += _windows(index, words, located, first, last, size, doc_stride, answer, tokenizer)
@@ -268,18 +264,12 @@ def _answer(
 
 def _check(logits: np.ndarray, encoded: EncodedExamples) -> tuple[np.ndarray, SpanSources]:
     if encoded.sources is None or encoded.span_sources is None:
-        raise errors.DataError(
-            errors.explain("examples of spans", "windows of questions", "other examples")
-        )
+        raise errors.DataError("examples of spans", "windows of questions", "other examples")
     if logits.shape != (encoded.num_tokens, 2):
-        raise errors.ShapeError(
-            errors.explain("span logits", f"shape ({encoded.num_tokens}, 2)", logits.shape)
-        )
+        raise errors.ShapeError("span logits", f"shape ({encoded.num_tokens}, 2)", logits.shape)
     if not np.isfinite(logits).all():
         token = int(np.argmin(np.isfinite(logits).all(axis=1)))
-        raise errors.DataError(
-            errors.explain(f"logits of token {token}", "finite numbers", logits[token].tolist())
-        )
+        raise errors.DataError(f"logits of token {token}", "finite numbers", logits[token].tolist())
     return encoded.sources, encoded.span_sources
 
 

@@ -142,12 +142,10 @@ class TaskSpec:
     def _check_choice(self, what: str, value: str, choices: Sequence[str]) -> None:
         if value not in choices:
             raise errors.ConfigError(
-                errors.explain(
-                    f"task {self.name!r}, {what}",
-                    f"one of {', '.join(choices)}",
-                    repr(value),
-                    errors.nearest(value, choices),
-                )
+                f"task {self.name!r}, {what}",
+                f"one of {', '.join(choices)}",
+                repr(value),
+                errors.nearest(value, choices),
             )
 
     def _check_metrics_against_labels(self) -> None:
@@ -167,9 +165,7 @@ class TaskSpec:
 
     def _refuse(self, field: str, expected: str, remedy: str = "") -> None:
         received = repr(getattr(self, field))
-        raise errors.ConfigError(
-            errors.explain(f"task {self.name!r}, {field}", expected, received, remedy)
-        )
+        raise errors.ConfigError(f"task {self.name!r}, {field}", expected, received, remedy)
 
     @property
     def regression(self) -> bool:
@@ -215,11 +211,9 @@ class TaskSpec:
         unnamed = {"regression": "numbers, no names", "span": "answers, no names"}.get(self.kind)
         if unnamed or (self.labels and set(labels) != set(self.labels)):
             raise errors.DataError(
-                errors.explain(
-                    f"labels for task {self.name!r}",
-                    unnamed or f"the names {self.labels}",
-                    tuple(labels),
-                )
+                f"labels for task {self.name!r}",
+                unnamed or f"the names {self.labels}",
+                tuple(labels),
             )
         values = dict(zip(self.labels, self.label_values, strict=False))
         return dataclasses.replace(
@@ -247,9 +241,7 @@ class TaskSpec:
         if len(found) < 2:
             received = f"only {found.pop()!r}" if found else "none"
             column = "" if self.layout == "folders" else f", column {self.label_column!r}"
-            raise errors.DataError(
-                errors.explain(f"{path}{column}", "at least two different labels", received)
-            )
+            raise errors.DataError(f"{path}{column}", "at least two different labels", received)
         order = _tags(found) if self.kind == "token" else sorted(found, key=_label_order(found))
         return dataclasses.replace(self, labels=tuple(order))
 

@@ -83,7 +83,7 @@ def read_questions(
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise errors.DataError(
-            errors.explain(f"{path}, line {error.lineno}", "JSON", f"a fault: {error.msg}")
+            f"{path}, line {error.lineno}", "JSON", f"a fault: {error.msg}"
         ) from None
     found: list[Question] = []
     skipped = 0
@@ -91,9 +91,7 @@ def read_questions(
     for where, context, entry in _entries(content, str(path)):
         question = _question(where, context, entry, unanswerable)
         if question.key in places:
-            raise errors.DataError(
-                errors.explain(where, "an id of its own", f"that of {places[question.key]}")
-            )
+            raise errors.DataError(where, "an id of its own", f"that of {places[question.key]}")
         places[question.key] = where.removeprefix(f"{path}, ")
         if training and question.answers:
             start = _nearest_place(question)
@@ -104,11 +102,9 @@ def read_questions(
         found.append(question)
     if not found:
         raise errors.DataError(
-            errors.explain(
-                f"data file {path}",
-                "questions with answers in their contexts" if skipped else "questions",
-                f"{skipped} with answers that are not" if skipped else "none",
-            )
+            f"data file {path}",
+            "questions with answers in their contexts" if skipped else "questions",
+            f"{skipped} with answers that are not" if skipped else "none",
         )
     return Questions(found, skipped)
 
@@ -127,9 +123,7 @@ def _items(value: Any, key: str, where: str) -> Iterator[tuple[Any, str]]:
     if not isinstance(inner, list):
         received = sorted(value) if isinstance(value, dict) else type(value).__name__
         raise errors.DataError(
-            errors.explain(
-                where, f"an object with the list {key!r}", received, "Is this a SQuAD file?"
-            )
+            where, f"an object with the list {key!r}", received, "Is this a SQuAD file?"
         )
     separator = ", " if key == "data" else "."
     return ((item, f"{where}{separator}{key}[{index}]") for index, item in enumerate(inner))
@@ -138,7 +132,7 @@ def _items(value: Any, key: str, where: str) -> Iterator[tuple[Any, str]]:
 def _string(value: Any, key: str, where: str) -> str:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, str):
-        raise errors.DataError(errors.explain(f"{where}.{key}", "a string", repr(found)))
+        raise errors.DataError(f"{where}.{key}", "a string", repr(found))
     return found
 
 
@@ -150,17 +144,10 @@ def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Quest
             if start is None:
                 start = answer.get("answer_start")
                 if not isinstance(start, int) or not answers[0]:
-                    raise errors.DataError(
-                        errors.explain(place, "a text and its answer_start", repr(answer))
-                    )
+                    raise errors.DataError(place, "a text and its answer_start", repr(answer))
     if not answers and not unanswerable:
         raise errors.DataError(
-            errors.explain(
-                where,
-                "an answer",
-                "none",
-                "Questions without answers belong to the task squad_v2.",
-            )
+            where, "an answer", "none", "Questions without answers belong to the task squad_v2."
         )
     return Question(
         _string(entry, "id", where), _string(entry, "question", where), context, (*answers,), start
@@ -228,9 +215,7 @@ def score_answers(
       DataError: If there is not one answer for each of at least one question.
     """
     if len(questions) != len(answers) or not questions:
-        raise errors.DataError(
-            errors.explain("answers", f"{len(questions)}, one a question", len(answers))
-        )
+        raise errors.DataError("answers", f"{len(questions)}, one a question", len(answers))
     scores = []
     for question, answer in zip(questions, answers, strict=True):
         gold: Sequence[str] = question.answers

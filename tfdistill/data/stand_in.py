@@ -149,20 +149,16 @@ def _maker(spec: TaskSpec) -> Callable[[_Texts, np.random.Generator], _Row]:
     if spec.pair_column is None:
         if spec.regression or not 2 <= spec.num_labels <= len(intents):
             raise errors.DataError(
-                errors.explain(
-                    f"stand-in for {spec.name}",
-                    f"2 to {len(intents)} labels over one text, or a pair of texts",
-                    f"{spec.num_labels} outputs",
-                )
+                f"stand-in for {spec.name}",
+                f"2 to {len(intents)} labels over one text, or a pair of texts",
+                f"{spec.num_labels} outputs",
             )
         return lambda texts, generator: _single(spec, texts, generator)
     if not spec.regression and spec.num_labels not in (2, 3):
         raise errors.DataError(
-            errors.explain(
-                f"stand-in for {spec.name}",
-                "two or three labels over a pair of texts",
-                f"{spec.num_labels} labels",
-            )
+            f"stand-in for {spec.name}",
+            "two or three labels over a pair of texts",
+            f"{spec.num_labels} labels",
         )
     return lambda texts, generator: _pair(spec, texts, generator)
 

@@ -39,11 +39,9 @@ def stream(
     total = epochs * steps_per_epoch
     if epochs < 0 or not 0 <= start_step <= total:
         raise errors.ConfigError(
-            errors.explain(
-                "start_step",
-                f"0 to {max(total, 0)} ({epochs} epochs x {steps_per_epoch} steps)",
-                start_step,
-            )
+            "start_step",
+            f"0 to {max(total, 0)} ({epochs} epochs x {steps_per_epoch} steps)",
+            start_step,
         )
 
     def generate() -> Iterator[Any]:

@@ -108,9 +108,7 @@ def write_task(
     texts, labels = generate(2 * total + 100, seed)
     unique = dict(zip(texts, labels, strict=True))
     if len(unique) < total:
-        raise errors.DataError(
-            errors.explain("synthetic commands", f"{total} different ones", len(unique))
-        )
+        raise errors.DataError("synthetic commands", f"{total} different ones", len(unique))
     rows = iter(unique.items())
     target = pathlib.Path(folder)
     for split, count in (("train", num_train), ("dev", num_dev), ("test", num_test)):

@@ -64,9 +64,7 @@ def split_file(
     if folder.is_file():
         return folder
     if not folder.is_dir():
-        raise errors.DataError(
-            errors.explain("data", "a folder with splits, or a file", f"{folder}: not there")
-        )
+        raise errors.DataError("data", "a folder with splits, or a file", f"{folder}: not there")
     for stem in (split, *_ALIASES.get(split, ())):
         found = [folder / (stem + version + end) for version in versions for end in suffixes]
         found = [path for path in found if path.is_file()]
@@ -74,16 +72,12 @@ def split_file(
             return found[0]
         if found:
             names = ", ".join(path.name for path in found)
-            raise errors.DataError(
-                errors.explain(f"{folder}, split {split!r}", "one file", names, "Remove one.")
-            )
+            raise errors.DataError(f"{folder}, split {split!r}", "one file", names, "Remove one.")
     there = sorted(path.name for path in folder.iterdir() if path.suffix in suffixes)
     raise errors.DataError(
-        errors.explain(
-            f"{folder}, split {split!r}",
-            " or ".join(split + version + end for version in versions for end in suffixes),
-            ", ".join(there) or "a folder without data files",
-        )
+        f"{folder}, split {split!r}",
+        " or ".join(split + version + end for version in versions for end in suffixes),
+        ", ".join(there) or "a folder without data files",
     )
 
 
@@ -123,20 +117,16 @@ def read_table(
       DataError: If the file is missing, empty or malformed, or lacks a column.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise errors.DataError(
-            errors.explain(f"data file {path}", f"one of {', '.join(SUFFIXES)}", path.suffix)
-        )
+        raise errors.DataError(f"data file {path}", f"one of {', '.join(SUFFIXES)}", path.suffix)
     text = read_text(path)
     if not text.strip():
-        raise errors.DataError(errors.explain(f"data file {path}", "rows", "an empty file"))
+        raise errors.DataError(f"data file {path}", "rows", "an empty file")
     if path.suffix.lower() == ".jsonl":
         table = _read_json_lines(path, text, required, optional, lists)
     else:
         table = _read_cells(path, text, required, optional, header, skip_short_rows)
     if not table.lines:
-        raise errors.DataError(
-            errors.explain(f"data file {path}", "at least one row", "only a header")
-        )
+        raise errors.DataError(f"data file {path}", "at least one row", "only a header")
     return table
 
 
@@ -158,22 +148,20 @@ def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
         name = codecs.lookup(encoding).name
     except LookupError:
         raise errors.ConfigError(
-            errors.explain("encoding", "one that Python knows, such as utf-8", repr(encoding))
+            "encoding", "one that Python knows, such as utf-8", repr(encoding)
         ) from None
     if not path.is_file():
-        raise errors.DataError(errors.explain("data file", "a file", f"{path}: not there"))
+        raise errors.DataError("data file", "a file", f"{path}: not there")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig" if name == "utf-8" else name)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise errors.DataError(
-            errors.explain(
-                f"{path}, line {line}",
-                f"{name.upper()} text",
-                f"byte 0x{data[error.start]:02x}",
-                "Convert the file, for example with `iconv -t utf-8`.",
-            )
+            f"{path}, line {line}",
+            f"{name.upper()} text",
+            f"byte 0x{data[error.start]:02x}",
+            "Convert the file, for example with `iconv -t utf-8`.",
         ) from None
     return text.replace("\r\n", "\n")
 
@@ -193,11 +181,9 @@ def _read_cells(
         names = list(header)
         if len(first) < len(names):
             raise errors.DataError(
-                errors.explain(
-                    f"{path}, line 1",
-                    f"the {len(names)} cells {', '.join(names)}",
-                    f"{len(first)} cells",
-                )
+                f"{path}, line 1",
+                f"the {len(names)} cells {', '.join(names)}",
+                f"{len(first)} cells",
             )
     else:
         rows = rows[1:]
@@ -213,12 +199,10 @@ def _read_cells(
                 skipped += 1
                 continue
             raise errors.DataError(
-                errors.explain(
-                    f"{path}, line {line}",
-                    f"{len(names)} cells ({', '.join(names)})",
-                    f"{len(cells)}",
-                    "A text may not hold a tab or a line break; use JSON Lines for such texts.",
-                )
+                f"{path}, line {line}",
+                f"{len(names)} cells ({', '.join(names)})",
+                f"{len(cells)}",
+                "A text may not hold a tab or a line break; use JSON Lines for such texts.",
             )
         for name, place in places.items():
             columns[name].append(cells[place])
@@ -242,9 +226,7 @@ def _csv_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]]:
             line = reader.line_num + 1
     except csv.Error as error:
         raise errors.DataError(
-            errors.explain(
-                f"{path}, line {line}", "comma-separated cells (RFC 4180)", f"a fault: {error}"
-            )
+            f"{path}, line {line}", "comma-separated cells (RFC 4180)", f"a fault: {error}"
         ) from None
     return rows
 
@@ -266,12 +248,10 @@ def _read_json_lines(
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise errors.DataError(
-                errors.explain(f"{path}, line {number}", "a JSON object", f"a fault: {error}")
+                f"{path}, line {number}", "a JSON object", f"a fault: {error}"
             ) from None
         if not isinstance(row, dict):
-            raise errors.DataError(
-                errors.explain(f"{path}, line {number}", "a JSON object", type(row).__name__)
-            )
+            raise errors.DataError(f"{path}, line {number}", "a JSON object", type(row).__name__)
         if not lines:
             present += [name for name in optional if name in row]
             columns = {name: [] for name in present}
@@ -289,9 +269,7 @@ def _json_cell(where: str, name: str, value: object, lists: bool) -> str:
         return value
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
-    raise errors.DataError(
-        errors.explain(f"{where}, {name!r}", "a string or a number", type(value).__name__)
-    )
+    raise errors.DataError(f"{where}, {name!r}", "a string or a number", type(value).__name__)
 
 
 def _check_columns(where: object, required: Sequence[str], found: Sequence[str]) -> None:
@@ -300,13 +278,11 @@ def _check_columns(where: object, required: Sequence[str], found: Sequence[str])
             continue
         if name in found:
             raise errors.DataError(
-                errors.explain(f"{where}", f"one column {name!r}", f"{found.count(name)} of them")
+                f"{where}", f"one column {name!r}", f"{found.count(name)} of them"
             )
         raise errors.DataError(
-            errors.explain(
-                f"{where}",
-                f"a column {name!r}",
-                f"the columns {', '.join(map(repr, found))}",
-                errors.nearest(name, found),
-            )
+            f"{where}",
+            f"a column {name!r}",
+            f"the columns {', '.join(map(repr, found))}",
+            errors.nearest(name, found),
         )

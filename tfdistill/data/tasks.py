@@ -116,12 +116,10 @@ def task(name: str) -> TaskSpec:
     key = name.lower().replace("-", "").replace("_", "")
     if key not in _TASKS:
         raise errors.ConfigError(
-            errors.explain(
-                "task",
-                "a built-in task, or columns of your own files",
-                repr(name),
-                errors.nearest(key, [spec.name for spec in _TASKS.values()]),
-            )
+            "task",
+            "a built-in task, or columns of your own files",
+            repr(name),
+            errors.nearest(key, [spec.name for spec in _TASKS.values()]),
         )
     return _TASKS[key]
 
@@ -194,12 +192,10 @@ def load_examples(
 def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -> TaskSpec:
     if path == pathlib.Path(source) and split != "train" and not spec.num_labels:
         raise errors.DataError(
-            errors.explain(
-                f"{path}, split {split!r}",
-                "a task that names its labels, or a folder with a train split",
-                "a single file",
-                "A class that is missing here would shift the others' indices.",
-            )
+            f"{path}, split {split!r}",
+            "a task that names its labels, or a folder with a train split",
+            "a single file",
+            "A class that is missing here would shift the others' indices.",
         )
     return spec.with_labels_of(source)
 

@@ -55,7 +55,7 @@ def plan_spans(paths: Path | Sequence[Path], span_bytes: int) -> list[TextSpan]:
       DataError: If a file is missing, or `span_bytes` is below 1.
     """
     if span_bytes < 1:
-        raise errors.DataError(errors.explain("span_bytes", "at least 1", span_bytes))
+        raise errors.DataError("span_bytes", "at least 1", span_bytes)
     spans = []
     for path in as_list(paths):
         size = file_size(path)
@@ -90,25 +90,20 @@ def read_span(span: TextSpan, on_invalid: OnInvalid = "error") -> str:
         data = file.read(span.end - span.begin)
     if len(data) != span.end - span.begin:
         raise errors.DataError(
-            errors.explain(
-                f"text {span.path}",
-                f"at least {span.end} bytes, as when the work began",
-                span.begin + len(data),
-                "The file changed; prepare it again.",
-            )
+            f"text {span.path}",
+            f"at least {span.end} bytes, as when the work began",
+            span.begin + len(data),
+            "The file changed; prepare it again.",
         )
     try:
         text = data.decode("utf-8", "strict" if on_invalid == "error" else "replace")
     except UnicodeDecodeError as error:
         place = span.begin + error.start
         raise errors.DataError(
-            errors.explain(
-                f"text {span.path}, line {_line_of(span.path, place)} (byte {place})",
-                "UTF-8",
-                f"byte 0x{data[error.start]:02x}",
-                "Convert the file, for example with `iconv -t utf-8`, or pass "
-                "on_invalid='replace'.",
-            )
+            f"text {span.path}, line {_line_of(span.path, place)} (byte {place})",
+            "UTF-8",
+            f"byte 0x{data[error.start]:02x}",
+            "Convert the file, for example with `iconv -t utf-8`, or pass on_invalid='replace'.",
         ) from None
     if span.begin == 0:
         text = text.removeprefix(_BYTE_ORDER_MARK)
@@ -146,7 +141,7 @@ def file_size(path: Path) -> int:
       DataError: If it is not a file.
     """
     if not pathlib.Path(path).is_file():
-        raise errors.DataError(errors.explain(f"text {path}", "a file", f"{path}: not there"))
+        raise errors.DataError(f"text {path}", "a file", f"{path}: not there")
     return os.stat(path).st_size
 
 

@@ -126,12 +126,10 @@ class Tokenizer:
         """
         if self.vocab_size > num_rows:
             raise errors.VocabularyError(
-                errors.explain(
-                    f"vocabulary {self.vocab_file}",
-                    f"at most {num_rows} tokens, the rows of the model's embedding",
-                    self.vocab_size,
-                    "It belongs to another model.",
-                )
+                f"vocabulary {self.vocab_file}",
+                f"at most {num_rows} tokens, the rows of the model's embedding",
+                self.vocab_size,
+                "It belongs to another model.",
             )
 
     def tokenize(self, strings: Any) -> Any:
@@ -234,7 +232,7 @@ class Tokenizer:
           DataError: As `encode`; also if the numbers of texts and pairs differ.
         """
         if pairs is not None and len(pairs) != len(texts):
-            raise errors.DataError(errors.explain("pairs", f"{len(texts)} as texts", len(pairs)))
+            raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
         check_max_length(max_length, paired=pairs is not None and any(pairs))
         first = self.pieces(texts)
         if pairs is None:

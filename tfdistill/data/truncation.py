@@ -33,12 +33,10 @@ def check_max_length(max_length: int, *, paired: bool) -> None:
     """
     least = 3 if paired else 2
     if isinstance(max_length, bool) or not isinstance(max_length, (int, np.integer)):
-        raise errors.DataError(errors.explain("max_length", "a whole number", repr(max_length)))
+        raise errors.DataError("max_length", "a whole number", repr(max_length))
     if max_length < least:
         names = "[CLS], [SEP] and [SEP]" if paired else "[CLS] and [SEP]"
-        raise errors.DataError(
-            errors.explain("max_length", f"at least {least}, room for {names}", max_length)
-        )
+        raise errors.DataError("max_length", f"at least {least}, room for {names}", max_length)
 
 
 def truncated_lengths(

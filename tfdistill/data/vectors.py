@@ -39,12 +39,10 @@ class WordVectors:
         self._index = {word: row for row, word in enumerate(self.words)}
         if self.values.ndim != 2 or not len(self._index) == len(self.words) == len(self.values):
             raise errors.ShapeError(
-                errors.explain(
-                    "word vectors",
-                    "different words and a row for each",
-                    f"{len(self._index)} different words of {len(self.words)}, "
-                    f"values of shape {self.values.shape}",
-                )
+                "word vectors",
+                "different words and a row for each",
+                f"{len(self._index)} different words of {len(self.words)}, "
+                f"values of shape {self.values.shape}",
             )
         self.width = self.values.shape[1]
         self._unit: np.ndarray | None = None
@@ -116,12 +114,10 @@ def read_vectors(path: Path, *, limit: int | None = None) -> WordVectors:
     file = pathlib.Path(path)
     if not file.is_file():
         raise errors.DataError(
-            errors.explain(
-                "word vectors",
-                "a text file with a word and its numbers on each line",
-                f"{str(file)!r}, which is not a file",
-                "GloVe's glove.6B.300d.txt is such a file.",
-            )
+            "word vectors",
+            "a text file with a word and its numbers on each line",
+            f"{str(file)!r}, which is not a file",
+            "GloVe's glove.6B.300d.txt is such a file.",
         )
     words: dict[str, None] = {}
     rows: list[np.ndarray] = []
@@ -145,12 +141,10 @@ def read_vectors(path: Path, *, limit: int | None = None) -> WordVectors:
                 rows.append(row)
     if not rows or (expected is not None and limit is None and lines != expected):
         raise errors.DataError(
-            errors.explain(
-                f"word vectors {file}",
-                f"{expected} words, as its first line says" if expected else "a word on each line",
-                lines or "an empty file",
-                "The file is cut short; fetch it again." if expected else "",
-            )
+            f"word vectors {file}",
+            f"{expected} words, as its first line says" if expected else "a word on each line",
+            lines or "an empty file",
+            "The file is cut short; fetch it again." if expected else "",
         )
     return WordVectors(list(words), np.stack(rows))
 
@@ -165,10 +159,10 @@ def _parse(cells: list[bytes], width: int, where: str) -> tuple[str, np.ndarray]
         text = word.decode("utf-8")
     except ValueError as error:
         raise errors.DataError(
-            errors.explain(where, f"a word in UTF-8 and {max(width, 1)} numbers", error)
+            where, f"a word in UTF-8 and {max(width, 1)} numbers", error
         ) from None
     if not np.isfinite(row).all():
-        raise errors.DataError(errors.explain(where, "finite numbers", f"those of {text!r}"))
+        raise errors.DataError(where, "finite numbers", f"those of {text!r}")
     return text, row
 
 

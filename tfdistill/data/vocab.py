@@ -32,18 +32,16 @@ def read_vocab(path: Path) -> list[str]:
     file = pathlib.Path(path)
     if not file.is_file():
         raise errors.VocabularyError(
-            errors.explain(
-                "vocabulary",
-                "a file with one token a line",
-                f"{str(file)!r}, which is not a file",
-                "A Hugging Face model folder holds it as vocab.txt.",
-            )
+            "vocabulary",
+            "a file with one token a line",
+            f"{str(file)!r}, which is not a file",
+            "A Hugging Face model folder holds it as vocab.txt.",
         )
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise errors.VocabularyError(
-            errors.explain(f"vocabulary {file}", "UTF-8 text", f"other bytes ({error})")
+            f"vocabulary {file}", "UTF-8 text", f"other bytes ({error})"
         ) from None
     # Not splitlines(): real vocabularies hold U+2028 as a token.
     tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -66,27 +64,23 @@ def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
         if not token:
             received = "an empty file" if len(tokens) == 1 else f"an empty line {line}"
             raise errors.VocabularyError(
-                errors.explain(name, "one token on each line", received, "Remove the empty line.")
+                name, "one token on each line", received, "Remove the empty line."
             )
         if token in first:
             raise errors.VocabularyError(
-                errors.explain(
-                    name,
-                    "each token once",
-                    f"{token!r} on lines {first[token]} and {line}",
-                    "An id must belong to one token.",
-                )
+                name,
+                "each token once",
+                f"{token!r} on lines {first[token]} and {line}",
+                "An id must belong to one token.",
             )
         first[token] = line
     missing = [token for token in SPECIAL_TOKENS if token not in first]
     if missing:
         raise errors.VocabularyError(
-            errors.explain(
-                name,
-                f"the special tokens {' '.join(SPECIAL_TOKENS)}",
-                f"{len(tokens)} tokens without {' '.join(missing)}",
-                "Is this the vocab.txt of a BERT model?",
-            )
+            name,
+            f"the special tokens {' '.join(SPECIAL_TOKENS)}",
+            f"{len(tokens)} tokens without {' '.join(missing)}",
+            "Is this the vocab.txt of a BERT model?",
         )
 
 
@@ -104,7 +98,7 @@ def write_vocab(tokens: Sequence[str], path: Path) -> None:
     for index, token in enumerate(tokens):
         if "\n" in token or "\r" in token:
             raise errors.VocabularyError(
-                errors.explain("vocabulary", "tokens on one line", f"{token!r} as id {index}")
+                "vocabulary", "tokens on one line", f"{token!r} as id {index}"
             )
     files.atomic_write_text(path, "\n".join(tokens) + "\n")
 
@@ -135,12 +129,10 @@ def check_same_vocabulary(
     for index, (theirs, ours) in enumerate(zip(left, right, strict=False)):
         if theirs != ours:
             raise errors.VocabularyError(
-                errors.explain(
-                    f"{names[1]} vocabulary, id {index} (line {index + 1})",
-                    f"{theirs!r} as in the {names[0]}'s",
-                    repr(ours),
-                    remedy,
-                )
+                f"{names[1]} vocabulary, id {index} (line {index + 1})",
+                f"{theirs!r} as in the {names[0]}'s",
+                repr(ours),
+                remedy,
             )
     if len(left) != len(right):
         index = min(len(left), len(right))
@@ -148,12 +140,10 @@ def check_same_vocabulary(
             (names[0], left[index]) if len(left) > len(right) else (names[1], right[index])
         )
         raise errors.VocabularyError(
-            errors.explain(
-                f"{names[1]} vocabulary",
-                f"{len(left)} tokens as in the {names[0]}'s",
-                f"{len(right)}; from id {index} ({token!r}) on only the {longer} has tokens",
-                remedy,
-            )
+            f"{names[1]} vocabulary",
+            f"{len(left)} tokens as in the {names[0]}'s",
+            f"{len(right)}; from id {index} ({token!r}) on only the {longer} has tokens",
+            remedy,
         )
 
 
@@ -235,9 +225,7 @@ def train_from_counts(
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     if not counts:
-        raise errors.DataError(
-            errors.explain("texts for a vocabulary", "at least one word", "none")
-        )
+        raise errors.DataError("texts for a vocabulary", "at least one word", "none")
     characters: collections.Counter[str] = collections.Counter()
     for word, count in counts.items():
         if len(word) <= _LONGEST:
@@ -250,13 +238,11 @@ def train_from_counts(
     least = len(reserved) + 2 * len(characters) - len(apart)
     if size < least:
         raise errors.VocabularyError(
-            errors.explain(
-                "vocabulary size",
-                f"at least {least} ({len(reserved)} reserved tokens and {len(characters)} "
-                f"characters, each alone and, but for {len(apart)}, as a ## suffix)",
-                size,
-                "Ask for more tokens, or keep fewer characters.",
-            )
+            "vocabulary size",
+            f"at least {least} ({len(reserved)} reserved tokens and {len(characters)} "
+            f"characters, each alone and, but for {len(apart)}, as a ## suffix)",
+            size,
+            "Ask for more tokens, or keep fewer characters.",
         )
     learned = learner.learn(
         {word: n for word, n in counts.items() if characters.keys() >= set(word)},

@@ -150,7 +150,7 @@ def build_bilstm(
       trained, and dropout.
     """
     if num_labels < 1:
-        raise errors.ConfigError(errors.explain("num_labels", "at least 1", num_labels))
+        raise errors.ConfigError("num_labels", "at least 1", num_labels)
     inputs = _inputs(config)
     words = layers.WordEmbedding(
         config.vocab_size,
@@ -276,12 +276,10 @@ def initialise_from_vectors(
     (table,) = layer.get_weights()
     if vectors.width != table.shape[1] or len(vocab) > len(table):
         raise errors.ShapeError(
-            errors.explain(
-                "word vectors",
-                f"width {table.shape[1]} and a vocabulary of at most {len(table)} tokens",
-                f"width {vectors.width} and {len(vocab)} tokens",
-                f"Build the model with embedding_size={vectors.width}.",
-            )
+            "word vectors",
+            f"width {table.shape[1]} and a vocabulary of at most {len(table)} tokens",
+            f"width {vectors.width} and {len(vocab)} tokens",
+            f"Build the model with embedding_size={vectors.width}.",
         )
     places = {token: row for row, token in enumerate(vocab) if token in vectors}
     found = np.array([vectors[token] for token in places], np.float32).reshape(-1, vectors.width)

@@ -30,7 +30,7 @@ def replaced(value: _Value, changes: Mapping[str, Any], what: str) -> _Value:
     for name in changes:
         if name not in fields:
             raise errors.ConfigError(
-                errors.explain(what, "a known field", repr(name), errors.nearest(name, fields))
+                what, "a known field", repr(name), errors.nearest(name, fields)
             )
     return dataclasses.replace(value, **changes)  # pyright: ignore[reportArgumentType]
 

@@ -79,9 +79,7 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
         if config.family == "distilbert":
             total += square
         elif not config.pooler:
-            raise errors.ConfigError(
-                errors.explain("classifier", "an encoder with a pooler", "pooler=False")
-            )
+            raise errors.ConfigError("classifier", "an encoder with a pooler", "pooler=False")
         total += num_labels * (width + 1)
     return total
 

@@ -57,15 +57,13 @@ def build_classifier(
         return bilstm.build_bilstm(shape, num_labels, name=name, dtype_policy=dtype_policy)
     config = as_config(shape)
     if num_labels < 1:
-        raise errors.ConfigError(errors.explain("num_labels", "at least 1", num_labels))
+        raise errors.ConfigError("num_labels", "at least 1", num_labels)
     if config.family in ("bert", "tinybert") and not config.pooler:
         raise errors.ConfigError(
-            errors.explain(
-                f"{config.family} classifier",
-                "an encoder with a pooler",
-                "pooler=False",
-                "Use config.replace(pooler=True).",
-            )
+            f"{config.family} classifier",
+            "an encoder with a pooler",
+            "pooler=False",
+            "Use config.replace(pooler=True).",
         )
     inputs = bert.encoder_inputs(config)
     outputs = bert.encode(inputs, config, dtype_policy)
@@ -104,7 +102,7 @@ def build_token_classifier(
     """
     config = as_config(preset_or_config)
     if num_labels < 1:
-        raise errors.ConfigError(errors.explain("num_labels", "at least 1", num_labels))
+        raise errors.ConfigError("num_labels", "at least 1", num_labels)
     rate = config.dropout if config.family == "distilbert" else config.head_dropout
     return _over_tokens(config, num_labels, "token", rate, name, dtype_policy)
 

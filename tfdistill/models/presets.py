@@ -105,7 +105,7 @@ def preset(name: str) -> EncoderConfig:
     """
     if name not in _PRESETS:
         raise errors.ConfigError(
-            errors.explain("preset", "a known name", repr(name), errors.nearest(name, _PRESETS))
+            "preset", "a known name", repr(name), errors.nearest(name, _PRESETS)
         )
     return _PRESETS[name]
 
@@ -115,8 +115,6 @@ def as_config(preset_or_config: str | EncoderConfig) -> EncoderConfig:
     config = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
     if isinstance(config, BiLstmConfig):
         raise errors.ConfigError(
-            errors.explain(
-                "encoder", "a transformer", "a BiLSTM", "It is a classifier: use build_classifier."
-            )
+            "encoder", "a transformer", "a BiLSTM", "It is a classifier: use build_classifier."
         )
     return config

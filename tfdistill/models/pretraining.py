@@ -55,12 +55,10 @@ def build_masked_lm(
     pools = config.pooler or config.family == "mobilebert"  # which pools by taking h[CLS]
     if next_sentence and not pools:
         raise errors.ConfigError(
-            errors.explain(
-                f"{config.family} with next-sentence prediction",
-                "an encoder with a pooler",
-                "pooler=False",
-                "DistilBERT has none; elsewhere use config.replace(pooler=True).",
-            )
+            f"{config.family} with next-sentence prediction",
+            "an encoder with a pooler",
+            "pooler=False",
+            "DistilBERT has none; elsewhere use config.replace(pooler=True).",
         )
     inputs = bert.encoder_inputs(config)
     outputs = bert.encode(inputs, config, dtype_policy)

@@ -168,12 +168,10 @@ def copy_encoder(source: keras.Model, target: keras.Model) -> None:
         ]
     if differing:
         raise errors.ShapeError(
-            errors.explain(
-                f"model {target.name!r} to copy an encoder into",
-                f"the shape of {source.name!r}",
-                ", ".join(differing),
-                "Only equal encoders can be copied; training.initialise starts a smaller one.",
-            )
+            f"model {target.name!r} to copy an encoder into",
+            f"the shape of {source.name!r}",
+            ", ".join(differing),
+            "Only equal encoders can be copied; training.initialise starts a smaller one.",
         )
     names = _layer_names(source)
     for layer in target.layers:
@@ -223,11 +221,9 @@ def _num_layers(model: keras.Model) -> int:
         count += 1
     if not count or "word_embeddings" not in names:
         raise errors.ShapeError(
-            errors.explain(
-                f"model {model.name!r}",
-                "an encoder or classifier of tfdistill.models",
-                f"layers {sorted(names)[:5]}...",
-                "Build it with build_encoder or build_classifier.",
-            )
+            f"model {model.name!r}",
+            "an encoder or classifier of tfdistill.models",
+            f"layers {sorted(names)[:5]}...",
+            "Build it with build_encoder or build_classifier.",
         )
     return count

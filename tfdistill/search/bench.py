@@ -172,11 +172,9 @@ class Bench:
         if missing:
             reasons = list(dict.fromkeys(f"{f.what}: {f.error}" for f in result.failures))
             raise errors.BenchmarkError(
-                errors.explain(
-                    "measurement",
-                    f"a latency of {missing[0][0]} at {missing[0][1]} tokens",
-                    "; ".join(reasons) or "none",
-                )
+                "measurement",
+                f"a latency of {missing[0][0]} at {missing[0][1]} tokens",
+                "; ".join(reasons) or "none",
             )
         return result
 

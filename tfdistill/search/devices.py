@@ -50,8 +50,6 @@ class MeasureOnPhone:
         )
         if len(results) != 1:
             raise errors.BenchmarkError(
-                errors.explain(
-                    "search", "one device", len(results), "Choose it with --serial SERIAL."
-                )
+                "search", "one device", len(results), "Choose it with --serial SERIAL."
             )
         return serials_of.show_failures(results[0], shown)

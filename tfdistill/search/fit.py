@@ -76,13 +76,9 @@ def fit_latency(work: np.ndarray, latency_ms: Sequence[float] | np.ndarray) -> L
     """
     measured = np.asarray(latency_ms, float)
     if len(measured) < _LEAST or len(measured) != len(work):
-        raise errors.BenchmarkError(
-            errors.explain("measured files", f"at least {_LEAST}", len(measured))
-        )
+        raise errors.BenchmarkError("measured files", f"at least {_LEAST}", len(measured))
     if not (np.isfinite(measured).all() and (measured > 0).all()):
-        raise errors.BenchmarkError(
-            errors.explain("measured latencies", "positive numbers", measured.tolist())
-        )
+        raise errors.BenchmarkError("measured latencies", "positive numbers", measured.tolist())
     coefficients = _solve(work, measured)
     return LatencyModel(
         dict(zip(FEATURES, coefficients.tolist(), strict=True)),
@@ -137,7 +133,7 @@ def errors_of(
       BenchmarkError: If there is nothing to compare.
     """
     if not len(measured):
-        raise errors.BenchmarkError(errors.explain("held-out files", "at least one", "none"))
+        raise errors.BenchmarkError("held-out files", "at least one", "none")
     apart = np.abs(np.asarray(predicted, float) / np.asarray(measured, float) - 1)
     return Errors(
         n=len(apart),

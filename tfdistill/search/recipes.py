@@ -153,7 +153,7 @@ def write_recipe(path: files.Path, estimate: Estimate, goal: Goal, notes: Sequen
     built = shape_of(recipe.student, estimate.candidate.config.vocab_size)
     wanted = estimate.candidate.config.replace(max_positions=built.max_positions)
     if built != wanted:
-        raise errors.ConfigError(errors.explain(f"student of {recipe.name}", wanted, built))
+        raise errors.ConfigError(f"student of {recipe.name}", wanted, built)
     return recipe.name
 
 

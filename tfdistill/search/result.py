@@ -162,9 +162,7 @@ def read_result(path: files.Path) -> SearchResult:
     except pydantic.ValidationError as error:
         received = f"{error.error_count()} faults, the first: {error.errors()[0]['msg']}"
     raise errors.BenchmarkError(
-        errors.explain(
-            str(found), f"the result of a search, format_version {FORMAT_VERSION}", received
-        )
+        str(found), f"the result of a search, format_version {FORMAT_VERSION}", received
     )
 
 

@@ -149,12 +149,10 @@ def _check(
         raise errors.ConfigError("\n".join(faults))
     if (folder / result.FILE_NAME).exists() and not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(
-                str(folder / result.FILE_NAME),
-                "an absent file",
-                "an earlier result",
-                "Use --overwrite; what was measured is not measured again.",
-            )
+            str(folder / result.FILE_NAME),
+            "an absent file",
+            "an earlier result",
+            "Use --overwrite; what was measured is not measured again.",
         )
 
 

@@ -54,9 +54,7 @@ class Teacher:
         """Refuses sizes that no teacher has."""
         for name in ("num_layers", "num_heads", "hidden_size"):
             if getattr(self, name) < 1:
-                raise errors.ConfigError(
-                    errors.explain(f"teacher {name}", "at least 1", getattr(self, name))
-                )
+                raise errors.ConfigError(f"teacher {name}", "at least 1", getattr(self, name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,16 +116,12 @@ def candidates(
     """
     if method not in METHODS:
         raise errors.ConfigError(
-            errors.explain(
-                "method", f"one of {METHODS}", repr(method), errors.nearest(method, METHODS)
-            )
+            "method", f"one of {METHODS}", repr(method), errors.nearest(method, METHODS)
         )
     wanted = METHOD_KINDS[method] if kinds is None else tuple(dict.fromkeys(kinds))
     unknown = [kind for kind in wanted if kind not in METHOD_KINDS[method]]
     if unknown or not wanted:
-        raise errors.ConfigError(
-            errors.explain(f"kinds for {method}", f"some of {METHOD_KINDS[method]}", unknown)
-        )
+        raise errors.ConfigError(f"kinds for {method}", f"some of {METHOD_KINDS[method]}", unknown)
     block = _block(quantize)
     sizes = {"vocab_size": vocab_size, "max_positions": max(512, max_length)}
     found: list[Candidate] = []
@@ -141,12 +135,10 @@ def candidates(
         ]
     if not found:
         raise errors.ConfigError(
-            errors.explain(
-                f"students for {method}",
-                "a width that the heads of the teacher divide",
-                f"{teacher.num_heads} heads, at most {teacher.hidden_size} wide, {quantize}",
-                "Try --method logits, which asks for no equal heads, or another quantization.",
-            )
+            f"students for {method}",
+            "a width that the heads of the teacher divide",
+            f"{teacher.num_heads} heads, at most {teacher.hidden_size} wide, {quantize}",
+            "Try --method logits, which asks for no equal heads, or another quantization.",
         )
     return tuple(found)
 

@@ -100,12 +100,10 @@ class Store:
             found = Reading.model_validate_json(path.read_bytes())
         except pydantic.ValidationError as error:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"measurement {path.name}",
-                    "a reading of format_version 1",
-                    f"{error.error_count()} faults",
-                    "Delete the file: it will be measured again.",
-                )
+                f"measurement {path.name}",
+                "a reading of format_version 1",
+                f"{error.error_count()} faults",
+                "Delete the file: it will be measured again.",
             ) from error
         return found if found.key == key else None
 

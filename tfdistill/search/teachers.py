@@ -51,12 +51,10 @@ def find_teacher(
         found = _PUBLISHED[sized[0]]
     if found is None:
         raise errors.ConfigError(
-            errors.explain(
-                "teacher",
-                "a folder with a config.json, preset:NAME, or a hub id that says base or large",
-                repr(source),
-                "Give --teacher-layers, --teacher-heads and --teacher-width.",
-            )
+            "teacher",
+            "a folder with a config.json, preset:NAME, or a hub id that says base or large",
+            repr(source),
+            "Give --teacher-layers, --teacher-heads and --teacher-width.",
         )
     chosen = [own if own is not None else known for own, known in zip(given, found, strict=True)]
     return Teacher(source, *chosen)
@@ -68,15 +66,13 @@ def _read(path: pathlib.Path) -> models.EncoderConfig:
     try:
         raw = json.loads(path.read_bytes())
     except ValueError as error:
-        raise errors.ConfigError(errors.explain(str(path), "a JSON object", error)) from error
+        raise errors.ConfigError(str(path), "a JSON object", error) from error
     if not isinstance(raw, dict):
-        raise errors.ConfigError(
-            errors.explain(str(path), "a JSON object", f"a {type(raw).__name__}")
-        )
+        raise errors.ConfigError(str(path), "a JSON object", f"a {type(raw).__name__}")
     return hf_config.parse_config(raw)
 
 
 def _sizes(config: models.EncoderConfig) -> tuple[int, ...]:
     if not isinstance(config, models.EncoderConfig):
-        raise errors.ConfigError(errors.explain("teacher", "a transformer", "a BiLSTM"))
+        raise errors.ConfigError("teacher", "a transformer", "a BiLSTM")
     return config.num_layers, config.num_heads, config.hidden_size

@@ -128,7 +128,7 @@ def augment_train(
     _check_request(train, finder, options, shard_size)
     if pipeline is not None:
         if load is None:
-            raise errors.ConfigError(errors.explain("load", "a function for the workers", load))
+            raise errors.ConfigError("load", "a function for the workers", load)
         beam.check(pipeline, folder)
         folder = os.path.abspath(folder)
     identity = inputs.identity(options)
@@ -212,12 +212,10 @@ def _label_cells(train: Examples) -> list[str]:
     spec = train.spec
     if train.labels is None:
         raise errors.DataError(
-            errors.explain(
-                "augmentation",
-                "labelled training examples",
-                "examples without labels",
-                "Development and test sets are never augmented.",
-            )
+            "augmentation",
+            "labelled training examples",
+            "examples without labels",
+            "Development and test sets are never augmented.",
         )
     names = spec.label_values or spec.labels
     if spec.kind == "regression":
@@ -231,18 +229,14 @@ def _label_cells(train: Examples) -> list[str]:
         cells = [names[label] for label in train.labels]
     else:
         raise errors.ConfigError(
-            errors.explain(
-                f"augmentation of task {spec.name!r}",
-                f"one of {', '.join(_KINDS)}",
-                spec.kind,
-                "Tags and answers belong to words, which augmentation exchanges.",
-            )
+            f"augmentation of task {spec.name!r}",
+            f"one of {', '.join(_KINDS)}",
+            spec.kind,
+            "Tags and answers belong to words, which augmentation exchanges.",
         )
     for name in names:
         if augment.cell(name) != name:
-            raise errors.DataError(
-                errors.explain("label", "a name without tab or line break", repr(name))
-            )
+            raise errors.DataError("label", "a name without tab or line break", repr(name))
     return cells
 
 
@@ -250,14 +244,12 @@ def _check_request(
     train: Examples, finder: CandidateFinder, options: augment.AugmentOptions, shard_size: int
 ) -> None:
     if not len(train):
-        raise errors.DataError(errors.explain("augmentation", "at least one example", "none"))
+        raise errors.DataError("augmentation", "at least one example", "none")
     if shard_size < 1:
-        raise errors.ConfigError(errors.explain("shard_size", "at least 1", shard_size))
+        raise errors.ConfigError("shard_size", "at least 1", shard_size)
     if finder.num_candidates != options.num_candidates:
         raise errors.ConfigError(
-            errors.explain(
-                "num_candidates of the finder", options.num_candidates, finder.num_candidates
-            )
+            "num_candidates of the finder", options.num_candidates, finder.num_candidates
         )
 
 
@@ -287,22 +279,18 @@ def _open_folder(
     if manifest.is_file() and not overwrite:
         if not resume:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"{folder}",
-                    "an empty folder",
-                    "an earlier augmentation",
-                    "--resume goes on with it, --overwrite begins again.",
-                )
+                f"{folder}",
+                "an empty folder",
+                "an earlier augmentation",
+                "--resume goes on with it, --overwrite begins again.",
             )
         return _earlier(manifest, identity)
     if not manifest.is_file() and (folder / FILE).exists():
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{folder}",
-                "a folder of its own",
-                f"one with a {FILE} that no augmentation has written",
-                "Choose another folder.",
-            )
+            f"{folder}",
+            "a folder of its own",
+            f"one with a {FILE} that no augmentation has written",
+            "Choose another folder.",
         )
     manifest.unlink(missing_ok=True)  # first: what is left of an earlier run is then no run
     (folder / FILE).unlink(missing_ok=True)
@@ -323,13 +311,11 @@ def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]
         version, before = record["format_version"], record["identity"]
     except (ValueError, KeyError, TypeError) as error:
         raise errors.DataError(
-            errors.explain(f"{manifest}", "the manifest of an augmentation", f"a fault: {error!r}")
+            f"{manifest}", "the manifest of an augmentation", f"a fault: {error!r}"
         ) from None
     if version != FORMAT_VERSION:
         raise errors.DataError(
-            errors.explain(
-                f"{manifest}, format_version", FORMAT_VERSION, version, "Use --overwrite."
-            )
+            f"{manifest}, format_version", FORMAT_VERSION, version, "Use --overwrite."
         )
     _check_same(before, identity, f"{manifest.parent}", "Use --overwrite or another folder.")
     return record
@@ -342,10 +328,8 @@ def _check_same(
     differing = [name for name in names if found.get(name) != wanted.get(name)]
     if differing:
         raise errors.ConfigError(
-            errors.explain(
-                where,
-                "an augmentation of the same inputs and options",
-                ", ".join(f"{n} {found.get(n)!r} instead of {wanted.get(n)!r}" for n in differing),
-                remedy,
-            )
+            where,
+            "an augmentation of the same inputs and options",
+            ", ".join(f"{n} {found.get(n)!r} instead of {wanted.get(n)!r}" for n in differing),
+            remedy,
         )

@@ -80,16 +80,12 @@ class CandidateFinder:
         longest = config.max_positions if max_length is None else max_length
         if not _LEAST_LENGTH <= longest <= config.max_positions:
             raise errors.ConfigError(
-                errors.explain(
-                    "max_length",
-                    f"{_LEAST_LENGTH} to {config.max_positions}, the model's positions",
-                    longest,
-                )
+                "max_length",
+                f"{_LEAST_LENGTH} to {config.max_positions}, the model's positions",
+                longest,
             )
         if not 1 <= num_candidates <= config.vocab_size:
-            raise errors.ConfigError(
-                errors.explain("num_candidates", f"1 to {config.vocab_size}", num_candidates)
-            )
+            raise errors.ConfigError("num_candidates", f"1 to {config.vocab_size}", num_candidates)
         self.num_candidates = num_candidates
         self.stop_words = frozenset(stop_words)
         self.max_length = longest
@@ -181,12 +177,10 @@ class CandidateFinder:
 def _checked_config(model: keras.Model, tokenizer: tokenize.Tokenizer) -> models.EncoderConfig:
     if models.head_of(model) != "masked_lm":
         raise errors.ShapeError(
-            errors.explain(
-                f"model {model.name!r}",
-                "a masked language model",
-                f"a model with the head {models.head_of(model)!r}",
-                "Load it with weights.load_masked_lm, or train one with `tfdistill pretrain`.",
-            )
+            f"model {model.name!r}",
+            "a masked language model",
+            f"a model with the head {models.head_of(model)!r}",
+            "Load it with weights.load_masked_lm, or train one with `tfdistill pretrain`.",
         )
     config = models.config_of(model)
     tokenizer.check_rows(config.vocab_size)

@@ -28,13 +28,11 @@ class StopOnNonFinite(keras.callbacks.Callback):
         if bad:
             step = self.model.batches_trained
             raise errors.NonFiniteLossError(
-                errors.explain(
-                    f"step {step}",
-                    "finite losses",
-                    f"NaN or infinity in {', '.join(bad)}",
-                    "The last good checkpoint is kept. Lower the learning rate or the loss weight, "
-                    "or look for NaN in the teacher's weights; then resume.",
-                )
+                f"step {step}",
+                "finite losses",
+                f"NaN or infinity in {', '.join(bad)}",
+                "The last good checkpoint is kept. Lower the learning rate or the loss weight, "
+                "or look for NaN in the teacher's weights; then resume.",
             )
 
 
@@ -87,12 +85,7 @@ class KeepBest(keras.callbacks.Callback):
             computed = [name.removeprefix("val_") for name in logs if name.startswith("val_")]
             wanted = self._monitor.removeprefix("val_")
             raise errors.ConfigError(
-                errors.explain(
-                    "monitor",
-                    "a development metric",
-                    repr(wanted),
-                    errors.nearest(wanted, computed),
-                )
+                "monitor", "a development metric", repr(wanted), errors.nearest(wanted, computed)
             )
         value = float(logs[self._monitor])
         progress = self._progress
@@ -172,13 +165,11 @@ class SaveProgress(keras.callbacks.Callback):
         bad = [v.name for v in variables if not bool(tf.reduce_all(tf.math.is_finite(v)))]
         if bad:
             raise errors.NonFiniteLossError(
-                errors.explain(
-                    f"weights at step {step}",
-                    "finite numbers",
-                    f"NaN or infinity in {', '.join(bad)}",
-                    "The last good checkpoint is kept. Lower the learning rate, or clip the "
-                    "gradient; then resume.",
-                )
+                f"weights at step {step}",
+                "finite numbers",
+                f"NaN or infinity in {', '.join(bad)}",
+                "The last good checkpoint is kept. Lower the learning rate, or clip the "
+                "gradient; then resume.",
             )
         now = time.monotonic()
         self._progress.seconds.assign_add(now - self._clock)

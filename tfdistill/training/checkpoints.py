@@ -69,22 +69,18 @@ class Checkpoints:
             self._whole.restore(path).assert_existing_objects_matched()
         except (tf.errors.OpError, AssertionError, LookupError, RuntimeError, ValueError) as error:
             raise errors.WeightsError(
-                errors.explain(
-                    f"checkpoint {path}",
-                    "one of this model and this recipe",
-                    str(error).splitlines()[0],
-                    "Start again with --overwrite, or with the recipe that wrote it.",
-                )
+                f"checkpoint {path}",
+                "one of this model and this recipe",
+                str(error).splitlines()[0],
+                "Start again with --overwrite, or with the recipe that wrote it.",
             ) from error
         saved = int(self._gathered.batches.numpy())
         if saved != batches:
             raise errors.WeightsError(
-                errors.explain(
-                    f"checkpoint {path}",
-                    f"one of gradient_accumulation {batches}",
-                    saved,
-                    "Start again with --overwrite, or with the recipe that wrote it.",
-                )
+                f"checkpoint {path}",
+                f"one of gradient_accumulation {batches}",
+                saved,
+                "Start again with --overwrite, or with the recipe that wrote it.",
             )
         return True
 
@@ -110,10 +106,8 @@ class Checkpoints:
         except (tf.errors.OpError, OSError) as error:
             kept: Any = manager.latest_checkpoint or "none yet"
             raise errors.WeightsError(
-                errors.explain(
-                    f"checkpoint at step {step}",
-                    f"room to write in {manager.directory}",
-                    str(error).splitlines()[0],
-                    f"The last good checkpoint is kept ({kept}); make room and resume.",
-                )
+                f"checkpoint at step {step}",
+                f"room to write in {manager.directory}",
+                str(error).splitlines()[0],
+                f"The last good checkpoint is kept ({kept}); make room and resume.",
             ) from error

@@ -44,12 +44,10 @@ def predictor(model: keras.Model) -> Callable[[data_batches.Batches], np.ndarray
     def predict(batches: data_batches.Batches) -> np.ndarray:
         if batches.num_examples != len(batches.encoded):
             raise errors.DataError(
-                errors.explain(
-                    "batches to predict",
-                    f"all {len(batches.encoded)} examples",
-                    batches.num_examples,
-                    "Make them without drop_remainder.",
-                )
+                "batches to predict",
+                f"all {len(batches.encoded)} examples",
+                batches.num_examples,
+                "Make them without drop_remainder.",
             )
         rows: list[np.ndarray] = []
         for batch in batches.dataset():
@@ -101,7 +99,5 @@ def gold_labels(batches: data_batches.Batches) -> np.ndarray:
     if found is not None and labels is not None:
         return np.array([not question.answers for question in found.questions])
     if labels is None:
-        raise errors.DataError(
-            errors.explain("evaluation", "labelled examples", "examples without labels")
-        )
+        raise errors.DataError("evaluation", "labelled examples", "examples without labels")
     return labels

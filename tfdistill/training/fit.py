@@ -73,9 +73,7 @@ def fit(
       WeightsError: If a checkpoint cannot be written, or the one found belongs to another model.
     """
     if monitor is not None and evaluate is None:
-        raise errors.ConfigError(
-            errors.explain("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
-        )
+        raise errors.ConfigError("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
     folder = pathlib.Path(folder)
     progress = checkpoints.Progress()
     store = checkpoints.Checkpoints(folder / "checkpoints", distiller, progress)
@@ -84,12 +82,10 @@ def fit(
     step = distiller.batches_trained
     if step and not resumed:
         raise errors.ConfigError(
-            errors.explain(
-                "distiller",
-                f"one at step 0, since {folder} holds no checkpoint",
-                f"one at step {step}",
-                "Compile it again with a new optimizer.",
-            )
+            "distiller",
+            f"one at step 0, since {folder} holds no checkpoint",
+            f"one at step {step}",
+            "Compile it again with a new optimizer.",
         )
     saver = callbacks.SaveProgress(
         store, progress, every=checkpoint_every, steps_per_epoch=per_epoch

@@ -136,15 +136,13 @@ def initialise_from_layers(
     Reference: Sanh et al. 2019, DistilBERT, section 3, and the published extraction script.
     """
     if token_types not in ("fold", "drop"):
-        raise errors.ConfigError(errors.explain("token_types", "fold or drop", repr(token_types)))
+        raise errors.ConfigError("token_types", "fold or drop", repr(token_types))
     theirs, ours = models.config_of(teacher), models.config_of(student)
     _check_same_blocks(theirs, ours)
     chosen = objectives.layer_map(theirs.num_layers, ours.num_layers, list(layers))
     for model, role in ((teacher, "teacher"), (student, "student")):
         if mlm_transform and models.head_of(model) != "masked_lm":
-            raise errors.ShapeError(
-                errors.explain("mlm_transform", f"a {role} with a masked-LM head", "none")
-            )
+            raise errors.ShapeError("mlm_transform", f"a {role} with a masked-LM head", "none")
     copied = {"word_embeddings", "embedding_projection", "embeddings_layer_norm", "pooler"}
     copied |= {"mlm_bias", "mlm_extra_decoder"} if mlm_head else set()
     copied |= {"mlm_transform", "mlm_layer_norm"} if mlm_transform else set()
@@ -183,12 +181,10 @@ def _check_same_blocks(teacher: models.EncoderConfig, student: models.EncoderCon
     ]
     if differing:
         raise errors.ShapeError(
-            errors.explain(
-                "student that copies layers",
-                "the teacher's blocks, widths and vocabulary",
-                ", ".join(differing),
-                "A student of another width starts with initialise_from_teacher.",
-            )
+            "student that copies layers",
+            "the teacher's blocks, widths and vocabulary",
+            ", ".join(differing),
+            "A student of another width starts with initialise_from_teacher.",
         )
 
 
@@ -196,21 +192,17 @@ def _basis(student: keras.Model, teacher: keras.Model) -> np.ndarray:
     words, ours = _table(teacher, _TABLES[0]), _table(student, _TABLES[0])
     if words is None or ours is None or len(words) != len(ours):
         raise errors.ShapeError(
-            errors.explain(
-                "student vocabulary",
-                f"{0 if words is None else len(words)} rows as in the teacher",
-                0 if ours is None else len(ours),
-                "Build the student with the teacher's vocab_size.",
-            )
+            "student vocabulary",
+            f"{0 if words is None else len(words)} rows as in the teacher",
+            0 if ours is None else len(ours),
+            "Build the student with the teacher's vocab_size.",
         )
     if ours.shape[1] > words.shape[1]:
         raise errors.ShapeError(
-            errors.explain(
-                "student width",
-                f"at most the teacher's {words.shape[1]}",
-                ours.shape[1],
-                "Start a wider student with student.initialise=random.",
-            )
+            "student width",
+            f"at most the teacher's {words.shape[1]}",
+            ours.shape[1],
+            "Start a wider student with student.initialise=random.",
         )
     return leading_directions(words, ours.shape[1])
 

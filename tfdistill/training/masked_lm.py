@@ -49,7 +49,7 @@ class MaskedLmEvaluation:
                 totals[name] = totals.get(name, 0.0) + float(value)
         if not totals.get("predictions"):
             raise errors.DataError(
-                errors.explain("evaluation batches", "masked positions", "none", "Use more text.")
+                "evaluation batches", "masked positions", "none", "Use more text."
             )
         loss = totals["mlm_loss"] / totals["predictions"]
         figures = {

@@ -144,9 +144,7 @@ def _clipping(clip: str, norm: float) -> dict[str, Any]:
         "none": {},
     }
     if clip not in choices:
-        raise errors.ConfigError(
-            errors.explain("optimizer", "clip per_tensor, global or none", repr(clip))
-        )
+        raise errors.ConfigError("optimizer", "clip per_tensor, global or none", repr(clip))
     return choices[clip]
 
 
@@ -159,32 +157,22 @@ def _rate(
     end_learning_rate: float,
 ) -> Rate:
     if schedule not in ("linear", "constant"):
-        raise errors.ConfigError(
-            errors.explain("optimizer", "schedule linear or constant", repr(schedule))
-        )
+        raise errors.ConfigError("optimizer", "schedule linear or constant", repr(schedule))
     if not 0 <= warmup < 1:
-        raise errors.ConfigError(
-            errors.explain("warmup", "a fraction of all steps, 0 <= warmup < 1", warmup)
-        )
+        raise errors.ConfigError("warmup", "a fraction of all steps, 0 <= warmup < 1", warmup)
     if warmup_steps < 0 or (warmup_steps and warmup):
         raise errors.ConfigError(
-            errors.explain(
-                "warmup_steps",
-                "a number of steps >= 0, and warmup=0 beside it",
-                f"warmup_steps={warmup_steps}, warmup={warmup}",
-            )
+            "warmup_steps",
+            "a number of steps >= 0, and warmup=0 beside it",
+            f"warmup_steps={warmup_steps}, warmup={warmup}",
         )
     if (schedule == "linear" or warmup) and not total_steps:
-        raise errors.ConfigError(
-            errors.explain("total_steps", "the number of steps of the schedule", total_steps)
-        )
+        raise errors.ConfigError("total_steps", "the number of steps of the schedule", total_steps)
     if end_learning_rate and (schedule == "constant" or not 0 < end_learning_rate <= learning_rate):
         raise errors.ConfigError(
-            errors.explain(
-                "end_learning_rate",
-                f"a rate from 0 to {learning_rate:g}, and schedule='linear'",
-                f"{end_learning_rate:g} with schedule={schedule!r}",
-            )
+            "end_learning_rate",
+            f"a rate from 0 to {learning_rate:g}, and schedule='linear'",
+            f"{end_learning_rate:g} with schedule={schedule!r}",
         )
     warmup_steps = warmup_steps or int((total_steps or 0) * warmup)
     if not total_steps and not warmup_steps:

@@ -94,12 +94,10 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
     expected = task.num_labels
     if models.num_labels_of(model) != expected:
         raise errors.TeacherError(
-            errors.explain(
-                "model",
-                f"{expected} outputs for {task.name}",
-                models.num_labels_of(model),
-                "Fine-tune it on the task (`tfdistill finetune`, teacher.finetune in a recipe).",
-            )
+            "model",
+            f"{expected} outputs for {task.name}",
+            models.num_labels_of(model),
+            "Fine-tune it on the task (`tfdistill finetune`, teacher.finetune in a recipe).",
         )
     unnamed = task.kind in ("regression", "span")
     if unnamed or not labels or all(name.startswith("LABEL_") for name in labels):
@@ -108,12 +106,10 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
     ours = [name.casefold() for name in task.labels]
     if sorted(theirs) != sorted(ours):
         raise errors.TeacherError(
-            errors.explain(
-                f"labels of the model, for {task.name}",
-                f"the names {list(task.labels)}",
-                list(labels),
-                "Spell the labels of the files as the model names them, or fine-tune it on them.",
-            )
+            f"labels of the model, for {task.name}",
+            f"the names {list(task.labels)}",
+            list(labels),
+            "Spell the labels of the files as the model names them, or fine-tune it on them.",
         )
     order = [theirs.index(name) for name in ours]
     classifier = model.get_layer("token_classifier" if task.head == "token" else "classifier")

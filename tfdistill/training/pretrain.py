@@ -194,19 +194,15 @@ def _check_fit(student: keras.Model, train: shards.ShardedBatches, config: Pretr
     positions = models.config_of(student).max_positions
     if longest > positions:
         raise errors.ConfigError(
-            errors.explain(
-                "corpus",
-                f"examples of at most {positions} tokens, the positions of the model",
-                longest,
-                "Prepare it with a smaller --max-length.",
-            )
+            "corpus",
+            f"examples of at most {positions} tokens, the positions of the model",
+            longest,
+            "Prepare it with a smaller --max-length.",
         )
     if config.next_sentence and not train.next_sentence:
         raise errors.ConfigError(
-            errors.explain(
-                "corpus",
-                "pairs with labels, for next-sentence prediction",
-                "text without",
-                "Prepare it with --next-sentence.",
-            )
+            "corpus",
+            "pairs with labels, for next-sentence prediction",
+            "text without",
+            "Prepare it with --next-sentence.",
         )

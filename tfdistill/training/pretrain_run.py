@@ -147,12 +147,10 @@ def _refuse_other_files(out: pathlib.Path) -> None:
         return
     if not out.is_dir() or {child.name for child in out.iterdir()} - {files.LOCK}:
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{out}",
-                "an empty or absent folder, or an earlier pre-training",
-                "a folder with other files" if out.is_dir() else "a file",
-                "Choose another --out.",
-            )
+            f"{out}",
+            "an empty or absent folder, or an earlier pre-training",
+            "a folder with other files" if out.is_dir() else "a file",
+            "Choose another --out.",
         )
 
 
@@ -170,21 +168,17 @@ def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwr
         return
     if not resume:
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{out}", "an absent folder", "an earlier one", "Use --resume or --overwrite."
-            )
+            f"{out}", "an absent folder", "an earlier one", "Use --resume or --overwrite."
         )
     before = json.loads(known.read_text(encoding="utf-8"))
     asked = json.loads(json.dumps(asked))
     changed = _differences(before, asked)
     if changed:
         raise errors.ConfigError(
-            errors.explain(
-                "--resume",
-                f"the options that are saved in {known}",
-                f"others: {', '.join(changed)} differ",
-                "Resume with the same options, or start again with --overwrite.",
-            )
+            "--resume",
+            f"the options that are saved in {known}",
+            f"others: {', '.join(changed)} differ",
+            "Resume with the same options, or start again with --overwrite.",
         )
 
 
@@ -206,12 +200,10 @@ def _prepared(corpus: Sequence[files.Path]) -> pathlib.Path | None:
         return None
     if len(corpus) > 1:
         raise errors.ConfigError(
-            errors.explain(
-                "corpus",
-                "one prepared folder, or text files",
-                f"{len(corpus)} paths with a folder among them",
-                "Prepare all text in one folder: `tfdistill data prepare`.",
-            )
+            "corpus",
+            "one prepared folder, or text files",
+            f"{len(corpus)} paths with a folder among them",
+            "Prepare all text in one folder: `tfdistill data prepare`.",
         )
     return folders[0]
 
@@ -228,9 +220,7 @@ def _open_model(
             name = min(unknown)
             names = [field.name for field in dataclasses.fields(shape)]
             raise errors.ConfigError(
-                errors.explain(
-                    "--set", f"a field of {source.name}", repr(name), errors.nearest(name, names)
-                )
+                "--set", f"a field of {source.name}", repr(name), errors.nearest(name, names)
             )
         shape = shape.replace(**{**source.overrides, "vocab_size": tokenizer.vocab_size})
         shape = shape.replace(pad_token_id=tokenizer.pad_id)
@@ -240,18 +230,14 @@ def _open_model(
             tokenizer,
         )
     if source.overrides:
-        raise errors.ConfigError(
-            errors.explain("--set", "a preset to change", f"the checkpoint {source.name!r}")
-        )
+        raise errors.ConfigError("--set", "a preset to change", f"the checkpoint {source.name!r}")
     loaded = weights.load_masked_lm(
         source.name, new_head=source.new_head, next_sentence=config.next_sentence
     )
     vocab_file = source.vocab_file or loaded.vocab_file
     if vocab_file is None:
         raise errors.ConfigError(
-            errors.explain(
-                f"{source.name}", "a vocab.txt in it, or --vocab", "neither", "Pass --vocab FILE."
-            )
+            f"{source.name}", "a vocab.txt in it, or --vocab", "neither", "Pass --vocab FILE."
         )
     lower_case = loaded.lower_case if source.lower_case is None else source.lower_case
     model = loaded.model
@@ -271,11 +257,9 @@ def _vocabulary_of(
         vocab_file = vocab_file or prepared / shard_files.VOCAB
     if vocab_file is None:
         raise errors.ConfigError(
-            errors.explain(
-                f"preset {source.name}",
-                "a vocabulary",
-                "none",
-                "Pass --vocab FILE; `tfdistill data vocab` makes one from text.",
-            )
+            f"preset {source.name}",
+            "a vocabulary",
+            "none",
+            "Pass --vocab FILE; `tfdistill data vocab` makes one from text.",
         )
     return vocab_file, True if lower_case is None else lower_case

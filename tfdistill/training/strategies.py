@@ -43,24 +43,20 @@ def choose(devices: int | None = None) -> tf.distribute.Strategy | None:
     workers = _workers()
     if workers > 1:
         raise errors.ConfigError(
-            errors.explain(
-                CLUSTER,
-                "no cluster: training uses the devices of one machine",
-                f"one of {workers} workers",
-                f"Unset {CLUSTER}.",
-            )
+            CLUSTER,
+            "no cluster: training uses the devices of one machine",
+            f"one of {workers} workers",
+            f"Unset {CLUSTER}.",
         )
     names = devices_here()
     if devices is None:
         devices = len(names) if tf.config.list_logical_devices("GPU") else 1
     if not 1 <= devices <= len(names):
         raise errors.ConfigError(
-            errors.explain(
-                "devices",
-                f"1 to {len(names)}, the devices here ({', '.join(names)})",
-                devices,
-                "CUDA_VISIBLE_DEVICES says which GPUs are visible.",
-            )
+            "devices",
+            f"1 to {len(names)}, the devices here ({', '.join(names)})",
+            devices,
+            "CUDA_VISIBLE_DEVICES says which GPUs are visible.",
         )
     return None if devices == 1 else _mirrored(tuple(names[:devices]))
 
@@ -165,5 +161,5 @@ def _workers() -> int:
         return max(sum(len(cluster.get(role, ())) for role in ("chief", "worker")), 1)
     except (ValueError, AttributeError, TypeError) as error:
         raise errors.ConfigError(
-            errors.explain(CLUSTER, "JSON with a cluster, as TensorFlow reads it", repr(error))
+            CLUSTER, "JSON with a cluster, as TensorFlow reads it", repr(error)
         ) from None

@@ -38,11 +38,9 @@ class Stretch:
         """Cuts the stretch; nothing is read."""
         if start < 0 or min(steps, most_parts) < 1:
             raise errors.ConfigError(
-                errors.explain(
-                    "stretch",
-                    "a start >= 0, at least 1 step and 1 part",
-                    f"{start}, {steps} and {most_parts}",
-                )
+                "stretch",
+                "a start >= 0, at least 1 step and 1 part",
+                f"{start}, {steps} and {most_parts}",
             )
         self._batches = batches
         self._start = start
@@ -61,7 +59,7 @@ class Stretch:
         end = epochs * self.steps_per_epoch
         if not 0 <= start_step <= end <= self._steps:
             raise errors.ConfigError(
-                errors.explain("start_step", f"0 to {self._steps} steps", f"{start_step} to {end}")
+                "start_step", f"0 to {self._steps} steps", f"{start_step} to {end}"
             )
         whole = -(-(self._start + end) // self._batches.steps_per_epoch)  # epochs, rounded up
         rest = self._batches.dataset(epochs=whole, start_step=self._start + start_step)

@@ -38,9 +38,7 @@ class _Answers:
         teacher = self.load()
         digest = _digest(teacher).hexdigest()
         if digest != self.teacher:
-            raise errors.TeacherError(
-                errors.explain("teacher of a worker", f"sha256 {self.teacher}", digest)
-            )
+            raise errors.TeacherError("teacher of a worker", f"sha256 {self.teacher}", digest)
         return evaluation.predictor(teacher)
 
     def do(self, unit: units.Unit, tools: Predict) -> None:
@@ -85,7 +83,7 @@ def cached_logits(
     """
     if pipeline is not None:
         if load is None:
-            raise errors.ConfigError(errors.explain("load", "a function for the workers", load))
+            raise errors.ConfigError("load", "a function for the workers", load)
         beam.check(pipeline, folder)
         folder = os.path.abspath(folder)
     digest = _digest(teacher)

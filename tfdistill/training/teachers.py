@@ -86,12 +86,10 @@ def check_teacher(
     bound = chance_level(task, labels) + MARGIN
     if not value >= bound and not allow_weak:  # NaN is no better than chance
         raise errors.TeacherError(
-            errors.explain(
-                f"teacher's {task.primary_metric} on {task.name}",
-                f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})",
-                f"{value:.3f}",
-                "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
-                "the order of its labels, or go on all the same with --set "
-                "teacher.allow_weak=true.",
-            )
+            f"teacher's {task.primary_metric} on {task.name}",
+            f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})",
+            f"{value:.3f}",
+            "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
+            "the order of its labels, or go on all the same with --set "
+            "teacher.allow_weak=true.",
         )

@@ -93,9 +93,7 @@ def transfer_stages(
         ("earlier", earlier, EARLIER),
     ):
         if value not in choices:
-            raise errors.ConfigError(
-                errors.explain(option, f"one of {', '.join(choices)}", repr(value))
-            )
+            raise errors.ConfigError(option, f"one of {', '.join(choices)}", repr(value))
     every = tuple(range(num_layers))
     if strategy == "akt":
         _check_length("length of akt (steps, epochs)", steps, epochs)
@@ -134,7 +132,7 @@ def _check_length(what: str, steps: int | None, epochs: int | None) -> None:
     given = [length for length in (steps, epochs) if length is not None]
     if len(given) != 1 or given[0] < 1:
         raise errors.ConfigError(
-            errors.explain(what, "either steps or epochs, at least 1", f"{steps} and {epochs}")
+            what, "either steps or epochs, at least 1", f"{steps} and {epochs}"
         )
 
 
@@ -204,12 +202,10 @@ def initialise_from_mobilebert_teacher(
             differing[name] = f"{expected} here, {received} there"
     if differing or (heads and "mlm_transform" not in ours):
         raise errors.ShapeError(
-            errors.explain(
-                "teacher",
-                "the student's embeddings" + (" and masked-LM heads" if heads else ""),
-                differing or "a student without heads",
-                "Build both with the same vocabulary, positions, embedding_size and hidden_size.",
-            )
+            "teacher",
+            "the student's embeddings" + (" and masked-LM heads" if heads else ""),
+            differing or "a student without heads",
+            "Build both with the same vocabulary, positions, embedding_size and hidden_size.",
         )
     for name, layer in ours.items():
         layer.set_weights(theirs[name].get_weights())

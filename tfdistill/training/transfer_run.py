@@ -135,12 +135,10 @@ def _check_terms(loss_weights: Mapping[str, float]) -> None:
     for term in loss_weights:
         if term not in known:
             raise errors.ConfigError(
-                errors.explain(
-                    "loss_weights",
-                    f"terms among {', '.join(known)}",
-                    repr(term),
-                    errors.nearest(term, known),
-                )
+                "loss_weights",
+                f"terms among {', '.join(known)}",
+                repr(term),
+                errors.nearest(term, known),
             )
 
 
@@ -155,7 +153,7 @@ def _open(
     plan = json.loads(json.dumps(plan))  # tuples become lists, as they come back from a file
     if not plan["stages"] or len({stage["name"] for stage in plan["stages"]}) < len(stages):
         raise errors.ConfigError(
-            errors.explain("stages", "at least one, each with a name of its own", list(stages))
+            "stages", "at least one, each with a name of its own", list(stages)
         )
     if not (folder / PLAN).is_file():
         _save(student, folder / START)  # before the plan, which says that all is there
@@ -164,12 +162,10 @@ def _open(
     found = json.loads((folder / PLAN).read_text("utf-8"))
     if found != plan:
         raise errors.ConfigError(
-            errors.explain(
-                f"stages in {folder}",
-                f"those in {PLAN}, {[stage['name'] for stage in found['stages']]}",
-                [stage.name for stage in stages],
-                "Choose another folder, or the strategy and lengths of the first call.",
-            )
+            f"stages in {folder}",
+            f"those in {PLAN}, {[stage['name'] for stage in found['stages']]}",
+            [stage.name for stage in stages],
+            "Choose another folder, or the strategy and lengths of the first call.",
         )
 
 
@@ -190,12 +186,10 @@ def _load(model: keras.Model, path: pathlib.Path) -> None:
         arrays[name].shape != tuple(variable.shape) for name, variable in variables.items()
     ):
         raise errors.WeightsError(
-            errors.explain(
-                str(path),
-                "the weights of this student",
-                "those of another model",
-                "Choose another folder, or the student of the first call.",
-            )
+            str(path),
+            "the weights of this student",
+            "those of another model",
+            "Choose another folder, or the student of the first call.",
         )
     for name, variable in variables.items():
         variable.assign(arrays[name])

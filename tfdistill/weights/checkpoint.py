@@ -91,12 +91,10 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
     tokens = len(text.rstrip("\n").split("\n"))
     if tokens > vocab_size:
         raise errors.WeightsError(
-            errors.explain(
-                f"{vocab_file}",
-                f"at most {vocab_size} tokens, the rows of the embedding",
-                tokens,
-                "The vocabulary belongs to another checkpoint.",
-            )
+            f"{vocab_file}",
+            f"at most {vocab_size} tokens, the rows of the embedding",
+            tokens,
+            "The vocabulary belongs to another checkpoint.",
         )
 
 
@@ -105,25 +103,19 @@ def _folder(source: files.Path) -> pathlib.Path:
     if path.is_dir():
         return path
     if path.exists():
-        raise errors.WeightsError(
-            errors.explain("checkpoint", "a folder or a hub id", f"the file {path}")
-        )
+        raise errors.WeightsError("checkpoint", "a folder or a hub id", f"the file {path}")
     if not isinstance(source, str) or not _HUB_ID.fullmatch(source):
-        raise errors.WeightsError(
-            errors.explain("checkpoint", "an existing folder or a hub id", repr(str(source)))
-        )
+        raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
     wanted = [CONFIG_FILE, WEIGHTS_FILE, VOCAB_FILE, TOKENIZER_FILE]
     try:
         return pathlib.Path(huggingface_hub.snapshot_download(source, allow_patterns=wanted))
     except (OSError, ValueError) as error:  # every error of the hub, of the network and offline
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise errors.WeightsError(
-            errors.explain(
-                f"checkpoint {source!r}",
-                "a folder here or a model on the Hugging Face hub",
-                f"no folder here, and from the hub {type(error).__name__}: {reason.rstrip('.')}",
-                f"Without a network, copy {', '.join(wanted)} into a folder and give its path.",
-            )
+            f"checkpoint {source!r}",
+            "a folder here or a model on the Hugging Face hub",
+            f"no folder here, and from the hub {type(error).__name__}: {reason.rstrip('.')}",
+            f"Without a network, copy {', '.join(wanted)} into a folder and give its path.",
         ) from error
 
 
@@ -132,21 +124,19 @@ def _read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
         if not required:
             return {}
         raise errors.WeightsError(
-            errors.explain(
-                "checkpoint",
-                f"{path.name} in {path.parent}",
-                "no such file",
-                _checkpoint_below(path.parent),
-            )
+            "checkpoint",
+            f"{path.name} in {path.parent}",
+            "no such file",
+            _checkpoint_below(path.parent),
         )
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise errors.WeightsError(
-            errors.explain(str(path), "valid JSON", f"{error}", "Fetch the file again.")
+            str(path), "valid JSON", f"{error}", "Fetch the file again."
         ) from error
     if not isinstance(value, dict):
-        raise errors.WeightsError(errors.explain(str(path), "a JSON object", type(value).__name__))
+        raise errors.WeightsError(str(path), "a JSON object", type(value).__name__)
     return value
 
 
@@ -164,21 +154,17 @@ def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
                     ignored.append(canonical)
                     continue
                 if canonical in tensors:
-                    raise errors.WeightsError(
-                        errors.explain(str(path), f"one tensor for {canonical}", "two")
-                    )
+                    raise errors.WeightsError(str(path), f"one tensor for {canonical}", "two")
                 tensor = np.asarray(file.get_tensor(key), np.float32)
                 tensors[canonical] = tensor.T if transposed else tensor
     except (safetensors.SafetensorError, OSError) as error:
         raise errors.WeightsError(
-            errors.explain(
-                str(path), "a whole safetensors file", f"{error}", "It is corrupt; fetch it again."
-            )
+            str(path), "a whole safetensors file", f"{error}", "It is corrupt; fetch it again."
         ) from error
     broken = [key for key, tensor in tensors.items() if not np.isfinite(tensor).all()]
     if broken:
         raise errors.WeightsError(
-            errors.explain(str(path), "finite weights", f"NaN or infinity in {_some(broken)}")
+            str(path), "finite weights", f"NaN or infinity in {_some(broken)}"
         )
     return tensors, tuple(sorted(ignored))
 

@@ -83,12 +83,10 @@ def fill(
     if any(faults.values()):
         received = "; ".join(f"{what}: {', '.join(sorted(k))}" for what, k in faults.items() if k)
         raise errors.WeightsError(
-            errors.explain(
-                f"tensors of {checkpoint.folder}",
-                f"those of a {models.config_of(model).family} of the sizes in config.json",
-                received,
-                "The weights and config.json do not belong together.",
-            )
+            f"tensors of {checkpoint.folder}",
+            f"those of a {models.config_of(model).family} of the sizes in config.json",
+            received,
+            "The weights and config.json do not belong together.",
         )
     arrays: dict[str, dict[int, np.ndarray]] = {}
     for key, tensor in offered.items():
@@ -115,10 +113,8 @@ def check_tied(checkpoint: Checkpoint) -> None:
         if decoder is None or expected is None or np.array_equal(decoder, expected):
             continue
         raise errors.WeightsError(
-            errors.explain(
-                f"{key} of {checkpoint.folder.name}",
-                f"the values of {twin}, which it is tied to",
-                "others",
-                "A decoder of its own is not supported; pass new_head=True for a new, tied head.",
-            )
+            f"{key} of {checkpoint.folder.name}",
+            f"the values of {twin}, which it is tied to",
+            "others",
+            "A decoder of its own is not supported; pass new_head=True for a new, tied head.",
         )

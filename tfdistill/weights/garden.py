@@ -89,12 +89,10 @@ def load_garden_masked_lm(
     config, activation = _architecture(prefix, preset_or_config)
     if activation not in (None, config.hidden_act):
         raise errors.WeightsError(
-            errors.explain(
-                f"mlm_activation in {garden_config.PARAMS_FILE}",
-                f"the encoder's, {config.hidden_act!r}",
-                repr(activation),
-                "Load the encoder alone with load_garden.",
-            )
+            f"mlm_activation in {garden_config.PARAMS_FILE}",
+            f"the encoder's, {config.hidden_act!r}",
+            repr(activation),
+            "Load the encoder alone with load_garden.",
         )
     config = config.replace(pooler=False)
     model = models.build_masked_lm(config)
@@ -113,12 +111,10 @@ def _architecture(
         read = garden_config.read_params(prefix.parent)
         if read is None:
             raise errors.WeightsError(
-                errors.explain(
-                    f"architecture of {prefix}",
-                    f"{garden_config.PARAMS_FILE} beside it, a preset or a configuration",
-                    "none of them",
-                    'Pass one, for example load_garden(path, "mobilebert").',
-                )
+                f"architecture of {prefix}",
+                f"{garden_config.PARAMS_FILE} beside it, a preset or a configuration",
+                "none of them",
+                'Pass one, for example load_garden(path, "mobilebert").',
             )
         config, activation = read
     elif isinstance(given, str):
@@ -142,19 +138,17 @@ def _open(source: files.Path) -> tuple[pathlib.Path, dict[str, np.ndarray], list
             others.append(name)
         elif canonical in tensors:
             raise errors.WeightsError(
-                errors.explain(
-                    str(prefix),
-                    f"one variable called {canonical}",
-                    "two: it holds several encoders",
-                    "Save the one encoder: tf.train.Checkpoint(encoder=encoder).save(...).",
-                )
+                str(prefix),
+                f"one variable called {canonical}",
+                "two: it holds several encoders",
+                "Save the one encoder: tf.train.Checkpoint(encoder=encoder).save(...).",
             )
         else:
             tensors[canonical] = np.asarray(tensor, np.float32)
     broken = [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]
     if broken:
         what = f"NaN or infinity in {_first(broken)}"
-        raise errors.WeightsError(errors.explain(str(prefix), "finite weights", what))
+        raise errors.WeightsError(str(prefix), "finite weights", what)
     return prefix, tensors, others
 
 
@@ -176,12 +170,10 @@ def _read(prefix: pathlib.Path) -> list[tuple[str, np.ndarray]]:
         ]
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise errors.WeightsError(
-            errors.explain(
-                str(prefix),
-                "a whole TensorFlow checkpoint",
-                str(error).strip().splitlines()[0],
-                "It is missing or corrupt; copy its .index and .data files again.",
-            )
+            str(prefix),
+            "a whole TensorFlow checkpoint",
+            str(error).strip().splitlines()[0],
+            "It is missing or corrupt; copy its .index and .data files again.",
         ) from error
 
 
@@ -194,12 +186,10 @@ def _prefix(path: pathlib.Path) -> pathlib.Path:
     found = sorted(path.glob("*.index"))
     if len(found) != 1:
         raise errors.WeightsError(
-            errors.explain(
-                f"folder {path}",
-                "one checkpoint (a file *.index)",
-                [file.name for file in found] or "none",
-                "Give the prefix of the one to load." if found else "",
-            )
+            f"folder {path}",
+            "one checkpoint (a file *.index)",
+            [file.name for file in found] or "none",
+            "Give the prefix of the one to load." if found else "",
         )
     return found[0].with_suffix("")
 
@@ -230,13 +220,11 @@ def _fill(
         if not tensors:
             received += f"; it holds: {_first(ignored) or 'no named variables'}"
         raise errors.WeightsError(
-            errors.explain(
-                f"checkpoint {prefix}",
-                f"the variables of a Model Garden {models.config_of(model).family} encoder of "
-                "these sizes",
-                received,
-                "It is of another architecture: give the configuration that it was trained with.",
-            )
+            f"checkpoint {prefix}",
+            f"the variables of a Model Garden {models.config_of(model).family} encoder of "
+            "these sizes",
+            received,
+            "It is of another architecture: give the configuration that it was trained with.",
         )
     arrays: dict[str, dict[int, np.ndarray]] = {}
     for variable in wanted:

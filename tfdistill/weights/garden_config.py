@@ -43,14 +43,10 @@ def read_params(folder: pathlib.Path) -> tuple[EncoderConfig, str | None] | None
         shape = encoder[kind]
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise errors.WeightsError(
-            errors.explain(
-                str(path), "task.model.encoder as the Model Garden writes it", repr(error)
-            )
+            str(path), "task.model.encoder as the Model Garden writes it", repr(error)
         ) from error
     if kind not in ("bert", "mobilebert"):
-        raise errors.WeightsError(
-            errors.explain(f"encoder type in {path}", "'bert' or 'mobilebert'", repr(kind))
-        )
+        raise errors.WeightsError(f"encoder type in {path}", "'bert' or 'mobilebert'", repr(kind))
     config = _mobilebert(shape) if kind == "mobilebert" else _bert(shape)
     activation = model.get("mlm_activation")
     return config, None if activation is None else _activation(activation, _ACTIVATIONS)
@@ -60,9 +56,7 @@ def _bert(shape: Mapping[str, Any]) -> EncoderConfig:
     width = shape.get("hidden_size", 768)
     for name, plain in (("embedding_size", (None, width)), ("norm_first", (None, False))):
         if shape.get(name) not in plain:
-            raise errors.WeightsError(
-                errors.explain(f"{PARAMS_FILE} {name}", f"one of {plain}", shape[name])
-            )
+            raise errors.WeightsError(f"{PARAMS_FILE} {name}", f"one of {plain}", shape[name])
     return EncoderConfig(
         num_layers=shape.get("num_layers", 12),
         hidden_size=width,
@@ -103,6 +97,6 @@ def _mobilebert(shape: Mapping[str, Any]) -> MobileBertConfig:
 def _activation(name: Any, known: Mapping[str, str]) -> str:
     if name not in known:
         raise errors.WeightsError(
-            errors.explain(f"activation in {PARAMS_FILE}", f"one of {sorted(known)}", repr(name))
+            f"activation in {PARAMS_FILE}", f"one of {sorted(known)}", repr(name)
         )
     return known[name]

@@ -59,7 +59,7 @@ def check(config: EncoderConfig) -> None:
     ):
         if not fits:
             what = f"{field} of a Model Garden encoder"
-            raise errors.WeightsError(errors.explain(what, expected, getattr(config, field)))
+            raise errors.WeightsError(what, expected, getattr(config, field))
 
 
 def variables(config: EncoderConfig, *, masked_lm: bool = False) -> list[GardenVariable]:

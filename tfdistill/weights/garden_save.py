@@ -73,20 +73,16 @@ def save_garden(model: keras.Model, prefix: files.Path, *, overwrite: bool = Fal
     """
     prefix = pathlib.Path(prefix)
     if prefix.with_name(f"{prefix.name}.index").exists() and not overwrite:
-        raise errors.OutputExistsError(
-            errors.explain("checkpoint", "one that does not exist yet", f"{prefix}")
-        )
+        raise errors.OutputExistsError("checkpoint", "one that does not exist yet", f"{prefix}")
     config = models.config_of(model)
     head = models.head_of(model)
     names = {layer.name for layer in model.layers}
     if head not in ("none", "masked_lm") or "nsp_classifier" in names:
         raise errors.WeightsError(
-            errors.explain(
-                f"model {model.name!r} for the Model Garden",
-                "an encoder, or a masked language model alone",
-                f"the head {head!r}",
-                "Copy the encoder out first, with models.copy_encoder.",
-            )
+            f"model {model.name!r} for the Model Garden",
+            "an encoder, or a masked language model alone",
+            f"the head {head!r}",
+            "Copy the encoder out first, with models.copy_encoder.",
         )
     garden_keys.check(config)
     mobile = isinstance(config, MobileBertConfig)

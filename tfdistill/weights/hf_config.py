@@ -44,13 +44,11 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
     kind = raw.get("model_type")
     if kind not in _FAMILIES:
         raise errors.WeightsError(
-            errors.explain(
-                what,
-                f"one of {', '.join(_FAMILIES)}",
-                repr(kind),
-                "Only BERT, TinyBERT, DistilBERT and MobileBERT can be loaded: other models "
-                "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise.",
-            )
+            what,
+            f"one of {', '.join(_FAMILIES)}",
+            repr(kind),
+            "Only BERT, TinyBERT, DistilBERT and MobileBERT can be loaded: other models "
+            "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise.",
         )
     return kind
 
@@ -74,19 +72,15 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
     block = raw.get(BLOCK, {})
     if block and block.get("format_version") != FORMAT_VERSION:
         raise errors.WeightsError(
-            errors.explain(
-                f"config.json {BLOCK}.format_version",
-                FORMAT_VERSION,
-                block.get("format_version"),
-                "The folder was written by another version of tfdistill.",
-            )
+            f"config.json {BLOCK}.format_version",
+            FORMAT_VERSION,
+            block.get("format_version"),
+            "The folder was written by another version of tfdistill.",
         )
     told = family or block.get("head") or kind
     fitting = _FAMILIES[kind]
     if told not in fitting:
-        raise errors.WeightsError(
-            errors.explain("family", f"one of {fitting} for model_type {kind!r}", repr(told))
-        )
+        raise errors.WeightsError("family", f"one of {fitting} for model_type {kind!r}", repr(told))
     try:
         if kind == "distilbert":
             return _distilbert(raw)
@@ -95,22 +89,18 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
             return mobilebert_config.parse(raw, common)
         return _bert(raw, told, block)
     except KeyError as error:
-        raise errors.WeightsError(
-            errors.explain("config.json", f"the key {error}", "a file without it")
-        ) from error
+        raise errors.WeightsError("config.json", f"the key {error}", "a file without it") from error
 
 
 def _bert(raw: Mapping[str, Any], family: str, block: Mapping[str, Any]) -> EncoderConfig:
     positions = raw.get("position_embedding_type", "absolute")
     if positions != "absolute":
         raise errors.WeightsError(
-            errors.explain("config.json position_embedding_type", "'absolute'", repr(positions))
+            "config.json position_embedding_type", "'absolute'", repr(positions)
         )
     for feature in ("is_decoder", "add_cross_attention"):
         if raw.get(feature):
-            raise errors.WeightsError(
-                errors.explain(f"config.json {feature}", "false: an encoder", "true")
-            )
+            raise errors.WeightsError(f"config.json {feature}", "false: an encoder", "true")
     return EncoderConfig(
         family=family,
         num_layers=raw["num_hidden_layers"],
@@ -154,7 +144,7 @@ def _distilbert(raw: Mapping[str, Any]) -> EncoderConfig:
 def _activation(name: Any) -> str:
     if name not in _ACTIVATIONS:
         raise errors.WeightsError(
-            errors.explain("config.json activation", f"one of {sorted(_ACTIVATIONS)}", repr(name))
+            "config.json activation", f"one of {sorted(_ACTIVATIONS)}", repr(name)
         )
     return _ACTIVATIONS[name]
 
@@ -179,11 +169,9 @@ def format_config(
     distil = config.family == "distilbert"
     if distil and config.layer_norm_eps != _DISTILBERT_EPS:
         raise errors.WeightsError(
-            errors.explain(
-                "layer_norm_eps of a DistilBERT saved for transformers",
-                f"{_DISTILBERT_EPS}, which is fixed there",
-                config.layer_norm_eps,
-            )
+            "layer_norm_eps of a DistilBERT saved for transformers",
+            f"{_DISTILBERT_EPS}, which is fixed there",
+            config.layer_norm_eps,
         )
     suffix = "ForPreTraining" if head.next_sentence else _ARCHITECTURES[head.kind]
     written: dict[str, Any] = {

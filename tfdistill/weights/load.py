@@ -269,12 +269,10 @@ def _has(checkpoint: Checkpoint, *prefixes: str) -> bool:
 def _check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) -> None:
     if not _has(checkpoint, *prefixes):
         raise errors.WeightsError(
-            errors.explain(
-                f"head of {checkpoint.folder.name}",
-                what,
-                f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}",
-                "Pass new_head=True to start with a head at random.",
-            )
+            f"head of {checkpoint.folder.name}",
+            what,
+            f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}",
+            "Pass new_head=True to start with a head at random.",
         )
 
 
@@ -283,13 +281,11 @@ def _num_labels(checkpoint: Checkpoint, num_labels: int | None, has_head: bool, 
     if not has_head:
         if num_labels is None:
             raise errors.WeightsError(
-                errors.explain(
-                    what,
-                    "a classifier in the checkpoint, or num_labels",
-                    "neither",
-                    "Fine-tune it first (`tfdistill finetune`), or pass num_labels=2 (1 for "
-                    "regression) to start with a head at random.",
-                )
+                what,
+                "a classifier in the checkpoint, or num_labels",
+                "neither",
+                "Fine-tune it first (`tfdistill finetune`), or pass num_labels=2 (1 for "
+                "regression) to start with a head at random.",
             )
         return num_labels
     others, expected = _OTHER_CLASSIFIERS[kind]
@@ -299,22 +295,18 @@ def _num_labels(checkpoint: Checkpoint, num_labels: int | None, has_head: bool, 
     for name in told:
         if name.endswith(others):
             raise errors.WeightsError(
-                errors.explain(
-                    what,
-                    expected,
-                    name,
-                    "Pass num_labels and new_head=True for a new head over the same encoder.",
-                )
+                what,
+                expected,
+                name,
+                "Pass num_labels and new_head=True for a new head over the same encoder.",
             )
     rows = checkpoint.tensors["classifier.weight"].shape[0]
     if num_labels not in (None, rows):
         raise errors.WeightsError(
-            errors.explain(
-                what,
-                f"{num_labels} labels",
-                rows,
-                "Pass new_head=True for a new head over the same encoder.",
-            )
+            what,
+            f"{num_labels} labels",
+            rows,
+            "Pass new_head=True for a new head over the same encoder.",
         )
     return rows
 
@@ -341,6 +333,6 @@ def _labels(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
         return tuple(f"LABEL_{index}" for index in range(num_labels))
     if sorted(map(str, names)) != sorted(map(str, range(num_labels))):
         raise errors.WeightsError(
-            errors.explain("config.json id2label", f"a name for 0 to {num_labels - 1}", names)
+            "config.json id2label", f"a name for 0 to {num_labels - 1}", names
         )
     return tuple(str(names[str(index)]) for index in range(num_labels))

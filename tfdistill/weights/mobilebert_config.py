@@ -27,9 +27,7 @@ def parse(raw: Mapping[str, Any], common: EncoderConfig) -> MobileBertConfig:
       ConfigError: If a size in it is impossible.
     """
     if not raw.get("use_bottleneck", True):
-        raise errors.WeightsError(
-            errors.explain("config.json use_bottleneck", "true: a MobileBERT", "false")
-        )
+        raise errors.WeightsError("config.json use_bottleneck", "true: a MobileBERT", "false")
     narrow = raw.get("use_bottleneck_attention", False)
     return MobileBertConfig(
         num_layers=common.num_layers,

@@ -51,18 +51,14 @@ def save_hf(
     """
     folder = pathlib.Path(folder)
     if folder.exists() and not overwrite:
-        raise errors.OutputExistsError(
-            errors.explain("output folder", "one that does not exist yet", f"{folder}")
-        )
+        raise errors.OutputExistsError("output folder", "one that does not exist yet", f"{folder}")
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
         raise errors.WeightsError(
-            errors.explain(
-                f"model {model.name!r} to save for transformers",
-                "one of the BERT family",
-                f"a {type(config).__name__}",
-                "Save it with model.save(path.keras).",
-            )
+            f"model {model.name!r} to save for transformers",
+            "one of the BERT family",
+            f"a {type(config).__name__}",
+            "Save it with model.save(path.keras).",
         )
     head = keys.head_in(model)
     names = None if labels is None else tuple(labels)
@@ -102,7 +98,7 @@ def _check_labels(labels: tuple[str, ...] | None, head: keys.Head) -> None:
         return
     if len(labels) != named or len(set(labels)) != len(labels):
         raise errors.WeightsError(
-            errors.explain("labels", f"{named} different names for the classifier", list(labels))
+            "labels", f"{named} different names for the classifier", list(labels)
         )
 
 
