@@ -16,8 +16,9 @@ import numpy as np
 from tfdistill import errors, files
 from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import matching
-from tfdistill.benchmark.statistics import multiplicity, stats, summaries
+from tfdistill.benchmark.statistics import stats, summaries
 
+_FALSE_DISCOVERY_RATE = 0.05
 _NUM_NAMED = 5  # skipped files that a note names
 
 
@@ -127,12 +128,12 @@ def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]
 def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = ()) -> History:
     """Puts results in the order of time, place by place, and compares each with the one before.
 
-    Results are of one line if kind, backend, device, name of the file and way of running it are the
+    Results form one series if kind, backend, device, file name and settings of the case are the
     same. Two of them are runs of different moments: see `stats.Apart` for the interval. A result
-    brings a change for each of its places (file, length, threads, ...), and one in twenty intervals
-    lies beside 0 by chance: so all changes of a result are judged together, at a rate of false
-    discoveries of 5% (`multiplicity.discoveries`). Where one file (by its checksum) was measured in
-    several runs, a note says how far they lie apart: no change below that means anything.
+    brings a change for each of its cases (file, length, threads, ...), and by chance one interval
+    in twenty excludes 0. So all changes of a result are judged together, at a rate of false
+    discoveries of 5%. Where one file (by its checksum) was measured in several runs, a note gives
+    their standard deviation: no change below that means anything.
 
     Args:
       results: (file, result) pairs.
@@ -143,6 +144,9 @@ def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = (
 
     Raises:
       BenchmarkError: If a time cannot be read.
+
+    Reference:
+      Benjamini and Hochberg 1995, Controlling the False Discovery Rate.
     """
     lines: list[list[_Point]] = []
     for file, value in results:
@@ -282,17 +286,17 @@ def _compared(before: _Point, after: _Point) -> Entry:
 
 def _judged(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Says of each change whether it may be believed among all those of its result."""
+    import scipy.stats  # half a second
+
     results: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.p_value is not None:
             results.setdefault(entry.file, []).append(entry)
-    believed = {
-        id(entry): chosen
-        for changes in results.values()
-        for entry, chosen in zip(
-            changes, multiplicity.discoveries([e.p_value or 0.0 for e in changes]), strict=True
-        )
-    }
+    believed: dict[int, bool] = {}
+    for changes in results.values():
+        adjusted = scipy.stats.false_discovery_control([e.p_value for e in changes], method="bh")
+        for entry, value in zip(changes, adjusted, strict=True):
+            believed[id(entry)] = bool(value <= _FALSE_DISCOVERY_RATE)
     for entry in entries:
         yield dataclasses.replace(entry, beyond_chance=believed.get(id(entry)))
 

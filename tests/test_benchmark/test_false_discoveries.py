@@ -1,32 +1,11 @@
-"""Many places at once: what is believed by chance, and what is found."""
+"""A history of many cases: how many changes are false discoveries, and which are found."""
 
 import benchmark_results as made
 import numpy as np
 import pytest
-from scipy import stats as scipy_stats
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.comparing import history
-from tfdistill.benchmark.statistics import multiplicity
-
-
-def test_it_is_the_procedure_of_benjamini_and_hochberg():
-    rng = np.random.default_rng(0)
-    for number in (1, 2, 7, 40):
-        values = rng.random(number) ** 4  # many small ones
-        theirs = scipy_stats.false_discovery_control(values, method="bh") <= 0.05
-        assert multiplicity.discoveries(values) == theirs.tolist()
-
-
-def test_small_values_are_believed_together_that_none_is_alone():
-    assert multiplicity.discoveries([0.03]) == [True]
-    assert multiplicity.discoveries([0.03, 0.9]) == [False, False]
-    assert multiplicity.discoveries([0.03, 0.04]) == [True, True]
-    assert multiplicity.discoveries([]) == []
-
-
-def test_equal_values_are_believed_or_not_together():
-    assert multiplicity.discoveries([0.02, 0.9, 0.02]) == [True, False, True]
 
 
 def run(rng, day, factor, *, process, places=20):
