@@ -78,7 +78,7 @@ def test_the_help_of_search_tells_what_it_asks_for(capsys, quick):
 
 
 def test_the_help_of_table_tells_what_it_asks_for(capsys, monkeypatch):
-    from tfdistill.run import papers
+    from tfdistill.papers import making
 
     requests = []
 
@@ -86,7 +86,7 @@ def test_the_help_of_table_tells_what_it_asks_for(capsys, monkeypatch):
         requests.append(request)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(papers, "make_table", make_table)
+    monkeypatch.setattr(making, "make_table", make_table)
     cli.main(["table", "--out", "x"])
     assert [request.settings for request in requests] == [table._DEFAULTS]
     text = help_of("table", capsys)

@@ -8,8 +8,7 @@ import pytest
 from tfdistill import cli
 from tfdistill.benchmark import adb, schema
 from tfdistill.commands import table as command
-from tfdistill.report import papers
-from tfdistill.run import papers as making
+from tfdistill.papers import making, published
 
 
 @pytest.fixture
@@ -28,10 +27,10 @@ def asked(monkeypatch):
 def test_the_default_is_the_seven_models_in_two_quantizations(asked):
     assert cli.main(["table", "--out", "somewhere"]) == 130
     request = asked["request"]
-    assert request.presets == tuple(papers.TITLES) and len(request.presets) == 7
+    assert request.presets == tuple(published.TITLES) and len(request.presets) == 7
     assert request.quantizations == ("float32", "dynamic_wi8_afp32")
     assert (request.settings.lengths, request.settings.threads) == ((32, 64, 128), (1, 2))
-    assert request.place == "host" and not request.scaled_down
+    assert request.folder == "host" and not request.scaled_down
     assert request.settings.runs * request.settings.repetitions == 90
 
 
@@ -67,7 +66,7 @@ def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     assert calls == [
         (["a"], {"settings": "settings", "serials": ("SECRET",), "binary": ("tool", "00")})
     ]
-    place = asked["request"].place
+    place = asked["request"].folder
     assert place.startswith("adb-") and "SECRET" not in place
 
 
@@ -91,7 +90,7 @@ def test_misuse_is_told_before_anything_is_made(options, said, tmp_path, capsys)
 def test_measurements_of_another_phone_or_binary_have_another_folder(asked, monkeypatch):
     def place(*options):
         cli.main(["table", "--out", "somewhere", "--device", "adb", *options])
-        return asked["request"].place
+        return asked["request"].folder
 
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
     first = place("--serial", "A", "--binary", "tool")

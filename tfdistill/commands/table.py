@@ -1,4 +1,4 @@
-"""table: the papers' models on a device, beside what the papers published."""
+"""table: the papers' models on a device, next to what the papers published."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfdistill.commands import base
 
 if TYPE_CHECKING:
     from tfdistill.benchmark import schema
-    from tfdistill.run.papers import Measure
+    from tfdistill.papers.making import Measure
 
 _QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
 # Of 14 files by default: shorter than a benchmark of a few files.
@@ -56,7 +56,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scaled-down",
         action="store_true",
-        help="toys of the same kinds: the whole path in a minute, figures that mean nothing",
+        help="toy models of the same kinds: the whole path in a minute, figures that mean nothing",
     )
     group = parser.add_argument_group("measurement")
     group.add_argument("--warmup", type=int, default=_DEFAULTS.warmup, help=shown)
@@ -96,9 +96,7 @@ def _table(args: argparse.Namespace) -> None:
         raise errors.ConfigError(
             errors.explain("--serial", "one device", "all", "A table is of one device.")
         )
-    from tfdistill.report import papers as value
-    from tfdistill.report import papers_tables
-    from tfdistill.run import paper_request, papers
+    from tfdistill.papers import making, published, rendering
 
     try:
         settings = dataclasses.replace(
@@ -113,30 +111,30 @@ def _table(args: argparse.Namespace) -> None:
         )
     except errors.BenchmarkError as error:
         raise errors.ConfigError(str(error)) from None
-    request = paper_request.Request(
-        presets=args.models or tuple(value.TITLES),
+    request = making.Request(
+        presets=args.models or tuple(published.TITLES),
         quantizations=args.quantize,
         settings=settings,
-        place=_place(args),
+        folder=_folder(args),
         scaled_down=args.scaled_down,
     )
-    table = papers.make_table(
+    table = making.make_table(
         pathlib.Path(args.out),
         request,
         _measure(args),
         overwrite=args.overwrite,
         progress=sys.stderr.isatty(),
     )
-    text = papers_tables.render_markdown(table) if args.markdown else None
+    text = rendering.render_markdown(table) if args.markdown else None
     base.show(
-        table.model_dump(mode="json"),
+        table.to_json(),
         as_json=args.json,
-        lines=[(text or papers_tables.render_text(table)).rstrip("\n")],
+        lines=[(text or rendering.render_text(table)).rstrip("\n")],
     )
 
 
-def _place(args: argparse.Namespace) -> str:
-    """Returns a folder name for a device and a binary; it does not tell the serial number."""
+def _folder(args: argparse.Namespace) -> str:
+    """Returns a folder name for a device and a binary that does not reveal the serial number."""
     if args.device == "host":
         return "host"
     serial = args.serial or os.environ.get("ANDROID_SERIAL", "")
@@ -184,7 +182,7 @@ def _on_phone(
 COMMANDS = (
     base.Command(
         name="table",
-        summary="size and speed of the papers' models on a device, beside the published numbers",
+        summary="size and speed of the papers' models on a device, next to the published numbers",
         arguments=_arguments,
         execute=_table,
         examples=(
@@ -193,7 +191,7 @@ COMMANDS = (
         ),
         description="Export BERT-base, DistilBERT, TinyBERT, MobileBERT and its variants with "
         "random weights, measure them in turns, and show parameters, FLOPs, file sizes, latency "
-        "and speed-up beside what the papers published, with the device of each. A table that was "
-        "stopped goes on when the command is given again.",
+        "and speed-up next to what the papers published, with the device of each. Give the command "
+        "again to continue a table that was stopped.",
     ),
 )

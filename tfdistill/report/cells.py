@@ -65,6 +65,12 @@ def milliseconds(value: float | None, interval: Sequence[float] | None = None) -
     return Cell(fmt.milliseconds(value), detail, value, "ms", ends)
 
 
+def ratio(value: float | None, interval: Sequence[float] | None = None) -> Cell:
+    """A factor, with its 95% interval where there is one."""
+    ends = (interval[0], interval[1]) if interval else None
+    return Cell(fmt.ratio(value), fmt.interval(*ends) if ends else "", value, interval=ends)
+
+
 def size(value: float | None, detail: str = "") -> Cell:
     """A number of bytes."""
     return Cell(fmt.size(value), detail, value, "bytes")

@@ -134,6 +134,11 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def threads(number: int) -> str:
+    """Writes a number of threads: "1 thread", "2 threads"."""
+    return f"{number} thread{'' if number == 1 else 's'}"
+
+
 def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:
     if value is None:
         return ABSENT

@@ -7,7 +7,7 @@ import pytest
 
 from tfdistill import config, models
 from tfdistill.commands import recipes as recipe_commands
-from tfdistill.report import papers, published
+from tfdistill.papers import published
 
 SPEEDS = [row for row in published.ROWS if row.time is not None]
 
@@ -15,20 +15,20 @@ SPEEDS = [row for row in published.ROWS if row.time is not None]
 def test_every_row_is_of_a_source_and_of_a_preset():
     assert {row.source for row in published.ROWS} == {s.key for s in published.SOURCES}
     assert {row.model for row in published.ROWS} <= set(models.presets())
-    assert {row.model for row in published.ROWS} == set(papers.TITLES)
+    assert {row.model for row in published.ROWS} == set(published.TITLES)
     places = [(row.source, row.model) for row in published.ROWS]
     assert len(places) == len(set(places))
 
 
 def test_every_source_says_where_it_stands_and_what_it_measured():
     for source in published.SOURCES:
-        assert source.paper and source.place and source.device and source.circumstances
+        assert source.paper and source.place and source.device and source.conditions
         assert len(source.arxiv.split(".")[0]) == 4
 
 
 @pytest.mark.parametrize("row", SPEEDS, ids=lambda row: f"{row.source}-{row.model}")
 def test_a_published_speedup_is_the_ratio_of_the_published_times(row):
-    reference = published.row_of(row.source, papers.REFERENCE)
+    reference = published.row_of(row.source, published.REFERENCE)
     assert row.speedup == pytest.approx(reference.time / row.time)
 
 
@@ -44,7 +44,7 @@ def test_the_speedups_are_those_that_the_papers_state_in_words():
         assert round(published.row_of(source, model).speedup, 1) == factor
 
 
-@pytest.mark.parametrize("model", papers.TITLES)
+@pytest.mark.parametrize("model", published.TITLES)
 def test_the_presets_have_the_sizes_that_were_published(model):
     config = models.preset(model)
     for row in published.rows_of(model):

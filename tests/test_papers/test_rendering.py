@@ -2,11 +2,15 @@
 
 import csv
 import io
+import json
+import pathlib
 
 import pytest
 
 from tfdistill.benchmark import schema
-from tfdistill.report import papers, papers_tables
+from tfdistill.papers import rendering
+from tfdistill.papers import table as papers
+from tfdistill.report import markdown
 
 SHA = "ab" * 32
 MODELS = ("bert_base", "tinybert_4l_312d", "mobilebert", "bert_tiny", "bert_large")
@@ -81,9 +85,9 @@ def _cells(found):
 
 
 def test_there_is_a_table_for_each_quantization_and_number_of_threads():
-    keys = [found.key for found in papers_tables.tables(table())]
+    keys = [found.key for found in rendering.tables(table())]
     assert keys == [
-        "beside",
+        "speeds",
         "sizes",
         "latency-float32-1",
         "latency-float32-2",
@@ -94,7 +98,7 @@ def test_there_is_a_table_for_each_quantization_and_number_of_threads():
 
 
 def test_our_time_and_a_published_one_never_share_a_column():
-    found = papers_tables.beside(table())
+    found = rendering.speeds(table())
     cells = _cells(found)
     assert cells["MobileBERT"]["Here: latency"].text == "60.0 ms"
     assert cells["MobileBERT"]["Pixel 4: latency"].text == "62 ms"
@@ -111,11 +115,11 @@ def test_our_time_and_a_published_one_never_share_a_column():
 
 
 def test_speedups_are_over_the_reference_in_the_same_numbers_and_over_float32():
-    plain = _cells(papers_tables.latencies(table(), "float32", 1))
+    plain = _cells(rendering.latencies(table(), "float32", 1))
     assert plain["TinyBERT4"]["Speed-up"].text == "17.0×"
     assert plain["BERT-base"]["Speed-up"].text == "1×"
     assert "Over float32" not in plain["TinyBERT4"]
-    small = _cells(papers_tables.latencies(table(), "dynamic_wi8_afp32", 1))
+    small = _cells(rendering.latencies(table(), "dynamic_wi8_afp32", 1))
     assert small["TinyBERT4"]["Speed-up"].text == "17.0×"
     assert small["TinyBERT4"]["Over float32"].text == "56.6×"
     assert small["BERT-base"]["Over float32"].text == "3.33×"
@@ -127,7 +131,7 @@ def test_without_float32_nothing_is_said_over_it():
         for row in table(quantizations=("dynamic_wi8_afp32",)).latencies
     ]
     value = table(quantizations=("dynamic_wi8_afp32",), latencies=only)
-    found = papers_tables.latencies(value, "dynamic_wi8_afp32", 1)
+    found = rendering.latencies(value, "dynamic_wi8_afp32", 1)
     assert "Over float32" not in found.columns
     assert "float32, which" not in found.notes[0]
 
@@ -135,12 +139,12 @@ def test_without_float32_nothing_is_said_over_it():
 def test_a_table_says_how_many_inferences_stand_behind_it():
     rows = list(table().latencies)
     rows[0] = rows[0].model_copy(update={"n": 60, "repetitions": 2})
-    found = papers_tables.latencies(table(latencies=rows), "float32", 1)
+    found = rendering.latencies(table(latencies=rows), "float32", 1)
     assert found.notes[0].startswith("Medians of at least 60 inferences in 2 fresh processes")
 
 
 def test_text_marks_a_speedup_that_the_interval_does_not_tell_from_1():
-    lines = papers_tables.render_text(table()).splitlines()
+    lines = rendering.render_text(table()).splitlines()
     start = next(i for i, line in enumerate(lines) if line.endswith("float32, 1 thread:"))
     rows = {line.split()[0]: line for line in lines[start + 3 : start + 8]}
     assert rows["bert_tiny"].count("0.998× ?") == 2
@@ -149,14 +153,14 @@ def test_text_marks_a_speedup_that_the_interval_does_not_tell_from_1():
 
 
 def test_markdown_holds_every_table_with_its_intervals():
-    text = papers_tables.render_markdown(table())
-    assert text.count("|---|") == len(papers_tables.tables(table()))
+    text = rendering.render_markdown(table())
+    assert text.count("|---|") == len(rendering.tables(table()))
     assert "17.0× (\\[16.7, 17.3\\])" in text
     assert "Two \\| cores" in text
 
 
 def test_csv_has_a_line_a_latency_with_bare_numbers():
-    rows = list(csv.DictReader(io.StringIO(papers_tables.render_csv(table()))))
+    rows = list(csv.DictReader(io.StringIO(rendering.render_csv(table()))))
     assert len(rows) == len(table().latencies)
     (row,) = (
         row
@@ -172,7 +176,7 @@ def test_csv_has_a_line_a_latency_with_bare_numbers():
 
 
 def test_sizes_stand_beside_every_published_count():
-    cells = _cells(papers_tables.sizes(table()))
+    cells = _cells(rendering.sizes(table()))
     assert cells["BERT-base"]["Parameters"].text == "1,234,567"
     assert cells["BERT-base"]["Parameters, published"].text == "109 M / 110 M"
     assert cells["BERT-base"]["FLOPs at 128 tokens"].value == 4 * 10**9
@@ -180,7 +184,7 @@ def test_sizes_stand_beside_every_published_count():
 
 
 def test_only_what_is_published_of_the_tables_models_is_shown():
-    found = papers_tables.published_rows(table())
+    found = rendering.published_rows(table())
     assert {row.head.text for row in found.rows} == {"BERT-base", "TinyBERT4", "MobileBERT"}
     glue = [row.cells[-1] for row in found.rows if row.head.text == "BERT-base"]
     assert [(cell.text, cell.detail) for cell in glue] == [
@@ -193,17 +197,27 @@ def test_only_what_is_published_of_the_tables_models_is_shown():
 
 def test_a_table_of_toys_says_so_first():
     for text in (
-        papers_tables.render_text(table(scaled_down=True)),
-        papers_tables.render_markdown(table(scaled_down=True)),
+        rendering.render_text(table(scaled_down=True)),
+        rendering.render_markdown(table(scaled_down=True)),
     ):
         assert "Toys of the papers' models" in text.splitlines()[0]
 
 
 def test_a_phone_is_called_a_phone():
     value = table(kind="phone", device=schema.Device(name="Google Pixel 8"))
-    assert "on the phone Google Pixel 8" in papers_tables.render_text(value).splitlines()[0]
+    assert "on the phone Google Pixel 8" in rendering.render_text(value).splitlines()[0]
 
 
 def test_the_value_survives_json():
     value = table()
-    assert papers.PapersTable.model_validate_json(value.model_dump_json()) == value
+    assert papers.PapersTable.model_validate_json(json.dumps(value.to_json())) == value
+
+
+def test_the_recorded_table_still_loads_and_is_the_one_of_the_guide():
+    docs = pathlib.Path(__file__).parents[2] / "docs"
+    recorded = (docs / "benchmarks" / "papers" / "table.json").read_bytes()
+    value = papers.PapersTable.model_validate_json(recorded)
+    guide = (docs / "guides" / "papers.md").read_text("utf-8")
+    for found in rendering.tables(value):
+        assert markdown.table(found) in guide, found.key
+    assert sorted(value.to_json()["sources"][0]) == sorted(json.loads(recorded)["sources"][0])

@@ -1,4 +1,4 @@
-"""The papers' table as tables, and those as text, Markdown and CSV. Pure.
+"""The papers' table as text, Markdown and CSV. Pure.
 
 Milliseconds of one device never share a column with those of another, and every speed-up is over
 the reference on the same device.
@@ -10,35 +10,36 @@ import dataclasses
 from collections.abc import Iterable
 
 from tfdistill.benchmark import terminal
-from tfdistill.report import cells, markdown, published
+from tfdistill.papers import published
+from tfdistill.papers.published import title
+from tfdistill.papers.table import Latency, PapersTable
+from tfdistill.report import cells, markdown
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table
-from tfdistill.report.papers import Latency, PapersTable, title
 
 _UNSURE = " ?"
 _THROTTLED = " ▲"
 _SLOWED = "▲: the device throttled, or something else slowed it down."
+_ABSENT = Cell(fmt.ABSENT)
 
 
 def tables(value: PapersTable) -> list[Table]:
-    """Builds all tables: beside the papers, sizes, latencies, what is published."""
+    """Builds all tables: speed next to the papers', sizes, latencies, what is published."""
     by_threads = [
         latencies(value, quantization, threads)
         for quantization in value.quantizations
         for threads in value.threads
     ]
-    return [beside(value), sizes(value), *by_threads, published_rows(value)]
+    return [speeds(value), sizes(value), *by_threads, published_rows(value)]
 
 
-def beside(value: PapersTable) -> Table:
-    """Our speed beside each paper's, each with its device, at the longest length."""
+def speeds(value: PapersTable) -> Table:
+    """Our speed next to each paper's, each with its device, at the longest length."""
     quantization, threads, length = value.quantizations[0], value.threads[0], max(value.lengths)
+    known = {entry.model for entry in value.models}
+    used = {row.source for row in value.published if row.model in known}
+    sources = [source for source in value.sources if source.key in used]
     columns = ["Model", "Here: latency", "Here: speed-up"]
-    sources = [
-        source
-        for source in value.sources
-        if any(row.source == source.key and _is_known(value, row.model) for row in value.published)
-    ]
     for source in sources:
         if source.unit:
             columns.append(f"{source.device}: {'latency' if source.unit == 'ms' else 'time'}")
@@ -46,27 +47,26 @@ def beside(value: PapersTable) -> Table:
     rows = []
     here = [value.latency(m.model, quantization, length, threads) for m in value.models]
     for entry, row in zip(value.models, here, strict=True):
-        shown = [_milliseconds(row), _ratio(row, value)]
+        shown = [_milliseconds(row), _speedup(row, value)]
         for source in sources:
-            said = published.row_of(source.key, entry.model)
-            if source.unit:
-                shown.append(_time(said, source))
-            shown.append(_published_ratio(said))
+            theirs = published.row_of(source.key, entry.model)
+            shown += [_time(theirs, source)] if source.unit else []
+            shown.append(_published_speedup(theirs))
         rows.append(Row(Cell(title(entry.model)), tuple(shown)))
     notes = [
-        f"Here: an inference at {length} tokens in {quantization}, {_threads(threads)}, on "
-        f"{_kind(value)}.",
+        f"Here: an inference at {length} tokens in {quantization}, {fmt.threads(threads)}, on "
+        f"{_device(value)}.",
         *([_SLOWED] if any(row is not None and row.throttled for row in here) else []),
-        *(f"{source.device}: {source.circumstances} ({_where(source)})." for source in sources),
+        *(f"{source.device}: {source.conditions} ({_source(source)})." for source in sources),
         "Milliseconds of two devices are not comparable. Every speed-up is over "
         f"{title(value.reference)} on the same device.",
     ]
-    caption = "Speed here, and as it was published on other devices"
-    return Table("beside", caption, tuple(columns), tuple(rows), tuple(notes))
+    caption = "Speed here, and as published on other devices"
+    return Table("speeds", caption, tuple(columns), tuple(rows), tuple(notes))
 
 
 def sizes(value: PapersTable) -> Table:
-    """Parameters, operations and file sizes, beside what is published of the first two."""
+    """Parameters, operations and file sizes, and what is published of the first two."""
     length = max(value.models[0].flops, default=0)
     columns = (
         "Model",
@@ -76,23 +76,18 @@ def sizes(value: PapersTable) -> Table:
         "FLOPs, published",
         *(f"File, {quantization}" for quantization in value.quantizations),
     )
-    by_file = {(file.model, file.quantization): file for file in value.files}
+    by_file = {(file.model, file.quantization): file.size_bytes for file in value.files}
     rows = []
     for entry in value.models:
-        said = published.rows_of(entry.model)
-        found = [by_file.get((entry.model, q)) for q in value.quantizations]
-        rows.append(
-            Row(
-                Cell(title(entry.model)),
-                (
-                    cells.number(entry.parameters),
-                    Cell(_listed(fmt.count(row.parameters) for row in said if row.parameters)),
-                    Cell(fmt.flops(entry.flops[length]), value=entry.flops[length]),
-                    Cell(_listed(fmt.flops(row.flops) for row in said if row.flops)),
-                    *(cells.size(file.size_bytes if file else None) for file in found),
-                ),
-            )
+        theirs = published.rows_of(entry.model)
+        shown = (
+            cells.number(entry.parameters),
+            _listed(fmt.count(row.parameters) for row in theirs if row.parameters),
+            Cell(fmt.flops(entry.flops[length]), value=entry.flops[length]),
+            _listed(fmt.flops(row.flops) for row in theirs if row.flops),
+            *(cells.size(by_file.get((entry.model, q))) for q in value.quantizations),
         )
+        rows.append(Row(Cell(title(entry.model)), shown))
     return Table("sizes", "Sizes", columns, tuple(rows), value.notes)
 
 
@@ -111,10 +106,8 @@ def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
         shown = []
         for length in value.lengths:
             row = value.latency(entry.model, quantization, length, threads)
-            shown += [_milliseconds(row), _ratio(row, value)]
-            if over_float32:
-                absent = Cell(fmt.ABSENT)
-                shown.append(_factor(row.over_float32, row.over_float32_ci) if row else absent)
+            shown += [_milliseconds(row), _speedup(row, value)]
+            shown += [_over_float32(row)] if over_float32 else []
         rows.append(Row(Cell(title(entry.model)), tuple(shown)))
     reference = title(value.reference)
     note = (
@@ -128,7 +121,7 @@ def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
         note += f" {_SLOWED}"
     return Table(
         f"latency-{quantization}-{threads}",
-        f"Latency on {_kind(value)}, {quantization}, {_threads(threads)}",
+        f"Latency on {_device(value)}, {quantization}, {fmt.threads(threads)}",
         tuple(columns),
         tuple(rows),
         (note,),
@@ -137,32 +130,26 @@ def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
 
 def published_rows(value: PapersTable) -> Table:
     """Everything that is published, row by row, with source and device."""
+    known = {entry.model for entry in value.models}
     rows = []
     for source in value.sources:
-        said = [row for row in value.published if row.source == source.key]
-        for index, row in enumerate(row for row in said if _is_known(value, row.model)):
-            rows.append(
-                Row(
-                    Cell(title(row.model)),
-                    (
-                        Cell(_where(source)),
-                        Cell(fmt.count(row.parameters), value=row.parameters),
-                        Cell(fmt.flops(row.flops), value=row.flops),
-                        Cell(source.device),
-                        _time(row, source),
-                        _published_ratio(row),
-                        Cell(
-                            fmt.ABSENT if row.glue is None else f"{row.glue:.1f}",
-                            source.glue if row.glue is not None else "",
-                            row.glue,
-                        ),
-                    ),
-                    opens=index == 0 and bool(rows),
-                )
+        theirs = [r for r in value.published if r.source == source.key and r.model in known]
+        for row in theirs:
+            glue = _ABSENT if row.glue is None else Cell(f"{row.glue:.1f}", source.glue, row.glue)
+            shown = (
+                Cell(_source(source)),
+                Cell(fmt.count(row.parameters), value=row.parameters),
+                Cell(fmt.flops(row.flops), value=row.flops),
+                Cell(source.device),
+                _time(row, source),
+                _published_speedup(row),
+                glue,
             )
+            opens = row is theirs[0] and bool(rows)
+            rows.append(Row(Cell(title(row.model)), shown, opens=opens))
     columns = ("Model", "Source", "Parameters", "FLOPs", "Device", "Time", "Speed-up", "GLUE")
     notes = (
-        "A dash: the paper does not say. Papers average GLUE over different tasks and sets: "
+        "A dash: the paper does not report it. Papers average GLUE over different tasks and sets: "
         "compare scores of one source only.",
     )
     return Table("published", "What the papers published", columns, tuple(rows), notes)
@@ -175,10 +162,12 @@ def render_markdown(value: PapersTable) -> str:
 
 
 def render_text(value: PapersTable) -> str:
-    """Writes all tables for a terminal: without intervals, but saying where one tells nothing."""
+    """Writes all tables for a terminal; in place of intervals, marks those that hold 1."""
     parts = [_heading(value)]
     for table in tables(value):
-        parts += ["", f"{table.caption}:", *_aligned(table), *(f"  {note}" for note in table.notes)]
+        body = [[_short(cell) for cell in (row.head, *row.cells)] for row in table.rows]
+        aligned = (f"  {line}" for line in terminal.table([table.columns, *body]))
+        parts += ["", f"{table.caption}:", *aligned, *(f"  {note}" for note in table.notes)]
     parts += ["", f"{_UNSURE.strip()} no difference that this run can tell: the interval holds 1."]
     return "\n".join(parts)
 
@@ -190,27 +179,20 @@ def render_csv(value: PapersTable) -> str:
     rows = []
     for row in value.latencies:
         file, entry = files[row.model, row.quantization], entries[row.model]
-        speedup = _factor(row.speedup, row.speedup_ci)
-        rows.append(
-            Row(
-                Cell(row.model),
-                (
-                    Cell(row.quantization),
-                    Cell(f"{row.sequence_length}", value=row.sequence_length),
-                    Cell(f"{row.threads}", value=row.threads),
-                    Cell(f"{entry.parameters}", value=entry.parameters),
-                    Cell("", value=entry.flops.get(row.sequence_length)),
-                    Cell("", value=file.size_bytes, unit="bytes"),
-                    Cell(f"{row.n}", value=row.n),
-                    Cell("", value=row.p50_ms, unit="ms", interval=row.p50_ci_ms),
-                    dataclasses.replace(speedup, detail=""),
-                    dataclasses.replace(_factor(row.over_float32, row.over_float32_ci), detail=""),
-                    Cell("yes" if row.throttled else "no"),
-                    Cell(value.kind),
-                    Cell(value.device.name),
-                ),
-            )
+        shown = (
+            Cell(row.quantization),
+            *(Cell("", value=n) for n in (row.sequence_length, row.threads, entry.parameters)),
+            Cell("", value=entry.flops.get(row.sequence_length)),
+            Cell("", value=file.size_bytes, unit="bytes"),
+            Cell("", value=row.n),
+            Cell("", value=row.p50_ms, unit="ms", interval=row.p50_ci_ms),
+            Cell("", value=row.speedup, interval=row.speedup_ci),
+            Cell("", value=row.over_float32, interval=row.over_float32_ci),
+            Cell("yes" if row.throttled else "no"),
+            Cell(value.kind),
+            Cell(value.device.name),
         )
+        rows.append(Row(Cell(row.model), shown))
     columns = (
         *("Model", "Quantization", "Tokens", "Threads", "Parameters", "FLOPs", "File", "n", "p50"),
         *("Speed-up", "Over float32", "Throttled", "Kind", "Device"),
@@ -220,17 +202,12 @@ def render_csv(value: PapersTable) -> str:
 
 def _heading(value: PapersTable) -> str:
     toys = "Toys of the papers' models: these figures mean nothing. " if value.scaled_down else ""
-    return f"{toys}The papers' models on {_kind(value)} ({value.runtime.name})"
+    return f"{toys}The papers' models on {_device(value)} ({value.runtime.name})"
 
 
-def _kind(value: PapersTable) -> str:
+def _device(value: PapersTable) -> str:
     kinds = {"host": "the host", "emulator": "the emulated device", "phone": "the phone"}
     return f"{kinds[value.kind]} {value.device.name}"
-
-
-def _aligned(table: Table) -> list[str]:
-    body = [[_short(cell) for cell in (row.head, *row.cells)] for row in table.rows]
-    return [f"  {line}" for line in terminal.table([table.columns, *body])]
 
 
 def _short(cell: Cell) -> str:
@@ -240,46 +217,35 @@ def _short(cell: Cell) -> str:
     return cell.text + (_UNSURE if unsure else "")
 
 
-def _is_known(value: PapersTable, model: str) -> bool:
-    return any(entry.model == model for entry in value.models)
-
-
 def _milliseconds(row: Latency | None) -> Cell:
     if row is None:
-        return Cell(fmt.ABSENT)
+        return _ABSENT
     cell = cells.milliseconds(row.p50_ms, row.p50_ci_ms)
     return dataclasses.replace(cell, text=cell.text + _THROTTLED) if row.throttled else cell
 
 
-def _ratio(row: Latency | None, value: PapersTable) -> Cell:
+def _speedup(row: Latency | None, value: PapersTable) -> Cell:
     if row is not None and row.model == value.reference:
         return Cell("1×", value=1.0)
-    return _factor(row.speedup, row.speedup_ci) if row else Cell(fmt.ABSENT)
+    return cells.ratio(row.speedup, row.speedup_ci) if row else _ABSENT
 
 
-def _factor(factor: float | None, interval: tuple[float, float] | None) -> Cell:
-    detail = fmt.interval(*interval) if interval else ""
-    return Cell(fmt.ratio(factor), detail, factor, interval=interval)
+def _over_float32(row: Latency | None) -> Cell:
+    return cells.ratio(row.over_float32, row.over_float32_ci) if row else _ABSENT
 
 
 def _time(row: published.Row | None, source: published.Source) -> Cell:
-    if row is None or row.time is None:
-        return Cell(fmt.ABSENT)
-    return Cell(f"{row.time:g} {source.unit}")
+    return _ABSENT if row is None or row.time is None else Cell(f"{row.time:g} {source.unit}")
 
 
-def _published_ratio(row: published.Row | None) -> Cell:
+def _published_speedup(row: published.Row | None) -> Cell:
     factor = row.speedup if row else None
     return Cell(fmt.ABSENT if factor is None else f"{factor:.3g}×", value=factor)
 
 
-def _where(source: published.Source) -> str:
+def _source(source: published.Source) -> str:
     return f"{source.paper}, {source.place}"
 
 
-def _threads(number: int) -> str:
-    return f"{number} thread{'' if number == 1 else 's'}"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    return " / ".join(dict.fromkeys(texts)) or fmt.ABSENT
+def _listed(texts: Iterable[str]) -> Cell:
+    return Cell(" / ".join(dict.fromkeys(texts)) or fmt.ABSENT)

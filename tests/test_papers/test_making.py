@@ -1,4 +1,4 @@
-"""`run.papers`: files and measurements of the papers' table are kept, and never mixed."""
+"""The papers' table: its files and measurements are kept, and never mixed."""
 
 import dataclasses
 import pathlib
@@ -11,8 +11,8 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.benchmark import inputs, result, schema
 from tfdistill.benchmark.settings import Settings
-from tfdistill.report import papers as value
-from tfdistill.run import paper_files, paper_request, paper_results, papers
+from tfdistill.papers import exporting, making
+from tfdistill.papers.table import PapersTable, check_one_device, notes_of
 
 PRESETS = ("bert_base", "mobilebert")
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
@@ -85,7 +85,7 @@ def files_made(tmp_path_factory, convert_here):
     """The exports of a table, made once: a table that was stopped at its first measurement."""
     folder = tmp_path_factory.mktemp("table") / "out"
     with pytest.raises(KeyboardInterrupt):
-        papers.make_table(folder, request(), Stopwatch(stop=0))
+        making.make_table(folder, request(), Stopwatch(stop=0))
     return folder
 
 
@@ -99,7 +99,7 @@ def no_export(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("exported again")
 
-    monkeypatch.setattr(paper_files.tflite, "to_tflite", refuse)
+    monkeypatch.setattr(exporting.tflite, "to_tflite", refuse)
 
 
 def request(**changes):
@@ -109,33 +109,33 @@ def request(**changes):
         "settings": SETTINGS,
         "scaled_down": True,
     }
-    return paper_request.Request(**{**values, **changes})
+    return making.Request(**{**values, **changes})
 
 
 def test_a_table_that_was_stopped_goes_on_where_it_stood(folder, no_export):
     with pytest.raises(KeyboardInterrupt):
-        papers.make_table(folder, request(), Stopwatch(stop=3))
+        making.make_table(folder, request(), Stopwatch(stop=3))
     kept = sorted(path.name for path in (folder / "measurements" / "host").iterdir())
     assert kept == ["dynamic_wi8_afp32-8-1.json", "float32-8-1.json", "float32-8-2.json"]
     rest = Stopwatch()
-    table = papers.make_table(folder, request(), rest)
+    table = making.make_table(folder, request(), rest)
     assert [asked[1:] for asked in rest.asked] == [(8, 2)]
     assert len(table.latencies) == 2 * 2 * 2
     once_more = Stopwatch()
-    assert papers.make_table(folder, request(), once_more).latencies == table.latencies
+    assert making.make_table(folder, request(), once_more).latencies == table.latencies
     assert once_more.asked == []
 
 
 def test_the_reference_in_float32_takes_turns_among_the_small_files(folder, no_export):
     watch = Stopwatch()
-    papers.make_table(folder, request(), watch)
+    making.make_table(folder, request(), watch)
     float32, small = watch.asked[0][0], watch.asked[2][0]
     assert float32 == [f"{preset}-float32" for preset in PRESETS]
     assert small == [*(f"{preset}-dynamic_wi8_afp32" for preset in PRESETS), "bert_base-float32"]
 
 
 def test_the_table_holds_sizes_speedups_and_where_they_come_from(folder, no_export):
-    table = papers.make_table(folder, request(), Stopwatch())
+    table = making.make_table(folder, request(), Stopwatch())
     row = table.latency("mobilebert", "dynamic_wi8_afp32", 8, 2)
     assert row.speedup == pytest.approx(3.0)
     assert row.over_float32 == pytest.approx(12.0)
@@ -147,22 +147,22 @@ def test_the_table_holds_sizes_speedups_and_where_they_come_from(folder, no_expo
         on_disk = folder / file.file
         assert on_disk.stat().st_size == file.size_bytes
     by_name = {entry.model: entry for entry in table.models}
-    config = paper_files.shape("mobilebert", scaled_down=True)
+    config = exporting.shape("mobilebert", scaled_down=True)
     assert by_name["mobilebert"].parameters == models.count_parameters(config)
     assert by_name["mobilebert"].flops == {8: models.flops(config, 8)}
     for name in table.measurements:
         assert result.read_result(folder / name).summary
-    written = value.PapersTable.model_validate_json((folder / "table.json").read_bytes())
+    written = PapersTable.model_validate_json((folder / "table.json").read_bytes())
     assert written == table
     assert (folder / "table.md").read_text().startswith("# Toys")
     assert len((folder / "table.csv").read_text().splitlines()) == 1 + len(table.latencies)
 
 
 def test_more_threads_are_added_to_a_table(folder, no_export):
-    papers.make_table(folder, request(), Stopwatch())
+    making.make_table(folder, request(), Stopwatch())
     settings = dataclasses.replace(SETTINGS, threads=(1, 2, 4))
     watch = Stopwatch()
-    table = papers.make_table(folder, request(settings=settings), watch)
+    table = making.make_table(folder, request(settings=settings), watch)
     assert [asked[2] for asked in watch.asked] == [4, 4]
     assert table.threads == (1, 2, 4)
 
@@ -178,7 +178,7 @@ def test_more_threads_are_added_to_a_table(folder, no_export):
 def test_another_table_is_refused_and_nothing_changes(folder, changes, said):
     before = sorted(folder.rglob("*"))
     with pytest.raises(errors.OutputExistsError, match=f"(?s){said}.*--overwrite"):
-        papers.make_table(folder, request(**changes), Stopwatch())
+        making.make_table(folder, request(**changes), Stopwatch())
     assert sorted(folder.rglob("*")) == before
 
 
@@ -186,30 +186,30 @@ def test_another_table_is_refused_and_nothing_changes(folder, changes, said):
 def test_a_damaged_request_is_another_table(folder, content):
     (folder / "request.json").write_text(content)
     with pytest.raises(errors.OutputExistsError, match="--overwrite"):
-        papers.make_table(folder, request(), Stopwatch())
+        making.make_table(folder, request(), Stopwatch())
 
 
 def test_measurements_taken_in_another_way_are_not_mixed_in(folder, no_export):
-    papers.make_table(folder, request(), Stopwatch())
+    making.make_table(folder, request(), Stopwatch())
     settings = dataclasses.replace(SETTINGS, runs=400)
     with pytest.raises(errors.OutputExistsError, match="'runs': 400"):
-        papers.make_table(folder, request(settings=settings), Stopwatch())
+        making.make_table(folder, request(settings=settings), Stopwatch())
 
 
 def test_measurements_of_other_files_are_not_mixed_in(folder, no_export):
-    papers.make_table(folder, request(), Stopwatch())
+    making.make_table(folder, request(), Stopwatch())
     kept = folder / "measurements" / "host" / "float32-8-1.json"
     digest = result.read_result(kept).models[1].sha256
     kept.write_text(kept.read_text().replace(f'"sha256": "{digest}"', f'"sha256": "{"0" * 64}"'))
     with pytest.raises(errors.OutputExistsError, match="one of other files"):
-        papers.make_table(folder, request(), Stopwatch())
+        making.make_table(folder, request(), Stopwatch())
 
 
 def test_measurements_of_two_machines_are_not_mixed(folder, no_export):
     with pytest.raises(KeyboardInterrupt):
-        papers.make_table(folder, request(), Stopwatch(stop=1))
+        making.make_table(folder, request(), Stopwatch(stop=1))
     with pytest.raises(errors.BenchmarkError, match="all on one device"):
-        papers.make_table(folder, request(), Stopwatch(device="another"))
+        making.make_table(folder, request(), Stopwatch(device="another"))
 
 
 def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
@@ -226,9 +226,9 @@ def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
             created="2026-01-01T00:00:00+00:00",
         )
 
-    paper_results.check_one_device([measured("a"), measured("a")])
+    check_one_device([measured("a"), measured("a")])
     with pytest.raises(errors.BenchmarkError, match="with one runtime"):
-        paper_results.check_one_device([measured("a"), measured("b")])
+        check_one_device([measured("a"), measured("b")])
 
 
 def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_places_itself():
@@ -240,7 +240,7 @@ def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_places_itsel
     slow = (
         "3 of 8 places were measured on a device that throttled, or slowed down for another reason"
     )
-    said = paper_results._remarks([measured(0.5, f"{slow}: cool it down."), measured(2.5, "other")])
+    said = notes_of([measured(0.5, f"{slow}: cool it down."), measured(2.5, "other")])
 
     assert said == ["Load average 2.5 on 2 cores before the run", "other"]
 
@@ -249,7 +249,7 @@ def test_folders_of_others_that_have_the_names_of_a_tables_are_never_removed(tmp
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter.txt").write_text("dear")
     with pytest.raises(errors.OutputExistsError, match="other files"):
-        papers.make_table(tmp_path, request(), Stopwatch(), overwrite=True)
+        making.make_table(tmp_path, request(), Stopwatch(), overwrite=True)
     assert (tmp_path / "files" / "letter.txt").read_text() == "dear"
 
 
@@ -260,7 +260,7 @@ def test_a_place_that_was_throttled_carries_the_mark(folder, no_export):
             rows = [row.model_copy(update={"throttled": True}) for row in found.summary[:1]]
             return found.model_copy(update={"summary": (*rows, *found.summary[1:])})
 
-    table = papers.make_table(folder, request(), Warm())
+    table = making.make_table(folder, request(), Warm())
     marked = {row.model for row in table.latencies if row.throttled}
     assert len(marked) == 1 and marked < set(PRESETS)
     text = (folder / "table.md").read_text()
@@ -270,25 +270,25 @@ def test_a_place_that_was_throttled_carries_the_mark(folder, no_export):
 def test_a_measurement_with_a_failure_is_not_kept(folder, no_export):
     broken = Stopwatch(failures=[schema.Failure(what="bert_base", error="out of memory")])
     with pytest.raises(errors.BenchmarkError, match="bert_base: out of memory"):
-        papers.make_table(folder, request(), broken)
+        making.make_table(folder, request(), broken)
     assert not (folder / "measurements").exists()
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(errors.OutputExistsError, match="other files"):
-        papers.make_table(tmp_path, request(), Stopwatch())
+        making.make_table(tmp_path, request(), Stopwatch())
     with pytest.raises(KeyboardInterrupt):
         one = request(presets=PRESETS[:1], quantizations=QUANTIZATIONS[:1])
-        papers.make_table(tmp_path, one, Stopwatch(stop=0), overwrite=True)
+        making.make_table(tmp_path, one, Stopwatch(stop=0), overwrite=True)
     assert (tmp_path / "letter.txt").read_text() == "dear"
 
 
 def test_overwrite_starts_anew(folder):
-    papers.make_table(folder, request(), Stopwatch())
+    making.make_table(folder, request(), Stopwatch())
     watch = Stopwatch()
     changed = request(presets=PRESETS[1:], quantizations=("float32",))
-    table = papers.make_table(folder, changed, watch, overwrite=True)
+    table = making.make_table(folder, changed, watch, overwrite=True)
     assert table.reference == "mobilebert"
     assert [path.name for path in (folder / "files").iterdir()] == ["mobilebert-float32"]
     assert len(watch.asked) == 2
@@ -313,14 +313,14 @@ def test_what_cannot_become_a_table_is_refused_at_once(changes, said):
 
 def test_a_full_disk_is_told_before_the_export(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(paper_files.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    monkeypatch.setattr(exporting.shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with pytest.raises(errors.ExportError, match="GB free"):
-        paper_files.export_missing(tmp_path / "files", "bert_tiny", ("float32",), lengths=(8,))
+        exporting.export_missing(tmp_path / "files", "bert_tiny", ("float32",), lengths=(8,))
 
 
 def test_no_weight_is_left_out_by_a_converter():
-    model = paper_files.random_classifier(paper_files.shape("mobilebert", scaled_down=True))
-    again = paper_files.random_classifier(paper_files.shape("mobilebert", scaled_down=True))
+    model = exporting.random_classifier(exporting.shape("mobilebert", scaled_down=True))
+    again = exporting.random_classifier(exporting.shape("mobilebert", scaled_down=True))
     for variable, same in zip(model.trainable_variables, again.trainable_variables, strict=True):
         array = variable.numpy()
         assert (array == same.numpy()).all()
@@ -342,7 +342,7 @@ def test_no_weight_is_left_out_by_a_converter():
 )
 def test_the_papers_models_have_exactly_so_many_parameters(preset, parameters, monkeypatch):
     monkeypatch.setattr("tfdistill.models.maker.initializer", keras.initializers.Zeros)
-    built = models.build_encoder(paper_files.shape(preset))
+    built = models.build_encoder(exporting.shape(preset))
     assert built.count_params() == parameters
     assert models.count_parameters(models.preset(preset)) == parameters
     keras.backend.clear_session()

@@ -14,6 +14,7 @@ from export.conversion import quantize
 from export.targets import tflite
 from tfdistill import errors, files, manifest, models
 from tfdistill.models.presets import as_config
+from tfdistill.papers.table import file_name
 
 NUM_LABELS = 2
 _FILE = "model.tflite"
@@ -51,11 +52,6 @@ def random_classifier(config: models.EncoderConfig, seed: int = 0) -> keras.Mode
     return model
 
 
-def name_of(preset: str, quantization: str) -> str:
-    """Returns the name of a file in the results, and of its folder."""
-    return f"{preset}-{quantization}"
-
-
 def export_missing(
     folder: files.Path,
     preset: str,
@@ -65,10 +61,10 @@ def export_missing(
     scaled_down: bool = False,
     seed: int = 0,
 ) -> dict[str, manifest.Manifest]:
-    """Exports a preset in every quantization that is not there yet.
+    """Exports a preset in every quantization that has not been exported yet.
 
     Args:
-      folder: Gets a folder a file.
+      folder: Gets one folder for each file.
       preset: The model.
       quantizations: Names of quantizations that need no calibration.
       lengths: Of the signatures.
@@ -80,22 +76,22 @@ def export_missing(
 
     Raises:
       ConfigError: If an option is not valid.
-      ExportError: If a file could not be made, or there is no room for it.
+      ExportError: If a file could not be made, or the disk is too full.
     """
     root = pathlib.Path(folder)
     found: dict[str, manifest.Manifest] = {}
     for quantization in quantizations:
-        place = root / name_of(preset, quantization)
-        if (place / manifest.FILE_NAME).is_file():
-            found[quantization] = manifest.read_manifest(place)
+        made = root / file_name(preset, quantization)
+        if (made / manifest.FILE_NAME).is_file():
+            found[quantization] = manifest.read_manifest(made)
     missing = [quantization for quantization in quantizations if quantization not in found]
     if not missing:
         return found
     config = shape(preset, scaled_down=scaled_down)
-    _check_room(root, models.count_parameters(config), len(missing))
+    _check_disk_space(root, models.count_parameters(config), len(missing))
     model = random_classifier(config, seed)
     for quantization in missing:
-        name = name_of(preset, quantization)
+        name = file_name(preset, quantization)
         found[quantization] = tflite.to_tflite(
             model,
             root / name / _FILE,
@@ -111,7 +107,7 @@ def export_missing(
 
 
 def check_quantizations(names: Sequence[str]) -> None:
-    """Checks that each can be made of a model that nobody has trained.
+    """Checks that each can be made of a model without trained weights.
 
     Raises:
       ConfigError: If one is unknown, or needs real examples to measure ranges on.
@@ -128,7 +124,7 @@ def check_quantizations(names: Sequence[str]) -> None:
             )
 
 
-def _check_room(folder: pathlib.Path, parameters: int, count: int) -> None:
+def _check_disk_space(folder: pathlib.Path, parameters: int, count: int) -> None:
     """Checks that the files and the converter's copies fit on the disk."""
     folder.mkdir(parents=True, exist_ok=True)
     needed = (count + 2) * _BYTES * parameters
@@ -139,6 +135,6 @@ def _check_room(folder: pathlib.Path, parameters: int, count: int) -> None:
                 f"disk of {folder.name}/",
                 f"{needed / 1e9:.1f} GB for the next model",
                 f"{free / 1e9:.1f} GB free",
-                "Free some, or use another --out.",
+                "Free some space, or use another --out.",
             )
         )

@@ -1,19 +1,33 @@
-"""What the papers say of their models: parameters, operations, speed and GLUE, with the device.
+"""What the papers published about their models: parameters, FLOPs, speed and GLUE, with the device.
 
-Every number stands in the paper and the table that its row names; what a paper does not say is
-None. Latencies are of the device that the paper measured on, and so is each speed-up: none of them
-can be set against a latency of another device. GLUE scores are averages over different tasks and
-sets, so that two of them are comparable only within one source.
+Each number is in the paper and table that its source names; what a paper does not report is None.
+Latencies and speed-ups are those of the paper's own device and are not comparable with a latency of
+another device. GLUE scores are averages over different tasks and sets: only two scores of one
+source are comparable.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
+
+import pydantic
+
+TITLES = {
+    "bert_base": "BERT-base",
+    "distilbert_6l_768d": "DistilBERT",
+    "tinybert_4l_312d": "TinyBERT4",
+    "tinybert_6l_768d": "TinyBERT6",
+    "mobilebert": "MobileBERT",
+    "mobilebert_without_opt": "MobileBERT without OPT",
+    "mobilebert_tiny": "MobileBERT-TINY",
+}
+REFERENCE = "bert_base"  # the preset that speed-ups are over
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A table of a paper and the circumstances of its numbers.
+    """A table of a paper and how its numbers were measured.
 
     Attributes:
       key: Short name, unique.
@@ -21,7 +35,7 @@ class Source:
       arxiv: Number of the preprint.
       place: Table or section.
       device: What speed was measured on.
-      circumstances: What was measured there, and how.
+      conditions: What was measured there, and how; `circumstances` in table.json.
       unit: Of `Row.time`; empty where only ratios are published.
       glue: What the GLUE score averages; empty where the table has none.
     """
@@ -31,7 +45,7 @@ class Source:
     arxiv: str
     place: str
     device: str
-    circumstances: str
+    conditions: Annotated[str, pydantic.Field(alias="circumstances")]
     unit: str = ""
     glue: str = ""
 
@@ -69,7 +83,7 @@ SOURCES = (
         arxiv="2004.02984",
         place="table 4",
         device="Pixel 4",
-        circumstances="an inference at 128 tokens, TensorFlow Lite, 4 threads",
+        conditions="an inference at 128 tokens, TensorFlow Lite, 4 threads",
         unit="ms",
         glue="test sets",
     ),
@@ -79,7 +93,7 @@ SOURCES = (
         arxiv="1909.10351",
         place="table 1",
         device="NVIDIA K80",
-        circumstances="inference on one GPU; only ratios are given",
+        conditions="inference on one GPU; only ratios are given",
         glue="test sets, without WNLI",
     ),
     Source(
@@ -88,7 +102,7 @@ SOURCES = (
         arxiv="1910.01108",
         place="tables 1 and 3",
         device="Xeon E5-2690 v3",
-        circumstances="all of STS-B's development set, one example at a time",
+        conditions="all of STS-B's development set, one example at a time",
         unit="s",
         glue="development sets, with WNLI",
     ),
@@ -98,7 +112,7 @@ SOURCES = (
         arxiv="1910.01108",
         place="section 4.1",
         device="iPhone 7 Plus",
-        circumstances='question answering without the tokenizer; "71% faster", no time is given',
+        conditions='question answering without the tokenizer; "71% faster", no time is given',
     ),
 )
 
@@ -127,11 +141,16 @@ ROWS = (
 )
 
 
+def title(model: str) -> str:
+    """Returns the name that the papers use for a preset."""
+    return TITLES.get(model, model)
+
+
 def rows_of(model: str) -> tuple[Row, ...]:
-    """Returns what is published about a model, in the order of the sources."""
+    """Returns what was published about a model, in the order of the sources."""
     return tuple(row for row in ROWS if row.model == model)
 
 
 def row_of(source: str, model: str) -> Row | None:
-    """Returns what one source says about a model, or None."""
+    """Returns what one source published about a model, or None."""
     return next((row for row in ROWS if (row.source, row.model) == (source, model)), None)

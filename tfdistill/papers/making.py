@@ -1,0 +1,302 @@
+"""Makes the papers' table: exports the models, measures them in turns, gathers the results.
+
+Every file and measurement is kept as soon as it is finished, so that a table that was stopped
+continues from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tqdm
+
+from tfdistill import errors, files, manifest, models
+from tfdistill.benchmark import result, schema
+from tfdistill.benchmark.settings import Settings
+from tfdistill.papers import exporting, published, rendering, table
+from tfdistill.papers.table import File, Model, PapersTable, file_name
+
+FILES, MEASUREMENTS = "files", "measurements"  # folders of a table
+REQUEST, TABLE = "request.json", "table.json"
+_WRITTEN = (REQUEST, FILES, MEASUREMENTS, TABLE, "table.md", "table.csv")
+# The settings that all measurements of a table share.
+_SETTINGS = (
+    *("warmup", "runs", "min_seconds", "max_runs", "repetitions", "rounds", "lead_in"),
+    "cool_down_seconds",
+)
+_NOTES = (
+    "Parameters: of the encoder, with its pooler where it has one, without a head. MobileBERT as "
+    "it was released (24.6 M) shares the input of queries and keys within a block; the 25.3 M of "
+    "its paper are those of the preset mobilebert_25m, which does not.",
+    "FLOPs: 2 for each multiply-accumulate of the matrix products, without a head.",
+    "The weights of our files are random: time does not depend on them, accuracy would.",
+)
+Measure = Callable[[Sequence[pathlib.Path], Settings], schema.Result]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """What is measured at once: all models in one quantization at a length, on so many threads.
+
+    The reference in float32 takes its turns among files of another quantization.
+    """
+
+    quantization: str
+    sequence_length: int
+    threads: int
+
+    @property
+    def file(self) -> str:
+        """Name of its result."""
+        return f"{self.quantization}-{self.sequence_length}-{self.threads}.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a table is asked for.
+
+    Attributes:
+      presets: The models.
+      quantizations: Of each model.
+      settings: How to measure; with lengths and threads.
+      folder: Name of the folder of the measurements: one for each device.
+      scaled_down: Whether toy models replace the papers' models.
+    """
+
+    presets: tuple[str, ...]
+    quantizations: tuple[str, ...]
+    settings: Settings
+    folder: str = "host"
+    scaled_down: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks what can be checked before the long work."""
+        if not self.presets or not self.quantizations or not self.settings.lengths:
+            raise errors.ConfigError(
+                errors.explain("table", "models, quantizations and lengths", "none of one")
+            )
+        longest = max(self.settings.lengths)
+        for preset in self.presets:
+            config = exporting.shape(preset, scaled_down=self.scaled_down)
+            if longest > config.max_positions:
+                raise errors.ConfigError(
+                    errors.explain("--lengths", f"at most {config.max_positions} tokens", longest)
+                )
+        exporting.check_quantizations(self.quantizations)
+
+    @property
+    def reference(self) -> str:
+        """The preset that speed-ups are over."""
+        usual = published.REFERENCE
+        return usual if usual in self.presets else self.presets[0]
+
+    @property
+    def measured_with(self) -> dict[str, Any]:
+        """The settings that all measurements share."""
+        return {name: getattr(self.settings, name) for name in _SETTINGS}
+
+    def fixed(self) -> dict[str, Any]:
+        """Returns what must not change between two runs into the same folder, as in JSON."""
+        return {
+            "format_version": 1,
+            "models": list(self.presets),
+            "lengths": list(self.settings.lengths or ()),
+            "seed": self.settings.seed,
+            "scaled_down": self.scaled_down,
+        }
+
+    def units(self) -> Iterator[Unit]:
+        """Yields what has to be measured, in order."""
+        for quantization in self.quantizations:
+            for length in self.settings.lengths or ():
+                for threads in self.settings.threads:
+                    yield Unit(quantization, length, threads)
+
+
+def make_table(
+    out: files.Path,
+    request: Request,
+    measure: Measure,
+    *,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> PapersTable:
+    """Exports, measures and gathers; continues what an earlier run into the folder left.
+
+    Args:
+      out: The folder: files/, measurements/, table.json, table.md, table.csv.
+      request: What to do.
+      measure: Measures files in turns, as `benchmark.compare` does, on the device of the table.
+      overwrite: Whether to remove an earlier table first.
+      progress: Whether to draw a progress bar on stderr, if that is a terminal.
+
+    Returns:
+      The table.
+
+    Raises:
+      OutputExistsError: If the folder holds another table, or something else.
+      BenchmarkError: If a file could not be measured, or two were on different machines.
+      ExportError: If a file could not be made.
+    """
+    folder = pathlib.Path(out)
+    _prepare(folder, request.fixed(), overwrite=overwrite)
+    units = list(request.units())
+    steps = len(request.presets) + len(units)
+    exports: dict[tuple[str, str], manifest.Manifest] = {}
+    results: dict[Unit, schema.Result] = {}
+    with tqdm.tqdm(total=steps, unit="step", disable=None if progress else True) as bar:
+        for preset in request.presets:
+            bar.set_description(f"export {published.title(preset)}")
+            found = exporting.export_missing(
+                folder / FILES,
+                preset,
+                request.quantizations,
+                lengths=request.settings.lengths or (),
+                scaled_down=request.scaled_down,
+                seed=request.settings.seed,
+            )
+            exports.update({(preset, quantization): made for quantization, made in found.items()})
+            bar.update()
+        for unit in units:
+            bar.set_description(f"measure {unit.file.removesuffix('.json')}")
+            results[unit] = _measured(folder, request, unit, exports, measure)
+            bar.update()
+    made = _gather(request, exports, results)
+    write(made, folder)
+    return made
+
+
+def write(value: PapersTable, folder: files.Path) -> None:
+    """Writes table.json, table.md and table.csv, each whole or unchanged."""
+    root = pathlib.Path(folder)
+    files.atomic_write_text(root / TABLE, result.to_json(value.to_json()))
+    files.atomic_write_text(root / "table.md", rendering.render_markdown(value))
+    files.atomic_write_text(root / "table.csv", rendering.render_csv(value))
+
+
+def _gather(
+    request: Request,
+    exports: Mapping[tuple[str, str], manifest.Manifest],
+    results: Mapping[Unit, schema.Result],
+) -> PapersTable:
+    configs = {p: exporting.shape(p, scaled_down=request.scaled_down) for p in request.presets}
+    return table.gather(
+        {f"{MEASUREMENTS}/{request.folder}/{unit.file}": r for unit, r in results.items()},
+        settings=request.measured_with,
+        reference=request.reference,
+        scaled_down=request.scaled_down,
+        models=tuple(
+            Model(
+                model=preset,
+                parameters=models.count_parameters(config),
+                flops={n: models.flops(config, n) for n in request.settings.lengths or ()},
+            )
+            for preset, config in configs.items()
+        ),
+        files=tuple(
+            File(
+                model=preset,
+                quantization=quantization,
+                file=f"{FILES}/{file_name(preset, quantization)}/{made.model.file}",
+                sha256=made.model.sha256,
+                size_bytes=made.model.size_bytes,
+            )
+            for (preset, quantization), made in exports.items()
+        ),
+        latencies=tuple(
+            row
+            for unit, found in results.items()
+            for row in table.latencies(
+                found,
+                {preset: file_name(preset, unit.quantization) for preset in request.presets},
+                unit.quantization,
+                request.reference,
+                request.settings.seed,
+            )
+        ),
+        notes=_NOTES,
+    )
+
+
+def _prepare(folder: pathlib.Path, asked: dict[str, Any], *, overwrite: bool) -> None:
+    """Makes the folder, or checks that what it holds belongs to the same table."""
+    there = [name for name in _WRITTEN if (folder / name).exists()]
+    if overwrite and (not there or (folder / REQUEST).is_file()):
+        for name in reversed(there):  # the request last: it marks the rest as a table's
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    elif (folder / REQUEST).is_file():
+        earlier = _earlier(folder / REQUEST)
+        other = [name for name in asked if earlier.get(name) != asked[name]]
+        if other:
+            raise errors.OutputExistsError(
+                errors.explain(
+                    f"table in {folder}",
+                    f"one of the same {' and '.join(other)}",
+                    ", ".join(str(earlier.get(name)) for name in other),
+                    "Use --overwrite or another --out.",
+                )
+            )
+        return
+    elif folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise errors.OutputExistsError(
+            errors.explain(
+                f"{folder}",
+                "a new or empty folder, or an earlier table",
+                "other files",
+                "Use another --out.",
+            )
+        )
+    files.atomic_write_json(folder / REQUEST, asked)
+
+
+def _earlier(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        value = None
+    return value if isinstance(value, dict) else {}  # no request at all: another table
+
+
+def _measured(
+    folder: pathlib.Path,
+    request: Request,
+    unit: Unit,
+    exports: Mapping[tuple[str, str], manifest.Manifest],
+    measure: Measure,
+) -> schema.Result:
+    """Reads the result of a unit, or measures it and keeps it."""
+    wanted = [(preset, unit.quantization) for preset in request.presets]
+    if unit.quantization != "float32" and "float32" in request.quantizations:
+        wanted.append((request.reference, "float32"))
+    digests = [exports[key].model.sha256 for key in wanted]
+    kept = folder / MEASUREMENTS / request.folder / unit.file
+    if kept.is_file():
+        found = result.read_result(kept)
+        settings = {name: found.settings.get(name) for name in _SETTINGS}
+        same = settings == request.measured_with
+        if [model.sha256 for model in found.models] != digests or not same:
+            raise errors.OutputExistsError(
+                errors.explain(
+                    f"{kept}",
+                    f"a measurement of the files in {FILES}/ with {request.measured_with}",
+                    "one of other files" if same else f"one with {settings}",
+                    "Remove it to measure again, or use --overwrite.",
+                )
+            )
+        return found
+    settings = dataclasses.replace(
+        request.settings, lengths=(unit.sequence_length,), threads=(unit.threads,), texts=False
+    )
+    measured = measure([folder / FILES / file_name(*key) for key in wanted], settings)
+    if measured.failures:
+        raise errors.BenchmarkError(
+            "\n".join(f"{failure.what}: {failure.error}" for failure in measured.failures)
+        )
+    result.write_result(measured, kept)
+    return measured
