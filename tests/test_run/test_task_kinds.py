@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfdistill import cli, config, errors, manifest, models, run, weights
-from tfdistill.run import prepare
+from tfdistill.data import from_config
 
 NAMES = ("anna", "bert", "cara", "dora", "emil")
 PLACES = ("rome", "oslo", "bonn", "lima", "kiev")
@@ -233,26 +233,28 @@ def section(**fields):
 
 def test_a_task_of_your_own_takes_what_its_section_says(tmp_path):
     (tmp_path / "train.txt").write_text("a\tX\nb\tY\n")
-    task = prepare.task_of(section(kind="token", metrics=("accuracy",), text_column="0"), tmp_path)
+    task = from_config.task_of(
+        section(kind="token", metrics=("accuracy",), text_column="0"), tmp_path
+    )
     assert (task.labels, task.metrics, task.layout) == (("X", "Y"), ("accuracy",), "conll")
     spans = section(kind="span", unanswerable=True, null_threshold=1.5, max_answer_length=9)
-    task = prepare.task_of(spans, tmp_path)
+    task = from_config.task_of(spans, tmp_path)
     assert (task.spans.unanswerable, task.spans.null_threshold) == (True, 1.5)
     assert task.spans.max_answer_length == 9
-    built_in = prepare.task_of(config.DataConfig(task="squad_v2", null_threshold=0.5), tmp_path)
+    built_in = from_config.task_of(config.DataConfig(task="squad_v2", null_threshold=0.5), tmp_path)
     assert (built_in.spans.unanswerable, built_in.spans.null_threshold) == (True, 0.5)
-    matching = prepare.task_of(config.DataConfig(task="mrpc", metrics=("auc", "f1")), tmp_path)
+    matching = from_config.task_of(config.DataConfig(task="mrpc", metrics=("auc", "f1")), tmp_path)
     assert (matching.primary_metric, matching.metrics) == ("auc", ("auc", "f1"))
-    assert prepare.task_of(config.DataConfig(task="mrpc"), tmp_path).primary_metric == "f1"
+    assert from_config.task_of(config.DataConfig(task="mrpc"), tmp_path).primary_metric == "f1"
 
 
 def test_contradictory_sections_are_refused(tmp_path):
     with pytest.raises(errors.ConfigError, match="regression or another kind, received both"):
-        prepare.task_of(section(kind="token", regression=True), tmp_path)
+        from_config.task_of(section(kind="token", regression=True), tmp_path)
     with pytest.raises(errors.ConfigError, match="text_column and label_column together"):
-        prepare.task_of(section(kind="multi_label", text_column="text"), tmp_path)
+        from_config.task_of(section(kind="multi_label", text_column="text"), tmp_path)
     with pytest.raises(errors.ConfigError, match="metric: expected one of micro_f1"):
-        prepare.task_of(
+        from_config.task_of(
             section(kind="multi_label", text_column="a", label_column="b", metrics=("auc",)),
             tmp_path,
         )

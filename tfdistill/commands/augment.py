@@ -136,10 +136,10 @@ def _inputs(args: argparse.Namespace) -> tuple[Examples, CandidateFinder]:
 def _train_examples(args: argparse.Namespace) -> Examples:
     """The training split; there is no way to name another one."""
     from tfdistill import config
-    from tfdistill.run import inputs
+    from tfdistill.data import from_config
 
     settings = config.parse_section(config.DataConfig, base.data_of(args), source="command line")
-    _, examples = inputs.labelled(settings, "train")
+    _, examples = from_config.labelled(settings, "train")
     limit = settings.train_limit
     return examples if limit is None else examples.select(range(min(limit, len(examples))))
 

@@ -57,11 +57,11 @@ class Job:
     def calibration_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task, or if the model knows its ranges itself."""
         from tfdistill.compress import quantization_aware
-        from tfdistill.run import inputs
+        from tfdistill.data import from_config
 
         if self.settings is None or quantization_aware.is_quantize_aware(self.source.model):
             return None
-        _, train = inputs.labelled(self.settings, "train", folder=self.folder)
+        _, train = from_config.labelled(self.settings, "train", folder=self.folder)
         return self.encode(train)
 
 
@@ -74,6 +74,7 @@ def open_job(args: argparse.Namespace) -> Job:
     Raises:
       TfdistillError: If something is missing or does not fit.
     """
+    from tfdistill.data import from_config
     from tfdistill.run import deliver, inputs
     from tfdistill.run import folder as folders
 
@@ -86,7 +87,7 @@ def open_job(args: argparse.Namespace) -> Job:
     folder = pathlib.Path(args.model) / "data"
     task = examples = None
     if settings is not None:
-        task, examples = inputs.labelled(settings, "dev", folder=folder, may_hide_labels=True)
+        task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
     source = inputs.open_classifier(args.model, task)
     if task is not None:
         source = source.in_order_of(task)

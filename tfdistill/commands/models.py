@@ -142,11 +142,11 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from tfdistill.data import batches
+    from tfdistill.data import batches, from_config
     from tfdistill.run import inputs
 
     settings = _data_section(base.data_of(args, dev_limit=args.limit))
-    task, examples = inputs.labelled(settings, args.split)
+    task, examples = from_config.labelled(settings, args.split)
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
     metrics = model.evaluate(batches.Batches(encoded, batch_size=64, shuffle=False), task)

@@ -1,7 +1,16 @@
-"""Encoders and classifiers of the BERT family as flat functional tf_keras models."""
+"""Encoders and classifiers of the BERT family as flat functional tf_keras models.
 
-from tfdistill.models.bert import build_encoder
-from tfdistill.models.bilstm import BiLstmConfig, build_bilstm, initialise_from_vectors
+Shapes and presets need no TensorFlow: the first use of any other name imports it, and every layer.
+Where tf_keras is imported already that happens at once, so that saved models find their layers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tfdistill.models.bilstm_config import BiLstmConfig
 from tfdistill.models.config import (
     ACTIVATIONS,
     FAMILIES,
@@ -9,35 +18,39 @@ from tfdistill.models.config import (
     EncoderConfig,
     MobileBertConfig,
 )
-from tfdistill.models.dropout import Dropout, dropout_seed
 from tfdistill.models.flops import count_parameters, flops
-from tfdistill.models.heads import (
-    build_classifier,
-    build_span_classifier,
-    build_token_classifier,
-    head_of,
-    num_labels_of,
-)
-from tfdistill.models.layers import (
-    ATTENTION_MASK_VALUE,
-    AttentionContext,
-    AttentionMask,
-    AttentionProbabilities,
-    AttentionScores,
-    Bias,
-    FirstToken,
-    FlattenTokens,
-    LayerNorm,
-    PositionEmbedding,
-    PredictedRows,
-    SplitFeatures,
-    UnflattenTokens,
-    WordEmbedding,
-)
-from tfdistill.models.mobilebert_layers import NoNorm, Trigrams
 from tfdistill.models.presets import preset, presets
-from tfdistill.models.pretraining import build_masked_lm
-from tfdistill.models.taps import config_of, copy_encoder, taps, with_policy
+
+if TYPE_CHECKING:
+    from tfdistill.models.bert import build_encoder
+    from tfdistill.models.bilstm import build_bilstm, initialise_from_vectors
+    from tfdistill.models.dropout import Dropout, dropout_seed
+    from tfdistill.models.heads import (
+        build_classifier,
+        build_span_classifier,
+        build_token_classifier,
+        head_of,
+        num_labels_of,
+    )
+    from tfdistill.models.introspection import config_of, copy_encoder, taps, with_policy
+    from tfdistill.models.layers import (
+        ATTENTION_MASK_VALUE,
+        AttentionContext,
+        AttentionMask,
+        AttentionProbabilities,
+        AttentionScores,
+        Bias,
+        FirstToken,
+        FlattenTokens,
+        LayerNorm,
+        PositionEmbedding,
+        PredictedRows,
+        SplitFeatures,
+        UnflattenTokens,
+        WordEmbedding,
+    )
+    from tfdistill.models.mobilebert_layers import NoNorm, Trigrams
+    from tfdistill.models.pretraining import build_masked_lm
 
 __all__ = [
     "ACTIVATIONS",
@@ -82,3 +95,66 @@ __all__ = [
     "taps",
     "with_policy",
 ]
+_HOMES = {  # module -> names that need TensorFlow
+    "bert": ("build_encoder",),
+    "bilstm": (
+        "build_bilstm",
+        "initialise_from_vectors",
+    ),
+    "dropout": (
+        "Dropout",
+        "dropout_seed",
+    ),
+    "heads": (
+        "build_classifier",
+        "build_span_classifier",
+        "build_token_classifier",
+        "head_of",
+        "num_labels_of",
+    ),
+    "layers": (
+        "ATTENTION_MASK_VALUE",
+        "AttentionContext",
+        "AttentionMask",
+        "AttentionProbabilities",
+        "AttentionScores",
+        "Bias",
+        "FirstToken",
+        "FlattenTokens",
+        "LayerNorm",
+        "PositionEmbedding",
+        "PredictedRows",
+        "SplitFeatures",
+        "UnflattenTokens",
+        "WordEmbedding",
+    ),
+    "mobilebert_layers": (
+        "NoNorm",
+        "Trigrams",
+    ),
+    "pretraining": ("build_masked_lm",),
+    "introspection": (
+        "config_of",
+        "copy_encoder",
+        "taps",
+        "with_policy",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports all that needs TensorFlow when the first of it is used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _import_all()
+    return globals()[name]
+
+
+def _import_all() -> None:
+    for module, names in _HOMES.items():
+        loaded = importlib.import_module(f"{__name__}.{module}")
+        globals().update({name: getattr(loaded, name) for name in names})
+
+
+if "tf_keras" in sys.modules:
+    _import_all()

@@ -7,7 +7,6 @@ Shapes: B examples, L tokens, e width of the word vectors, h units of each direc
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,103 +16,8 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.data.vectors import WordVectors
 from tfdistill.models import bilstm_layers, layers
-from tfdistill.models.config import replaced
+from tfdistill.models.bilstm_config import FAMILY, BiLstmConfig
 from tfdistill.models.dropout import Dropout
-
-FAMILY = "bilstm"
-PAIR_ENCODINGS = ("joined", "siamese")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BiLstmConfig:
-    """Shape and options of a BiLSTM classifier.
-
-    Args:
-      embedding_size: Width e of the word vectors.
-      hidden_size: Units h of the LSTM, in each direction.
-      dense_size: Width of the hidden layer between LSTM and classifier.
-      vocab_size: Rows of the word table.
-      bidirectional: Whether a second LSTM reads backwards.
-      pair_encoding: "joined" reads ``[CLS] a [SEP] b [SEP]`` in one go, so that it also takes
-        single texts; "siamese" reads a and b apart with the same LSTM, which needs token types.
-      dropout: Rate after the word vectors and before the classifier, in [0, 1).
-      pad_token_id: The id of [PAD] in the vocabulary.
-
-    Raises:
-      ConfigError: If a value is out of range; the message lists every fault.
-    """
-
-    embedding_size: int
-    hidden_size: int
-    dense_size: int
-    vocab_size: int = 30522
-    bidirectional: bool = True
-    pair_encoding: str = "joined"
-    dropout: float = 0.1
-    pad_token_id: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuses values that no model can have."""
-        faults = [
-            errors.explain(name, "an integer of at least 1", repr(getattr(self, name)))
-            for name in ("embedding_size", "hidden_size", "dense_size", "vocab_size")
-            if not _is_count(getattr(self, name), 1)
-        ]
-        if self.pair_encoding not in PAIR_ENCODINGS:
-            faults.append(
-                errors.explain(
-                    "pair_encoding",
-                    f"one of {PAIR_ENCODINGS}",
-                    repr(self.pair_encoding),
-                    errors.nearest(self.pair_encoding, PAIR_ENCODINGS),
-                )
-            )
-        if not 0 <= self.dropout < 1:
-            faults.append(errors.explain("dropout", "a rate in [0, 1)", repr(self.dropout)))
-        if not _is_count(self.pad_token_id, 0):
-            faults.append(
-                errors.explain("pad_token_id", "an integer of at least 0", repr(self.pad_token_id))
-            )
-        if faults:
-            raise errors.ConfigError("\n".join(faults))
-
-    @property
-    def family(self) -> str:
-        """Always "bilstm"."""
-        return FAMILY
-
-    @property
-    def num_layers(self) -> int:
-        """0: there is no transformer layer that a teacher's layer could be compared with."""
-        return 0
-
-    @property
-    def num_heads(self) -> int:
-        """0: there is no attention."""
-        return 0
-
-    @property
-    def intermediate_size(self) -> int:
-        """Width of the hidden layer, which is what reports show."""
-        return self.dense_size
-
-    @property
-    def max_positions(self) -> int:
-        """512, the longest text of the BERT family; an LSTM itself has no limit."""
-        return 512
-
-    @property
-    def type_vocab_size(self) -> int:
-        """2 where token types are an input, otherwise 0."""
-        return 2 if self.pair_encoding == "siamese" else 0
-
-    def replace(self, **changes: Any) -> BiLstmConfig:
-        """Returns a copy with some fields changed, validated again.
-
-        Raises:
-          ConfigError: If a field does not exist or its value is out of range.
-        """
-        return replaced(self, changes, "BiLSTM config")
 
 
 def build_bilstm(
@@ -220,39 +124,6 @@ def taps(model: keras.Model) -> keras.Model:
     return keras.Model(inputs, outputs, name=f"{model.name}_taps")
 
 
-def count_parameters(config: BiLstmConfig, num_labels: int | None) -> int:
-    """Counts the parameters: word table, 4 h (e + h + 1) a direction, two dense layers.
-
-    Without `num_labels` the classifier, the second of these, is left out.
-    """
-    lstm = 4 * config.hidden_size * (config.embedding_size + config.hidden_size + 1)
-    return (
-        config.vocab_size * config.embedding_size
-        + _directions(config) * lstm
-        + config.dense_size * (_feature_width(config) + 1)
-        + (num_labels or 0) * (config.dense_size + 1)
-    )
-
-
-def flops(config: BiLstmConfig, sequence_length: int, num_labels: int | None) -> int:
-    """Counts 2 x multiply-accumulate of the matrix products of one example.
-
-    Per direction 2 L 4 h (e + h); "siamese" reads twice. Then the two dense layers.
-
-    Args:
-      config: The shape.
-      sequence_length: Tokens L, padding included.
-      num_labels: Width of the classifier; None leaves it out.
-
-    Returns:
-      The number of operations.
-    """
-    texts = 2 if config.pair_encoding == "siamese" else 1
-    step = 2 * 4 * config.hidden_size * (config.embedding_size + config.hidden_size)
-    dense = 2 * config.dense_size * (_feature_width(config) + (num_labels or 0))
-    return texts * _directions(config) * sequence_length * step + dense
-
-
 def initialise_from_vectors(
     model: keras.Model, vocab: Sequence[str], vectors: WordVectors
 ) -> tuple[int, int]:
@@ -302,7 +173,7 @@ class _Reader:
                 name=f"lstm_{direction}",
                 dtype=dtype,
             )
-            for direction in ("forward", "backward")[: _directions(config)]
+            for direction in ("forward", "backward")[: config.directions]
         ]
 
     def __call__(self, vectors: Any, keep: Any, text: str) -> Any:
@@ -318,16 +189,3 @@ def _inputs(config: BiLstmConfig) -> dict[str, Any]:
     if config.type_vocab_size:
         names.append("token_type_ids")
     return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-
-
-def _directions(config: BiLstmConfig) -> int:
-    return 2 if config.bidirectional else 1
-
-
-def _feature_width(config: BiLstmConfig) -> int:
-    width = _directions(config) * config.hidden_size
-    return 4 * width if config.pair_encoding == "siamese" else width
-
-
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfdistill import errors
-from tfdistill.models import bilstm
+from tfdistill.models import bilstm_config
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
 
@@ -32,8 +32,8 @@ def flops(
     Returns:
       The number of operations.
     """
-    if isinstance(config, bilstm.BiLstmConfig):
-        return bilstm.flops(config, sequence_length, num_labels)
+    if isinstance(config, bilstm_config.BiLstmConfig):
+        return bilstm_config.flops(config, sequence_length, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
     embedding = 0
     block = 4 * width**2 + 2 * width * inner
@@ -63,8 +63,8 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     Raises:
       ConfigError: If `num_labels` is given for a BERT or TinyBERT shape without a pooler.
     """
-    if isinstance(config, bilstm.BiLstmConfig):
-        return bilstm.count_parameters(config, num_labels)
+    if isinstance(config, bilstm_config.BiLstmConfig):
+        return bilstm_config.count_parameters(config, num_labels)
     if isinstance(config, MobileBertConfig):
         return _mobilebert_parameters(config, num_labels)
     width, inner = config.hidden_size, config.intermediate_size

@@ -8,6 +8,7 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.models import bert, bilstm, layers
+from tfdistill.models.bilstm_config import BiLstmConfig
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
 from tfdistill.models.maker import initializer
@@ -25,7 +26,7 @@ HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", *_MARKS)  # prefixes
 
 
 def build_classifier(
-    preset_or_config: str | EncoderConfig | bilstm.BiLstmConfig,
+    preset_or_config: str | EncoderConfig | BiLstmConfig,
     num_labels: int,
     *,
     name: str | None = None,
@@ -53,7 +54,7 @@ def build_classifier(
       ConfigError: If `num_labels` is below 1, or a BERT or TinyBERT shape has no pooler.
     """
     shape = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
-    if isinstance(shape, bilstm.BiLstmConfig):
+    if isinstance(shape, BiLstmConfig):
         return bilstm.build_bilstm(shape, num_labels, name=name, dtype_policy=dtype_policy)
     config = as_config(shape)
     if num_labels < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.models.bilstm import BiLstmConfig
+from tfdistill.models.bilstm_config import BiLstmConfig
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
 

@@ -12,8 +12,8 @@ import tf_keras as keras
 from export.checking import verify
 from export.file import bundle, runtime
 from tfdistill import config, errors, manifest, models, training, weights
-from tfdistill.data import batches, metrics, synthetic, tasks, tokenize
-from tfdistill.run import deliver, prepare
+from tfdistill.data import batches, metrics, tasks, tokenize
+from tfdistill.run import deliver
 from tfdistill.run import folder as folders
 from tfdistill.run.teacher import open_for_task, with_saved_ranges
 
@@ -245,36 +245,3 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
             errors.explain(f"{folder}", "a manifest with a vocabulary", "none", "Export with one.")
         )
     return ExportedSource(folder, card, card.tokenizer)
-
-
-def labelled(
-    settings: config.DataConfig,
-    split: str,
-    *,
-    folder: pathlib.Path | None = None,
-    may_hide_labels: bool = False,
-) -> tuple[tasks.TaskSpec, tasks.Examples]:
-    """Reads a labelled split of a data section.
-
-    Args:
-      settings: The data section.
-      split: "dev" or another split with labels.
-      folder: Where a run has written generated data.
-      may_hide_labels: Whether a table may lack its labels; the examples then have none.
-
-    Returns:
-      The task, with its labels, and the examples.
-    """
-    generated = settings.task == synthetic.TASK.name or settings.stand_in
-    if generated and settings.dir is None and folder is not None:
-        settings = settings.model_copy(update={"dir": str(folder)})
-    source = prepare.source_of(settings)
-    task = prepare.task_of(settings, source)
-    examples = tasks.load_examples(
-        task,
-        source,
-        split,
-        labelled=None if may_hide_labels else True,
-        may_hide_labels=may_hide_labels,
-    )
-    return examples.spec, prepare.first(examples, settings.dev_limit)

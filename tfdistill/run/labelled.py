@@ -11,7 +11,7 @@ import numpy as np
 from export.file import runtime
 from tfdistill import config, errors, files
 from tfdistill.benchmark.inputs import LabelledExample
-from tfdistill.data import tasks
+from tfdistill.data import from_config, tasks
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.run import inputs
 
@@ -65,7 +65,7 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
     longest = source.max_length
     more = {"max_length": longest, "doc_stride": max(longest // 2, 1)}
     data = config.parse_section(config.DataConfig, {**settings, **more}, source="command line")
-    task, examples = inputs.labelled(data, "dev")
+    task, examples = from_config.labelled(data, "dev")
     for model, other in zip(models, opened, strict=True):
         other.check(task, runtime.TfliteModel(other.folder / other.card.model.file).head)
         if _reading(other) != _reading(source):

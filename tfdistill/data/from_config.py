@@ -1,0 +1,157 @@
+"""The task and the files that a data section names. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from tfdistill import config, errors, files
+from tfdistill.data import stand_in, synthetic, tasks
+
+
+def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:
+    """The task of a data section: a built-in one, the synthetic one, or one of your own.
+
+    Raises:
+      ConfigError: If the name is unknown and neither kind nor columns are given.
+    """
+    own = settings.kind or settings.regression or settings.text_column or settings.label_column
+    if own:
+        return _own_task(settings).with_labels_of(source)
+    if settings.task is None:
+        raise errors.ConfigError(
+            errors.explain("data.task", "a task", "none", "Name one with --set data.task=NAME.")
+        )
+    if settings.task == synthetic.TASK.name:
+        return synthetic.TASK
+    task = tasks.task(settings.task)
+    if settings.labels:
+        task = task.with_labels(settings.labels)
+    rules = dataclasses.replace(
+        task.spans,
+        unanswerable=task.spans.unanswerable or settings.unanswerable,
+        max_answer_length=settings.max_answer_length,
+        null_threshold=settings.null_threshold,
+    )
+    metrics = settings.metrics or task.metrics
+    return dataclasses.replace(
+        task,
+        metrics=metrics,
+        primary_metric=metrics[0] if settings.metrics else task.primary_metric,
+        encoding=settings.encoding,
+        dev_split=settings.dev_split or task.dev_split,
+        spans=rules if task.kind == "span" else task.spans,
+    ).with_labels_of(source)
+
+
+# The columns of tasks whose files have none that could be named.
+_USUAL_COLUMNS = {"token": ("0", "-1"), "span": ("question", "answers")}
+
+
+def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
+    if settings.regression and settings.kind not in (None, "regression"):
+        raise errors.ConfigError(
+            errors.explain("data", "regression or another kind", f"both, kind {settings.kind!r}")
+        )
+    kind = "regression" if settings.regression else settings.kind or "classification"
+    text, label = settings.text_column, settings.label_column
+    if kind in _USUAL_COLUMNS or settings.layout == "folders":
+        usual = _USUAL_COLUMNS.get(kind, ("text", "label"))
+        text, label = text or usual[0], label or usual[1]
+    if not (text and label):
+        raise errors.ConfigError(
+            errors.explain(
+                "data",
+                "text_column and label_column together",
+                "only one of them" if text or label else "none of them",
+            )
+        )
+    return tasks.TaskSpec(
+        settings.task or "own",
+        text_column=text,
+        pair_column="context" if kind == "span" else settings.pair_column,
+        label_column=label,
+        labels=settings.labels or (),
+        kind=kind,
+        layout=settings.layout or "",
+        metrics=settings.metrics or (),
+        label_separator=settings.label_separator,
+        encoding=settings.encoding,
+        dev_split=settings.dev_split or "dev",
+        spans=tasks.SpanRules(
+            unanswerable=settings.unanswerable,
+            max_answer_length=settings.max_answer_length,
+            null_threshold=settings.null_threshold,
+        ),
+    )
+
+
+def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -> pathlib.Path:
+    """Where a data section's files lie; embedded data is written into `folder` first.
+
+    Raises:
+      ConfigError: If the section names no folder and its data is not embedded.
+    """
+    if settings.dir is not None:
+        return pathlib.Path(settings.dir)
+    if settings.task == synthetic.TASK.name and folder is not None:
+        return _synthetic(folder)
+    if settings.stand_in and folder is not None:
+        if not folder.is_dir():
+            with files.atomic_folder(folder) as temporary:
+                stand_in.write_stand_in(task_of(settings, folder), temporary)
+        return folder
+    raise errors.ConfigError(
+        errors.explain(
+            f"folder of task {settings.task}",
+            "the folder with its files",
+            "none",
+            "Give it with --set data.dir=FOLDER (recipes) or --data-dir FOLDER.",
+        )
+    )
+
+
+def _synthetic(folder: pathlib.Path) -> pathlib.Path:
+    """Writes the embedded data once; a resumed run reads what is there."""
+    if not folder.is_dir():
+        with files.atomic_folder(folder) as temporary:
+            synthetic.write_task(temporary)
+    return folder
+
+
+def first(examples: tasks.Examples, limit: int | None) -> tasks.Examples:
+    """The first `limit` examples, or all."""
+    return examples if limit is None else examples.select(range(min(limit, len(examples))))
+
+
+def labelled(
+    settings: config.DataConfig,
+    split: str,
+    *,
+    folder: pathlib.Path | None = None,
+    may_hide_labels: bool = False,
+) -> tuple[tasks.TaskSpec, tasks.Examples]:
+    """Reads a labelled split of a data section.
+
+    Args:
+      settings: The data section.
+      split: "dev" or another split with labels.
+      folder: Where a run has written generated data.
+      may_hide_labels: Whether a table may lack its labels; the examples then have none.
+
+    Returns:
+      The task, with its labels, and the examples.
+    """
+    generated = settings.task == synthetic.TASK.name or settings.stand_in
+    if generated and settings.dir is None and folder is not None:
+        settings = settings.model_copy(update={"dir": str(folder)})
+    source = source_of(settings)
+    task = task_of(settings, source)
+    examples = tasks.load_examples(
+        task,
+        source,
+        split,
+        labelled=None if may_hide_labels else True,
+        may_hide_labels=may_hide_labels,
+    )
+    return examples.spec, first(examples, settings.dev_limit)
