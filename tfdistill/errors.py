@@ -86,6 +86,10 @@ class DeviceLostError(BenchmarkError):
     """A device went away while it was measured, or does not answer any more."""
 
 
+class ModelFileError(ExportError, BenchmarkError):
+    """A .tflite file is missing, is no such file, or is damaged."""
+
+
 class EnvironmentFault(TfdistillError, RuntimeError):
     """Something that tfdistill needs is not installed or does not work on this machine."""
 

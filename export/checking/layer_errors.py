@@ -25,8 +25,9 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
 
-from ..file import flatbuffer
 from ..file.runtime import TfliteModel
 from ..model import signature
 
@@ -187,9 +188,9 @@ class _Trace:
         layer_names: frozenset[str],
         place: pathlib.Path,
     ) -> None:
-        self._model = flatbuffer.read(source)
-        flatbuffer.keep_signature(self._model, signature.signature_name(length))
-        flatbuffer.write(self._model, place)
+        self._model = editing.read(source)
+        editing.keep_signature(self._model, signature.signature_name(length))
+        editing.write(self._model, place)
         self._length = length
         self._layer_names = layer_names
         try:
@@ -241,10 +242,7 @@ class _Trace:
     def operators(self) -> list[_Operator]:
         """Lists what the signature computes, in order, with the layers that it belongs to."""
         (graph,) = self._model.subgraphs
-        names = [
-            _from_layer_on(tensor.name.decode("utf-8"), self._layer_names)
-            for tensor in graph.tensors
-        ]
+        names = [_from_layer_on(text(tensor.name), self._layer_names) for tensor in graph.tensors]
         listed = []
         for operator in graph.operators:
             outputs = tuple(names[i] for i in operator.outputs)

@@ -17,8 +17,9 @@ from ai_edge_quantizer.utils import qsv_utils
 
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
 
-from ..file import flatbuffer
 from . import calibrate, lookup, recipe
 from .quantize import SMALLEST_QUANTIZED, Quantization
 
@@ -48,7 +49,7 @@ def quantize(
     Raises:
       ExportError: If a layer of `layers` cannot be told apart in the file, or a range is missing.
     """
-    model = flatbuffer.read(source)
+    model = editing.read(source)
 
     def is_looked_up(table: Any, name: str) -> bool:
         own = layers.get(recipe.owner_of_table(name, matrices) or "", base)
@@ -61,18 +62,18 @@ def quantize(
     with tempfile.TemporaryDirectory(prefix="tfdistill-quantize-") as folder:
         prepared = pathlib.Path(folder) / "float.tflite"
         quantized = pathlib.Path(folder) / "quantized.tflite"
-        flatbuffer.write(model, prepared)
+        editing.write(model, prepared)
         with _quietly():
             engine = quantizer.Quantizer(str(prepared), rules)
             ranges = _ranges(engine, prepared, examples)
             if ranges:
-                float_model = flatbuffer.read(prepared)
+                float_model = editing.read(prepared)
                 share_ranges(float_model, ranges)
                 if base.activation_bits == 16:
                     widen_ranges(float_model, ranges)
             engine.quantize(ranges).export_model(str(quantized))
         # It stores constants behind the flatbuffer, where writers of metadata lose them.
-        flatbuffer.write(flatbuffer.read(quantized), target)
+        editing.write(editing.read(quantized), target)
 
 
 def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
@@ -89,7 +90,7 @@ def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
     for graph in model.subgraphs:
         used = [(*operator.inputs, *operator.outputs) for operator in graph.operators]
         tensors = [graph.tensors[place] for operator in used for place in operator if place >= 0]
-        places.append([lookup.text(tensor.name) for tensor in tensors])
+        places.append([text(tensor.name) for tensor in tensors])
     if len({len(names) for names in places}) > 1:
         raise errors.ExportError(
             errors.explain(
@@ -120,10 +121,10 @@ def widen_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
       ranges: Name of a tensor -> its "min" and "max"; changed in place.
     """
     constant = {
-        lookup.text(tensor.name)
+        text(tensor.name)
         for graph in model.subgraphs
         for tensor in graph.tensors
-        if lookup.constant(model, tensor) is not None
+        if editing.constant(model, tensor) is not None
     }
     for name, found in ranges.items():
         if name not in constant:

@@ -10,12 +10,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ai_edge_litert import schema_py_generated as schema
 from ai_edge_quantizer.utils import tfl_flatbuffer_utils
 
 from tfdistill import errors
+from tfdistill.tflite import editing
 
-from . import lookup
 from .quantize import SMALLEST_QUANTIZED, Quantization
 
 _ANY = "*"
@@ -23,12 +22,7 @@ _LOOKUP = "EMBEDDING_LOOKUP"
 # Operators whose constants are the weights of a layer.
 _WEIGHTS = ("FULLY_CONNECTED", _LOOKUP)
 _MIN_MAX, _CLIPPED = "min_max_uniform_quantize", "OCTAV"
-_WITH_MATRIX = {
-    schema.BuiltinOperator.FULLY_CONNECTED,
-    schema.BuiltinOperator.GATHER,
-    schema.BuiltinOperator.EMBEDDING_LOOKUP,
-}
-_NAMES = {value: name for name, value in vars(schema.BuiltinOperator).items() if name.isupper()}
+_WITH_MATRIX = (*_WEIGHTS, "GATHER")
 
 
 def rules(
@@ -40,7 +34,7 @@ def rules(
     """Makes a recipe for the ai-edge-quantizer.
 
     Args:
-      model: The float model (`flatbuffer.read`).
+      model: The float model (`editing.read`).
       base: How the file stores numbers.
       layers: Layers with a quantization of their own.
       matrices: Names of the layers that have a weight matrix, in the order of the model.
@@ -60,7 +54,7 @@ def rules(
     for graph in model.subgraphs:
         for operator in graph.operators:
             scope = tfl_flatbuffer_utils.get_op_scope(operator, graph.tensors)
-            kind = _NAMES[lookup.builtin_code(model, operator)]
+            kind = editing.name_of(model, operator)
             own = _owners(model, graph, operator, layers, matrices)
             found |= own
             chosen = _agreed({name: layers.get(name, base) for name in own}, base)
@@ -98,7 +92,7 @@ def _owners(
     into it.
     """
     parts = _parts(tfl_flatbuffer_utils.get_op_scope(operator, graph.tensors))
-    if lookup.builtin_code(model, operator) not in _WITH_MATRIX:
+    if editing.name_of(model, operator) not in _WITH_MATRIX:
         return parts & {*layers, *matrices}
     if not parts & set(matrices) and set(operator.outputs) & set(graph.outputs):
         return {matrices[-1]}  # the answer itself is named after the signature

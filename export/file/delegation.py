@@ -13,8 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import errors, files, xnnpack
-from tfdistill.xnnpack import Delegation
+from tfdistill import errors, files
+from tfdistill.tflite import xnnpack
+from tfdistill.tflite.xnnpack import Delegation
 
 from . import child
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Opens each signature by itself; what the module runs as a program."""
     (path,) = sys.argv[1:] if arguments is None else arguments
     try:
-        found = xnnpack.look_at_all(path)
+        found = xnnpack.delegations(path)
         rows = [{"signature": key, **dataclasses.asdict(value)} for key, value in found.items()]
         answer: dict[str, Any] = {"subgraphs": rows}
     except (ValueError, RuntimeError, OSError) as error:

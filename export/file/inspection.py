@@ -5,37 +5,17 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
-import struct
 from collections.abc import Mapping
-from typing import Any
-
-from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
+from tfdistill.tflite import reader
+from tfdistill.tflite.reader import ModelFile, OperatorInfo, Subgraph
 
 from . import delegation
 
-_IDENTIFIER = b"TFL3"
-_TYPE_NAMES = {
-    value: name.lower() for name, value in vars(schema.TensorType).items() if name.isupper()
-}
-_OPERATOR_NAMES = {
-    value: name for name, value in vars(schema.BuiltinOperator).items() if name.isupper()
-}
 # Operators that turn numbers from one type into another.
 _CASTS = ("CAST", "QUANTIZE", "DEQUANTIZE")
 _FLOATS = ("float16", "float32", "float64")
-# What a damaged flatbuffer makes the generated reader raise.
-_DAMAGE = (
-    struct.error,
-    AttributeError,
-    IndexError,
-    MemoryError,
-    OverflowError,
-    TypeError,
-    UnicodeDecodeError,
-    ValueError,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,31 +104,11 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
       What is in it.
 
     Raises:
-      ExportError: If it is missing, no TFLite file, or damaged.
+      ModelFileError: If it is missing, no TFLite file, or damaged.
     """
     path = pathlib.Path(path)
-    what = f"model file {path}"
-    if not path.is_file():
-        received = "a folder" if path.is_dir() else "no such file"
-        raise errors.ExportError(
-            errors.explain(what, "a .tflite file", received, "`tfdistill export` writes one.")
-        )
-    content = path.read_bytes()
-    if content[4:8] != _IDENTIFIER:
-        raise errors.ExportError(
-            errors.explain(
-                what, "the identifier TFL3 at byte 4", repr(content[4:8]), "It is no TFLite file."
-            )
-        )
-    try:
-        model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
-        graphs, weight_bytes = _graphs(model), _weight_bytes(model)
-        metadata = tuple(_text(entry.name) for entry in model.metadata or [])
-    except _DAMAGE as error:
-        received = f"a damaged one ({type(error).__name__}: {error})"
-        raise errors.ExportError(
-            errors.explain(what, "a readable flatbuffer", received, "Export it again.")
-        ) from error
+    model = reader.read(path)
+    graphs = _graphs(model)
     fault = None
     if open_it:
         try:
@@ -156,7 +116,13 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
         except errors.ExportError as error:
             fault = str(error)
     return ModelReport(
-        path.name, len(content), files.sha256_of(path), graphs, weight_bytes, metadata, fault
+        path.name,
+        path.stat().st_size,
+        files.sha256_of(path),
+        graphs,
+        _weight_bytes(model),
+        model.metadata,
+        fault,
     )
 
 
@@ -217,86 +183,56 @@ def _opened(path: pathlib.Path, graphs: tuple[GraphReport, ...]) -> tuple[GraphR
     return tuple(opened)
 
 
-def _graphs(model: Any) -> tuple[GraphReport, ...]:
+def _graphs(model: ModelFile) -> tuple[GraphReport, ...]:
     """Describes each signature, then each subgraph that no signature runs."""
-    reports = []
-    for signature in model.signatureDefs or []:
-        graph = model.subgraphs[signature.subgraphIndex]
-        inputs = {_text(entry.name): entry.tensorIndex for entry in signature.inputs}
-        outputs = {_text(entry.name): entry.tensorIndex for entry in signature.outputs}
-        reports.append(_graph(model, graph, _text(signature.signatureKey), inputs, outputs))
+    reports = [
+        _graph(model.subgraphs[entry.subgraph], entry.key, entry.inputs, entry.outputs)
+        for entry in model.signatures
+    ]
     reports.sort(key=lambda report: [tensor.shape for tensor in report.inputs.values()])
-    served = {signature.subgraphIndex for signature in model.signatureDefs or []}
+    served = {entry.subgraph for entry in model.signatures}
     for index, graph in enumerate(model.subgraphs):
         if index not in served:
-            inputs = {_text(graph.tensors[i].name): i for i in graph.inputs}
-            outputs = {_text(graph.tensors[i].name): i for i in graph.outputs}
-            reports.append(_graph(model, graph, None, inputs, outputs))
+            inputs, outputs = (
+                {graph.tensors[i].name: i for i in ends} for ends in (graph.inputs, graph.outputs)
+            )
+            reports.append(_graph(graph, None, inputs, outputs))
     return tuple(reports)
 
 
 def _graph(
-    model: Any, graph: Any, signature: str | None, inputs: dict[str, int], outputs: dict[str, int]
+    graph: Subgraph, signature: str | None, inputs: dict[str, int], outputs: dict[str, int]
 ) -> GraphReport:
-    codes = [model.operatorCodes[operator.opcodeIndex] for operator in graph.operators]
+    floats = [operator for operator in graph.operators if _computes_with_floats(graph, operator)]
     return GraphReport(
         signature=signature,
         inputs=_tensors(graph, inputs),
         outputs=_tensors(graph, outputs),
-        operators=dict(collections.Counter(_operator_name(code) for code in codes)),
-        dynamic_tensors=tuple(
-            _text(tensor.name)
-            for tensor in graph.tensors
-            if any(size < 0 for size in _shape(tensor))
-        ),
-        float_operators=_float_operators(graph, [_operator_name(code) for code in codes]),
+        operators=dict(collections.Counter(operator.name for operator in graph.operators)),
+        dynamic_tensors=tuple(tensor.name for tensor in graph.tensors if -1 in tensor.shape),
+        float_operators=dict(collections.Counter(operator.name for operator in floats)),
     )
 
 
-def _float_operators(graph: Any, names: list[str]) -> dict[str, int]:
-    """Counts the operators that compute with floats."""
-    counts: collections.Counter[str] = collections.Counter()
-    for name, operator in zip(names, graph.operators, strict=True):
-        places = [index for index in (*operator.inputs, *operator.outputs) if index >= 0]
-        if name not in _CASTS and any(_dtype(graph.tensors[i]) in _FLOATS for i in places):
-            counts[name] += 1
-    return dict(counts)
+def _computes_with_floats(graph: Subgraph, operator: OperatorInfo) -> bool:
+    used = [graph.tensors[i] for i in (*operator.inputs, *operator.outputs) if i >= 0]
+    return operator.name not in _CASTS and any(tensor.dtype in _FLOATS for tensor in used)
 
 
-def _tensors(graph: Any, indices: dict[str, int]) -> dict[str, TensorReport]:
+def _tensors(graph: Subgraph, indices: dict[str, int]) -> dict[str, TensorReport]:
     return {
-        name: TensorReport(name, _dtype(graph.tensors[index]), _shape(graph.tensors[index]))
+        name: TensorReport(name, graph.tensors[index].dtype, graph.tensors[index].shape)
         for name, index in sorted(indices.items())
     }
 
 
-def _weight_bytes(model: Any) -> dict[str, int]:
+def _weight_bytes(model: ModelFile) -> dict[str, int]:
     """Adds up the buffers with data, each under the type of the first tensor that uses it."""
     sizes: collections.Counter[str] = collections.Counter()
     counted: set[int] = set()
     for graph in model.subgraphs:
         for tensor in graph.tensors:
-            data = model.buffers[tensor.buffer].data
-            if data is not None and len(data) and tensor.buffer not in counted:
+            if model.buffer_bytes[tensor.buffer] and tensor.buffer not in counted:
                 counted.add(tensor.buffer)
-                sizes[_dtype(tensor)] += len(data)
+                sizes[tensor.dtype] += model.buffer_bytes[tensor.buffer]
     return dict(sizes)
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
-    declared = tensor.shapeSignature if tensor.shapeSignature is not None else tensor.shape
-    return () if declared is None else tuple(int(size) for size in declared)
-
-
-def _dtype(tensor: Any) -> str:
-    return _TYPE_NAMES.get(tensor.type, f"type {tensor.type}")
-
-
-def _operator_name(code: Any) -> str:
-    builtin = max(code.builtinCode, code.deprecatedBuiltinCode)
-    name = _OPERATOR_NAMES.get(builtin, f"operator {builtin}")
-    return f"CUSTOM:{_text(code.customCode)}" if name == "CUSTOM" else name
-
-
-def _text(value: bytes | str | None) -> str:
-    return value.decode("utf-8") if isinstance(value, bytes) else (value or "")

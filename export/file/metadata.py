@@ -21,9 +21,10 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
 
 from ..model.graph import SCORES
-from . import flatbuffer
 from . import metadata_schema as names
 
 NAME = "TFLITE_METADATA"
@@ -138,13 +139,13 @@ def attach(
       ExportError: If the file has several subgraphs, or other inputs or outputs than an exported
         one.
     """
-    model = flatbuffer.read(file)
+    model = editing.read(file)
     entry = _signature(model, file)
     (graph,) = model.subgraphs
-    inputs = {int(tensor.tensorIndex): _text(tensor.name) for tensor in entry.inputs}
-    _check(file, set(inputs.values()), {_text(tensor.name) for tensor in entry.outputs})
+    inputs = {int(tensor.tensorIndex): text(tensor.name) for tensor in entry.inputs}
+    _check(file, set(inputs.values()), {text(tensor.name) for tensor in entry.outputs})
     if _TYPES not in inputs.values():
-        inputs[flatbuffer.add_input(model, _INPUTS[_TYPES][0], next(iter(inputs)))] = _TYPES
+        inputs[editing.add_input(model, _INPUTS[_TYPES][0], next(iter(inputs)))] = _TYPES
     vocabulary: names.Table = {
         names.File.NAME: VOCAB_FILE,
         names.File.DESCRIPTION: "The tokens, in the order of their ids.",
@@ -173,7 +174,7 @@ def attach(
         ],
     }
     _set(model, names.pack(root))
-    flatbuffer.write(model, file)
+    editing.write(model, file)
     lines = "".join(f"{label}\n" for label in labels).encode()
     _append(file, {VOCAB_FILE: pathlib.Path(vocab_file).read_bytes(), LABELS_FILE: lines})
 
@@ -219,7 +220,7 @@ def _tensor(name: str, description: str) -> dict[int, names.Value]:
 def _set(model: Any, content: bytes) -> None:
     """Puts the metadata into the buffer of the model's record of it; adds both where missing."""
     for record in model.metadata or []:
-        if _text(record.name) == NAME:
+        if text(record.name) == NAME:
             model.buffers[record.buffer].data = content
             return
     record, buffer = schema.MetadataT(), schema.BufferT()
@@ -237,7 +238,3 @@ def _append(file: files.Path, contents: Mapping[str, bytes]) -> None:
             for name, content in contents.items():
                 # A fixed date: the same model gives the same bytes.
                 archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode("utf-8") if isinstance(value, bytes) else value

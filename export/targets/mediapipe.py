@@ -18,8 +18,9 @@ import tf_keras as keras
 from tfdistill import errors, files, models
 from tfdistill import manifest as manifests
 from tfdistill.data.tasks import TaskSpec
+from tfdistill.tflite import editing
 
-from ..file import bundle, flatbuffer, metadata
+from ..file import bundle, metadata
 from ..file.runtime import TfliteModel
 from ..model import signature
 from ..model.graph import SCORES
@@ -91,11 +92,11 @@ def to_mediapipe(
     bundle.check_free({target: None}, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="tfdistill-mediapipe-") as temporary:
         candidate = pathlib.Path(temporary) / target.name
-        model = flatbuffer.read(original)
-        flatbuffer.keep_signature(model, signature.signature_name(chosen))
+        model = editing.read(original)
+        editing.keep_signature(model, signature.signature_name(chosen))
         if not card.softmax:
-            flatbuffer.add_softmax(model, SCORES)
-        flatbuffer.write(model, candidate)
+            editing.add_softmax(model, SCORES)
+        editing.write(model, candidate)
         metadata.attach(
             candidate,
             name=card.name,

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from ai_edge_litert import interpreter as litert
 
-from tfdistill import errors, xnnpack
+from tfdistill import errors
 from tfdistill.benchmark import host, inputs, modelfile, schema
 from tfdistill.benchmark.host import apart, entries, probes, profiler, worker
 from tfdistill.benchmark.settings import Settings
+from tfdistill.tflite import xnnpack
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
 SUMMARY = """
@@ -75,7 +76,7 @@ def test_operators_that_are_short_for_the_profiler_are_noted(monkeypatch, tflite
 def test_without_a_delegate_the_operators_are_those_of_the_file(subject, length):
     found = apart.operators_of(subject, place_of(subject, length, "none"), Settings(runs=3))
     calls = {row.type: row.calls for row in found.operators}
-    with xnnpack.opened_first(str(subject.file), f"len{length}") as opened:
+    with xnnpack.interpreter(str(subject.file), f"len{length}") as opened:
         nodes = opened._get_ops_details()
     names = [node["op_name"] for node in nodes if node["op_name"] != "DELEGATE"]
     assert sum(calls.values()) == len(names) > 5
@@ -171,7 +172,7 @@ def test_a_signature_moved_to_the_front_is_the_one_that_is_opened(
     if not mapped:
         monkeypatch.setattr(xnnpack.os.path, "exists", lambda path: False)
     for length in (8, 16):
-        with xnnpack.opened_first(str(file), f"len{length}") as opened:
+        with xnnpack.interpreter(str(file), f"len{length}") as opened:
             opened.allocate_tensors()
             shapes = {tuple(detail["shape"]) for detail in opened.get_input_details()}
         assert shapes == {(1, length)}

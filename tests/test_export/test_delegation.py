@@ -8,7 +8,7 @@ import tensorflow as tf
 import export
 from export.file import delegation, inspection
 from tfdistill import errors
-from tfdistill.xnnpack import Delegation
+from tfdistill.tflite.xnnpack import Delegation
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +93,12 @@ def test_the_partitions_of_a_file_without_signature_are_counted(shared_data):
 
 
 def test_what_a_file_holds_is_shown_though_litert_cannot_open_it(exported, tmp_path):
-    from export.file import flatbuffer
+    from tfdistill.tflite import editing
 
-    model = flatbuffer.read(exported("float32").path)
+    model = editing.read(exported("float32").path)
     model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 32
     model.operatorCodes[0].customCode = b"Unheard"
-    flatbuffer.write(model, tmp_path / "m.tflite")
+    editing.write(model, tmp_path / "m.tflite")
     report = export.inspect(tmp_path / "m.tflite", open_it=True)
     assert "Unheard" in report.fault
     assert "CUSTOM:Unheard" in report.signatures["len8"].operators

@@ -6,9 +6,9 @@ import pytest
 import export
 from export.checking import parity, verify
 from export.conversion import edge_quantizer, lookup, quantize, recipe
-from export.file import flatbuffer
 from export.file.runtime import TfliteModel
 from tfdistill import errors, manifest, models
+from tfdistill.tflite import editing
 
 OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
 # What the toy reaches, seeded: 34, 21, 9.9, 11.9 and 34 dB. Rows of 32 random numbers are the
@@ -62,13 +62,13 @@ def test_the_file_answers_like_the_model(name, toy, made):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_broken_file_breaks_every_bound(name, toy, made, tmp_path):
-    model = flatbuffer.read(made(name)[0])
+    model = editing.read(made(name)[0])
     for graph in model.subgraphs:
         for tensor in graph.tensors:
-            data = lookup.constant(model, tensor)
+            data = editing.constant(model, tensor)
             if tuple(tensor.shape) == OUTPUT_LAYER and data is not None:
                 model.buffers[tensor.buffer].data = np.zeros_like(data)
-    flatbuffer.write(model, tmp_path / "broken.tflite")
+    editing.write(model, tmp_path / "broken.tflite")
     found = agreement(toy, tmp_path / "broken.tflite")
     for bounds in (TIGHT[name], quantize.quantization(name).bounds):
         lines = parity.violations(found, bounds)
@@ -101,7 +101,7 @@ def test_integer_only_is_the_same_file_where_nothing_needs_floats(made):
 
 
 def test_the_signatures_of_a_static_file_share_their_ranges(made):
-    model = flatbuffer.read(made("static_wi8_ai8")[0])
+    model = editing.read(made("static_wi8_ai8")[0])
     short, long = (
         [
             graph.tensors[place].quantization.scale.tolist()
@@ -134,9 +134,9 @@ def test_layers_take_the_quantization_of_their_own_and_no_other(toy, made):
     assert stored["int4"] == (block + 32 * 32) / 2  # layer_1 and the pooler
     assert stored["float32"] >= block * 4
     kernel = toy.model.get_layer("layer_0_output").kernel.numpy().T
-    model = flatbuffer.read(path)
+    model = editing.read(path)
     kept = [
-        lookup.constant(model, tensor)
+        editing.constant(model, tensor)
         for tensor in model.subgraphs[0].tensors
         if tuple(tensor.shape) == kernel.shape
     ]
@@ -197,10 +197,10 @@ def test_a_bilstm_has_no_static_quantization(toy, tmp_path):
 
 
 def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
-    model = flatbuffer.read(exported("float32").path)
+    model = editing.read(exported("float32").path)
     replaced = lookup.use_lookups(model, lambda table, name: table.shape[0] == 200)
     assert replaced == 2  # one for each signature; the token types stay
-    flatbuffer.write(model, tmp_path / "m.tflite")
+    editing.write(model, tmp_path / "m.tflite")
     graph = export.inspect(tmp_path / "m.tflite").signatures["len8"]
     assert (graph.operators["EMBEDDING_LOOKUP"], graph.operators["GATHER"]) == (1, 1)
     few = toy.encoded.select(range(30))
@@ -211,14 +211,14 @@ def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
 
 
 def test_a_layer_that_the_file_does_not_name_is_refused(exported):
-    model = flatbuffer.read(exported("float32").path)
+    model = editing.read(exported("float32").path)
     base, own = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
     with pytest.raises(errors.ExportError, match=r"none of layer_7_query.*Leave them out"):
         recipe.rules(model, base, {"layer_7_query": own}, ["layer_7_query", "classifier"])
 
 
 def test_layers_in_one_operator_must_agree(exported):
-    model = flatbuffer.read(exported("float32").path)
+    model = editing.read(exported("float32").path)
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             tensor.name = tensor.name.replace(b"layer_0_key", b"layer_0_key;layer_0_query")

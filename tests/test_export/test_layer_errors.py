@@ -7,9 +7,9 @@ import pytest
 
 from export.checking import layer_errors
 from export.checking.layer_errors import LayerError
-from export.file import flatbuffer
 from tfdistill import errors
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tflite import editing
 
 LAYERS = frozenset({"layer_0_key", "layer_0_query", "layer_0_scores", "norm"})
 
@@ -24,13 +24,13 @@ def broken(exported, tmp_path_factory):
     """The float32 file, and a copy with the weights of layer_0_intermediate at zero."""
     source = exported("float32").path
     target = tmp_path_factory.mktemp("broken") / "model.tflite"
-    model = flatbuffer.read(source)
+    model = editing.read(source)
     for graph in model.subgraphs:
         for operator in graph.operators:
             made = graph.tensors[operator.outputs[0]].name.decode()
             if layer_errors.layer_of(made, {"layer_0_intermediate"}):
                 model.buffers[graph.tensors[operator.inputs[1]].buffer].data[:] = 0
-    flatbuffer.write(model, target)
+    editing.write(model, target)
     return source, target
 
 
@@ -155,10 +155,10 @@ def test_examples_that_fit_no_signature_are_an_error(broken, names):
 
 def test_files_of_different_models_are_an_error(exported, tmp_path, toy):
     source = exported("float32").path
-    model = flatbuffer.read(source)
+    model = editing.read(source)
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             tensor.name = b"other_" + tensor.name
-    flatbuffer.write(model, tmp_path / "other.tflite")
+    editing.write(model, tmp_path / "other.tflite")
     with pytest.raises(errors.ExportError, match="tensors of the same names"):
         layer_errors.layer_errors(source, tmp_path / "other.tflite", toy.encoded, [])

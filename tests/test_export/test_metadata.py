@@ -7,8 +7,9 @@ import pytest
 from flatbuffers import table
 
 import export
-from export.file import flatbuffer, inspection, metadata, metadata_schema, runtime
+from export.file import inspection, metadata, metadata_schema, runtime
 from tfdistill import errors
+from tfdistill.tflite import editing
 
 FINE = {
     "head": "sequence",
@@ -56,10 +57,10 @@ class Reader:
 @pytest.fixture
 def classifier(exported, tmp_path):
     """The toy's float32 file cut down to 16 tokens, with softmax, without metadata."""
-    model = flatbuffer.read(exported("float32").path)
-    flatbuffer.keep_signature(model, "len16")
-    flatbuffer.add_softmax(model, "scores")
-    flatbuffer.write(model, tmp_path / "classifier.tflite")
+    model = editing.read(exported("float32").path)
+    editing.keep_signature(model, "len16")
+    editing.add_softmax(model, "scores")
+    editing.write(model, tmp_path / "classifier.tflite")
     return tmp_path / "classifier.tflite"
 
 
@@ -67,7 +68,7 @@ def classifier(exported, tmp_path):
 def described(classifier, toy):
     """The same with metadata, and the metadata's bytes."""
     metadata.attach(classifier, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
-    model = flatbuffer.read(classifier)
+    model = editing.read(classifier)
     (record,) = [entry for entry in model.metadata if entry.name == b"TFLITE_METADATA"]
     return classifier, bytes(model.buffers[record.buffer].data)
 
@@ -122,7 +123,7 @@ def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(d
     (graph,) = root.children(3)
     names = {"ids": "input_ids", "mask": "attention_mask", "segment_ids": "token_type_ids"}
     order = [names[tensor.text(0)] for tensor in graph.children(2)]
-    model = flatbuffer.read(file)
+    model = editing.read(file)
     bound = {entry.tensorIndex: entry.name.decode() for entry in model.signatureDefs[0].inputs}
     assert order == [bound[index] for index in model.subgraphs[0].inputs]
     assert all(tensor.child(3).byte(0) == 1 for tensor in graph.children(2))  # features
@@ -175,9 +176,9 @@ def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, toy, 
     with pytest.raises(errors.ExportError, match=r"one signature and one subgraph.*to_mediapipe"):
         metadata.attach(exported("float32").path, **options)
 
-    model = flatbuffer.read(exported("float32").path)
-    flatbuffer.keep_signature(model, "len8")
-    flatbuffer.write(model, tmp_path / "logits.tflite")
+    model = editing.read(exported("float32").path)
+    editing.keep_signature(model, "len8")
+    editing.write(model, tmp_path / "logits.tflite")
     with pytest.raises(errors.ExportError, match="Export a classifier with softmax"):
         metadata.attach(tmp_path / "logits.tflite", **options)
 

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import xnnpack
 from tfdistill.benchmark.host import entries, profiler
+from tfdistill.tflite import xnnpack
 
 _MOST_RUNS = 50  # each is followed by a page of text
 
@@ -34,7 +34,7 @@ def coverage(job: dict[str, Any]) -> dict[str, Any]:
     """
     found = {}
     for entry in job["entries"]:
-        counted = xnnpack.look(job["file"], entry["signature"])
+        counted = xnnpack.delegation(job["file"], entry["signature"])
         left = sum(counted.left_operators.values())
         found[str(entry["sequence_length"])] = {
             "delegated_nodes": counted.nodes - left if counted.partitions else 0,

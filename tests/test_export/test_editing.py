@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from export.file import flatbuffer, inspection, runtime
+from export.file import inspection, runtime
 from tfdistill import errors
+from tfdistill.tflite import editing
 
 
 def answers(file, toy, length, count=12):
@@ -19,7 +20,7 @@ def constants(model):
 def test_a_file_that_is_read_and_written_answers_the_same(exported, toy, tmp_path):
     source = exported("dynamic_wi8_afp32").path
 
-    flatbuffer.write(flatbuffer.read(source), tmp_path / "copy.tflite")
+    editing.write(editing.read(source), tmp_path / "copy.tflite")
 
     before, after = inspection.inspect(source), inspection.inspect(tmp_path / "copy.tflite")
     assert after.graphs == before.graphs
@@ -29,23 +30,21 @@ def test_a_file_that_is_read_and_written_answers_the_same(exported, toy, tmp_pat
 
 
 def test_constants_are_aligned_to_16_bytes(exported, tmp_path):
-    flatbuffer.write(flatbuffer.read(exported("float32").path), tmp_path / "copy.tflite")
+    editing.write(editing.read(exported("float32").path), tmp_path / "copy.tflite")
 
     content = (tmp_path / "copy.tflite").read_bytes()
-    large = [
-        data for data in constants(flatbuffer.read(tmp_path / "copy.tflite")) if len(data) > 64
-    ]
+    large = [data for data in constants(editing.read(tmp_path / "copy.tflite")) if len(data) > 64]
 
     assert len(large) > 10
     assert {content.index(bytes(data)) % 16 for data in large} == {0}
 
 
 def test_writing_leaves_the_model_as_it_was(exported, tmp_path):
-    model = flatbuffer.read(exported("float32").path)
+    model = editing.read(exported("float32").path)
     buffers = model.buffers
 
-    flatbuffer.write(model, tmp_path / "copy.tflite")
-    flatbuffer.write(model, tmp_path / "again.tflite")
+    editing.write(model, tmp_path / "copy.tflite")
+    editing.write(model, tmp_path / "again.tflite")
 
     assert model.buffers is buffers
     assert (tmp_path / "copy.tflite").read_bytes() == (tmp_path / "again.tflite").read_bytes()
@@ -54,10 +53,10 @@ def test_writing_leaves_the_model_as_it_was(exported, tmp_path):
 @pytest.mark.parametrize("length", [8, 16])
 def test_one_signature_alone_answers_as_it_did_among_the_others(exported, toy, tmp_path, length):
     source = exported("dynamic_wi8_afp32").path
-    model = flatbuffer.read(source)
+    model = editing.read(source)
 
-    flatbuffer.keep_signature(model, f"len{length}")
-    flatbuffer.write(model, tmp_path / "one.tflite")
+    editing.keep_signature(model, f"len{length}")
+    editing.write(model, tmp_path / "one.tflite")
 
     report = inspection.inspect(tmp_path / "one.tflite")
     assert [graph.signature for graph in report.graphs] == [f"len{length}"]
@@ -72,11 +71,11 @@ def test_one_signature_alone_answers_as_it_did_among_the_others(exported, toy, t
 
 def test_constants_of_the_other_signatures_are_left_out(exported, tmp_path):
     source = exported("float32").path
-    model = flatbuffer.read(source)
+    model = editing.read(source)
     count = len(model.buffers)
 
-    flatbuffer.keep_signature(model, "len8")
-    flatbuffer.write(model, tmp_path / "one.tflite")
+    editing.keep_signature(model, "len8")
+    editing.write(model, tmp_path / "one.tflite")
 
     # 16 of 24 position rows of 32 floats belong to len16.
     before = inspection.inspect(source).weight_bytes["float32"]
@@ -86,30 +85,31 @@ def test_constants_of_the_other_signatures_are_left_out(exported, tmp_path):
 
 
 def test_an_unknown_signature_is_named_with_those_there_are(exported):
-    model = flatbuffer.read(exported("float32").path)
+    model = editing.read(exported("float32").path)
 
     with pytest.raises(errors.ExportError, match=r"\['len16', 'len8'\], received 'len32'"):
-        flatbuffer.keep_signature(model, "len32")
+        editing.keep_signature(model, "len32")
 
 
 def test_a_graph_that_runs_others_cannot_be_cut_out(exported):
     from ai_edge_litert import schema_py_generated as schema
 
-    model = flatbuffer.read(exported("float32").path)
-    model.subgraphs[0].operators[0].builtinOptions = schema.WhileOptionsT()
+    model = editing.read(exported("float32").path)
+    code = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.WHILE
     key = next(e.signatureKey.decode() for e in model.signatureDefs if e.subgraphIndex == 0)
 
     with pytest.raises(errors.ExportError, match="as loops do"):
-        flatbuffer.keep_signature(model, key)
+        editing.keep_signature(model, key)
 
 
 def test_softmax_behind_the_logits_gives_probabilities(exported, toy, tmp_path):
     source = exported("float32").path
-    model = flatbuffer.read(source)
-    flatbuffer.keep_signature(model, "len16")
+    model = editing.read(source)
+    editing.keep_signature(model, "len16")
 
-    flatbuffer.add_softmax(model, "scores")
-    flatbuffer.write(model, tmp_path / "scores.tflite")
+    editing.add_softmax(model, "scores")
+    editing.write(model, tmp_path / "scores.tflite")
 
     logits = answers(source, toy, 16)
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -123,14 +123,14 @@ def test_softmax_behind_the_logits_gives_probabilities(exported, toy, tmp_path):
 
 def test_an_added_input_is_one_of_the_graph_but_not_of_the_signature(exported, toy, tmp_path):
     source = exported("float32").path
-    model = flatbuffer.read(source)
-    flatbuffer.keep_signature(model, "len16")
+    model = editing.read(source)
+    editing.keep_signature(model, "len16")
     like = int(model.subgraphs[0].inputs[0])
 
-    index = flatbuffer.add_input(model, "extra", like)
-    flatbuffer.write(model, tmp_path / "more.tflite")
+    index = editing.add_input(model, "extra", like)
+    editing.write(model, tmp_path / "more.tflite")
 
-    (graph,) = flatbuffer.read(tmp_path / "more.tflite").subgraphs
+    (graph,) = editing.read(tmp_path / "more.tflite").subgraphs
     assert list(graph.inputs)[-1] == index
     assert (graph.tensors[index].name, list(graph.tensors[index].shape)) == (b"extra", [1, 16])
     np.testing.assert_array_equal(

@@ -1,0 +1,1 @@
+"""TFLite files without TensorFlow: read as plain values, edited, and what XNNPACK runs of them."""

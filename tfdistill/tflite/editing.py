@@ -1,0 +1,206 @@
+"""TFLite flatbuffers as trees of objects: read, changed, and written as the schema requires."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.tools import flatbuffer_utils
+
+from tfdistill import errors, files
+from tfdistill.tflite.reader import CONTROL_FLOW, IDENTIFIER, operator_name, text
+
+_ALIGNMENT = 16  # bytes: what the schema asks for the data of a buffer
+
+
+def read(path: files.Path) -> Any:
+    """Reads a file as a tree of objects (`schema_py_generated.ModelT`).
+
+    Args:
+      path: A .tflite file; constants that follow its flatbuffer are read too.
+
+    Returns:
+      The model. Names are bytes, the data of a buffer is a NumPy array or None.
+    """
+    return flatbuffer_utils.read_model(str(path))
+
+
+def write(model: Any, path: files.Path) -> None:
+    """Writes a tree of objects, its constants inside the flatbuffer and aligned to 16 bytes.
+
+    The generated code does not align them, against the schema; NEON and AVX load aligned numbers
+    faster, and some delegates map them as they are.
+
+    Args:
+      model: What `read` returned, changed or not. It stays as it is.
+      path: The file to write.
+    """
+    builder = flatbuffers.Builder(1024)
+    buffers = model.buffers
+    model.buffers = [_Buffer(buffer.data) for buffer in buffers]
+    try:
+        builder.Finish(model.Pack(builder), file_identifier=IDENTIFIER)
+    finally:
+        model.buffers = buffers
+    pathlib.Path(path).write_bytes(builder.Output())
+
+
+def name_of(model: Any, operator: Any) -> str:
+    """Returns an operator's name, such as "GATHER"."""
+    return operator_name(model.operatorCodes[operator.opcodeIndex])
+
+
+def constant(model: Any, tensor: Any) -> Any:
+    """Returns the data of a constant, or None."""
+    data = model.buffers[tensor.buffer].data
+    return data if data is not None and len(data) else None
+
+
+def keep_signature(model: Any, key: str) -> None:
+    """Cuts a model down to the subgraph of one signature and the constants that it uses.
+
+    Args:
+      model: What `read` returned; changed in place.
+      key: The signature to keep.
+
+    Raises:
+      ExportError: If the file has no such signature, or the subgraph runs others (loops do).
+    """
+    entries = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
+    if key not in entries:
+        raise errors.ExportError(
+            errors.explain("signature", f"one of {sorted(entries)}", repr(key))
+        )
+    graph = model.subgraphs[entries[key].subgraphIndex]
+    if any(name_of(model, operator) in CONTROL_FLOW for operator in graph.operators):
+        raise errors.ExportError(
+            errors.explain(
+                f"signature {key!r}",
+                "one subgraph",
+                "one that runs others, as loops do",
+                "It cannot be cut out of the file.",
+            )
+        )
+    model.subgraphs, model.signatureDefs = [graph], [entries[key]]
+    entries[key].subgraphIndex = 0
+    holders = [*graph.tensors, *(model.metadata or [])]
+    kept = sorted({0, *(holder.buffer for holder in holders)})
+    places = {old: new for new, old in enumerate(kept)}
+    model.buffers = [model.buffers[old] for old in kept]
+    for holder in holders:
+        holder.buffer = places[holder.buffer]
+
+
+def add_input(model: Any, name: str, like: int) -> int:
+    """Adds an input that no operator reads to a model's only subgraph, outside its signature.
+
+    Args:
+      model: What `read` returned; changed in place.
+      name: Name of the tensor.
+      like: Index of the tensor whose type and shape it takes.
+
+    Returns:
+      The index of the new tensor.
+    """
+    (graph,) = model.subgraphs
+    index = add_tensor_like(graph, name, like)
+    graph.inputs = [*graph.inputs, index]
+    return index
+
+
+def add_softmax(model: Any, name: str) -> None:
+    """Puts softmax behind the only output of a model's only subgraph and its only signature.
+
+    Args:
+      model: What `read` returned; changed in place.
+      name: New name of the output.
+    """
+    (graph,), (entry,) = model.subgraphs, model.signatureDefs
+    (output,), (named,) = graph.outputs, entry.outputs
+    scores = add_tensor_like(graph, name, output)
+    operator = new_operator(model, schema.BuiltinOperator.SOFTMAX, 1, [output], [scores])
+    operator.builtinOptionsType = schema.BuiltinOptions.SoftmaxOptions
+    operator.builtinOptions = schema.SoftmaxOptionsT()
+    operator.builtinOptions.beta = 1.0
+    graph.operators.append(operator)
+    graph.outputs = list(operator.outputs)
+    named.name, named.tensorIndex = name, scores
+
+
+def add_tensor(graph: Any, name: str, shape: list[int], kind: int) -> int:
+    """Adds a tensor without data to a subgraph and returns its index.
+
+    Args:
+      graph: The subgraph; changed in place.
+      name: Its name.
+      shape: Its static shape.
+      kind: Its type, of `schema.TensorType`.
+    """
+    tensor = schema.TensorT()
+    tensor.name, tensor.shape, tensor.type = name.encode(), shape, kind
+    tensor.buffer, tensor.hasRank = 0, True  # by the schema buffer 0 is the empty one
+    graph.tensors.append(tensor)
+    return len(graph.tensors) - 1
+
+
+def add_tensor_like(graph: Any, name: str, like: int) -> int:
+    """Adds a tensor without data, of another one's type and shape, and returns its index."""
+    other = graph.tensors[like]
+    index = add_tensor(graph, name, other.shape, other.type)
+    graph.tensors[index].shapeSignature = other.shapeSignature
+    graph.tensors[index].hasRank = other.hasRank
+    return index
+
+
+def new_operator(
+    model: Any, builtin: int, version: int, inputs: list[int], outputs: list[int]
+) -> Any:
+    """Makes an operator without options; its code is added to the model where that has none.
+
+    Args:
+      model: What `read` returned; only its operator codes change.
+      builtin: Its kind, of `schema.BuiltinOperator`.
+      version: The least version of its kernel.
+      inputs: Indices of the tensors that it reads.
+      outputs: Indices of the tensors that it writes.
+    """
+    operator = schema.OperatorT()
+    operator.opcodeIndex = _operator_code(model, builtin, version)
+    operator.inputs, operator.outputs = inputs, outputs
+    return operator
+
+
+def _operator_code(model: Any, builtin: int, version: int) -> int:
+    for index, code in enumerate(model.operatorCodes):
+        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin:
+            code.version = max(code.version, version)
+            return index
+    code = schema.OperatorCodeT()
+    code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, min(builtin, 127), version
+    model.operatorCodes.append(code)
+    return len(model.operatorCodes) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Buffer:
+    """Replaces BufferT while a model is packed."""
+
+    data: Any
+
+    def Pack(self, builder: flatbuffers.Builder) -> int:
+        """Writes the buffer and returns its offset. The name is that of the generated code."""
+        offset = None
+        if self.data is not None and len(self.data):
+            content = np.asarray(bytearray(self.data), np.uint8)
+            builder.StartVector(1, len(content), _ALIGNMENT)
+            builder.head -= len(content)
+            builder.Bytes[builder.head : builder.head + len(content)] = content.tobytes()
+            offset = builder.EndVector()
+        schema.BufferStart(builder)
+        if offset is not None:
+            schema.BufferAddData(builder, offset)
+        return schema.BufferEnd(builder)

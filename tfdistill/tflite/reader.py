@@ -1,0 +1,269 @@
+"""A .tflite file as plain values: signatures, subgraphs, tensors, operators and buffers.
+
+Only the flatbuffer is parsed, in Python: a damaged file raises an error, where LiteRT might end the
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import mmap
+import pathlib
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ai_edge_litert import schema_py_generated as schema
+
+from tfdistill import errors, files
+
+IDENTIFIER = b"TFL3"
+# Operators that run other subgraphs, as loops do.
+CONTROL_FLOW = frozenset({"CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"})
+_DTYPES = {value: name.lower() for name, value in vars(schema.TensorType).items() if name.isupper()}
+_OPERATORS = {value: name for name, value in vars(schema.BuiltinOperator).items() if name.isupper()}
+# What a damaged flatbuffer makes the generated reader raise.
+_DAMAGE = (
+    struct.error,
+    AttributeError,
+    IndexError,
+    MemoryError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorInfo:
+    """One tensor of a subgraph.
+
+    Attributes:
+      name: Its name in the subgraph.
+      dtype: For example "float32", "int4".
+      shape: Its dimensions, -1 where one is only known when the model runs.
+      buffer: Index of the buffer with its data; an empty one where it is no constant.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    buffer: int
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorInfo:
+    """One operator.
+
+    Attributes:
+      name: "FULLY_CONNECTED"; a custom one is "CUSTOM:<name>".
+      inputs: Indices of the tensors that it reads, -1 for an optional one that is absent.
+      outputs: Indices of the tensors that it writes.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Subgraph:
+    """One subgraph.
+
+    Attributes:
+      tensors: All tensors.
+      inputs: Indices of the tensors that are inputs.
+      outputs: Indices of the tensors that are outputs.
+      operators: In execution order.
+    """
+
+    tensors: tuple[TensorInfo, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: tuple[OperatorInfo, ...]
+
+    @property
+    def runs_others(self) -> bool:
+        """Whether an operator runs other subgraphs, as loops do."""
+        return any(operator.name in CONTROL_FLOW for operator in self.operators)
+
+
+@dataclasses.dataclass(frozen=True)
+class SignatureDef:
+    """One signature.
+
+    Attributes:
+      key: Its key, such as "len32".
+      subgraph: Index of the subgraph that it runs.
+      inputs: Name in the signature -> index of the tensor.
+      outputs: Name in the signature -> index of the tensor.
+    """
+
+    key: str
+    subgraph: int
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """A whole file.
+
+    Attributes:
+      subgraphs: In the order of the file; LiteRT runs the first one where none is named.
+      signatures: In the order of the file.
+      buffer_bytes: Size of each buffer.
+      metadata: Names of the metadata records.
+    """
+
+    subgraphs: tuple[Subgraph, ...]
+    signatures: tuple[SignatureDef, ...]
+    buffer_bytes: tuple[int, ...]
+    metadata: tuple[str, ...]
+
+
+def read(path: files.Path) -> ModelFile:
+    """Reads a .tflite file.
+
+    Args:
+      path: The file.
+
+    Returns:
+      What it holds; of constants only their sizes.
+
+    Raises:
+      ModelFileError: If it is missing, no TFLite file, or damaged.
+    """
+    with open_flatbuffer(path) as (model, _):
+        codes = [operator_name(code) for code in _each(model, "OperatorCodes")]
+        found = ModelFile(
+            tuple(_subgraph(graph, codes) for graph in _each(model, "Subgraphs")),
+            tuple(_signature(entry) for entry in _each(model, "SignatureDefs")),
+            tuple(_num_bytes(buffer) for buffer in _each(model, "Buffers")),
+            tuple(text(entry.Name()) for entry in _each(model, "Metadata")),
+        )
+        _check_indices(found)
+    return found
+
+
+@contextlib.contextmanager
+def open_flatbuffer(path: files.Path) -> Iterator[tuple[Any, mmap.mmap]]:
+    """Maps a file into memory for the generated reader of the schema.
+
+    Args:
+      path: A .tflite file.
+
+    Yields:
+      `schema_py_generated.Model`, and the bytes that it reads.
+
+    Raises:
+      ModelFileError: If the file is missing or no TFLite file, or the block finds it damaged.
+    """
+    path = pathlib.Path(path)
+    what = f"model file {path}"
+    if not path.is_file():
+        received = "a folder" if path.is_dir() else "no such file"
+        raise errors.ModelFileError(
+            errors.explain(what, "a .tflite file", received, "`tfdistill export` writes one.")
+        )
+    with open(path, "rb") as opened:
+        head = opened.read(8)
+        if head[4:] != IDENTIFIER:
+            raise errors.ModelFileError(
+                errors.explain(
+                    what, "the identifier TFL3 at byte 4", repr(head[4:]), "It is no TFLite file."
+                )
+            )
+        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            try:
+                yield schema.Model.GetRootAsModel(content, 0), content
+            except _DAMAGE as error:
+                received = f"a damaged one ({type(error).__name__}: {error})"
+                raise errors.ModelFileError(
+                    errors.explain(what, "a readable flatbuffer", received, "Export it again.")
+                ) from error
+
+
+def text(value: bytes | str | None) -> str:
+    """Returns a string of a flatbuffer as text."""
+    return value.decode("utf-8") if isinstance(value, bytes) else (value or "")
+
+
+def operator_name(code: Any) -> str:
+    """Names an operator code, of the generated reader or of the tree that `editing` changes."""
+    if isinstance(code, schema.OperatorCodeT):
+        builtin, custom = max(code.builtinCode, code.deprecatedBuiltinCode), code.customCode
+    else:
+        builtin, custom = max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), code.CustomCode()
+    name = _OPERATORS.get(builtin, f"operator {builtin}")
+    return f"CUSTOM:{text(custom)}" if name == "CUSTOM" else name
+
+
+def _check_indices(model: ModelFile) -> None:
+    """Raises IndexError where an index points outside the file."""
+    for graph in model.subgraphs:
+        used = [index for o in graph.operators for index in (*o.inputs, *o.outputs) if index != -1]
+        _check_below(len(graph.tensors), [*graph.inputs, *graph.outputs, *used])
+        _check_below(len(model.buffer_bytes), [tensor.buffer for tensor in graph.tensors])
+    for entry in model.signatures:
+        _check_below(len(model.subgraphs), [entry.subgraph])
+        graph = model.subgraphs[entry.subgraph]
+        _check_below(len(graph.tensors), [*entry.inputs.values(), *entry.outputs.values()])
+
+
+def _check_below(size: int, indices: Sequence[int]) -> None:
+    for index in indices:
+        if not 0 <= index < size:
+            raise IndexError(f"index {index} of {size}")
+
+
+def _subgraph(graph: Any, codes: list[str]) -> Subgraph:
+    return Subgraph(
+        tuple(_tensor(tensor) for tensor in _each(graph, "Tensors")),
+        _numbers(graph.InputsAsNumpy()),
+        _numbers(graph.OutputsAsNumpy()),
+        tuple(
+            OperatorInfo(
+                codes[operator.OpcodeIndex()],
+                _numbers(operator.InputsAsNumpy()),
+                _numbers(operator.OutputsAsNumpy()),
+            )
+            for operator in _each(graph, "Operators")
+        ),
+    )
+
+
+def _tensor(tensor: Any) -> TensorInfo:
+    declared = (
+        tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() else tensor.ShapeAsNumpy()
+    )
+    dtype = _DTYPES.get(tensor.Type(), f"type {tensor.Type()}")
+    return TensorInfo(text(tensor.Name()), dtype, _numbers(declared), tensor.Buffer())
+
+
+def _signature(entry: Any) -> SignatureDef:
+    return SignatureDef(
+        text(entry.SignatureKey()),
+        entry.SubgraphIndex(),
+        {text(item.Name()): item.TensorIndex() for item in _each(entry, "Inputs")},
+        {text(item.Name()): item.TensorIndex() for item in _each(entry, "Outputs")},
+    )
+
+
+def _num_bytes(buffer: Any) -> int:
+    """Returns the size of a buffer, whose data may also follow the flatbuffer."""
+    data = buffer.DataAsNumpy()
+    if isinstance(data, int):
+        return buffer.Size() if buffer.Offset() > 1 else 0
+    return len(data)
+
+
+def _numbers(vector: Any) -> tuple[int, ...]:
+    """Returns a vector of the generated reader, which gives 0 for an absent one."""
+    return () if isinstance(vector, int) else tuple(vector.tolist())
+
+
+def _each(owner: Any, name: str) -> Iterator[Any]:
+    """Yields the entries of a vector of tables, which the generated reader gives one by one."""
+    return map(getattr(owner, name), range(getattr(owner, f"{name}Length")()))
