@@ -21,6 +21,7 @@ RANKS = {
     "config": 0,
     "manifest": 0,
     "results": 0,
+    "tables": 0,
     "tflite": 0,
     "data": 1,
     "benchmark": 1,

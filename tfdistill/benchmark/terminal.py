@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import summaries
+from tfdistill.tables import table, without_empty
 
 _KINDS = {
     "host": "host, no phone: {}",
@@ -17,8 +14,6 @@ _KINDS = {
     "phone": "phone: {}",
 }
 _NUM_OPERATORS = 5
-_GAP = "  "  # between the columns of a table
-_NARROWEST = 16  # no column becomes narrower than this, or than its longest word if that is shorter
 
 
 def format_text(result: schema.Result) -> str:
@@ -72,65 +67,6 @@ def milliseconds(value: float | None) -> str:
 def interval(bounds: schema.Interval | None) -> str:
     """Writes an interval of durations."""
     return "" if bounds is None else f"[{milliseconds(bounds[0])}, {milliseconds(bounds[1])}]"
-
-
-def table(
-    rows: Sequence[Sequence[str]], *, left: int = 1, indent: int = 0, width: int | None = None
-) -> list[str]:
-    """Aligns rows under a head, and wraps cells at words where the terminal is too narrow.
-
-    Args:
-      rows: The head, then the rows, of equally many cells.
-      left: How many of the first columns are aligned to the left; the others go to the right.
-      indent: Spaces before each line.
-      width: Characters of a line; by default those of the terminal, or no limit where standard
-        output is no terminal.
-
-    Returns:
-      The lines: head, rule, rows. They are longer than `width` only where words are.
-    """
-    if width is None and sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    if width is not None:
-        widths = _shrunk(columns, widths, width - indent - len(_GAP) * (len(widths) - 1))
-    lines = [[_GAP.join("-" * wide for wide in widths)]]
-    for row in rows:
-        cells = [
-            textwrap.wrap(cell, wide, break_on_hyphens=False) if len(cell) > wide else [cell]
-            for cell, wide in zip(row, widths, strict=True)
-        ]
-        lines.append([_aligned(parts, widths, left) for parts in itertools.zip_longest(*cells)])
-    rule, head, *body = lines
-    return [" " * indent + line for part in (head, rule, *body) for line in part]
-
-
-def _aligned(cells: Sequence[str | None], widths: Sequence[int], left: int) -> str:
-    padded = [
-        (cell or "").ljust(wide) if i < left else (cell or "").rjust(wide)
-        for i, (cell, wide) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return _GAP.join(padded).rstrip()
-
-
-def _shrunk(columns: Sequence[Sequence[str]], widths: list[int], room: int) -> list[int]:
-    """Narrows the widest columns until all fit into `room`, or none can become narrower."""
-    words = [[word for cell in column for word in cell.split()] for column in columns]
-    least = [min(max(map(len, own), default=1), _NARROWEST) for own in words]
-    widths = list(widths)
-    while sum(widths) > room:
-        wider = [(wide, i) for i, wide in enumerate(widths) if wide > least[i]]
-        if not wider:
-            break
-        widths[max(wider)[1]] -= 1
-    return widths
-
-
-def without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Drops the columns of a table that say nothing ("" or "-") in every row below the head."""
-    kept = [i for i in range(len(rows[0])) if any(row[i] not in ("", "-") for row in rows[1:])]
-    return [[row[i] for i in kept] for row in rows]
 
 
 def way_columns(rows: Sequence[schema.Place]) -> list[list[str]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from tfdistill.benchmark import terminal
 from tfdistill.papers import published
 from tfdistill.papers.published import title
 from tfdistill.papers.table import Latency, PapersTable
 from tfdistill.report import cells, markdown
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table
+from tfdistill.tables import table as aligned_table
 
 _UNSURE = " ?"
 _THROTTLED = " ▲"
@@ -166,7 +166,7 @@ def render_text(value: PapersTable) -> str:
     parts = [_heading(value)]
     for table in tables(value):
         body = [[_short(cell) for cell in (row.head, *row.cells)] for row in table.rows]
-        aligned = (f"  {line}" for line in terminal.table([table.columns, *body]))
+        aligned = (f"  {line}" for line in aligned_table([table.columns, *body]))
         parts += ["", f"{table.caption}:", *aligned, *(f"  {note}" for note in table.notes)]
     parts += ["", f"{_UNSURE.strip()} no difference that this run can tell: the interval holds 1."]
     return "\n".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfdistill import tables
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import changes
 
@@ -81,7 +82,7 @@ def format_text(found: changes.Changes) -> str:
         cells.append([*times, f"{row.speedup:.2f}x", interval, row.verdict + mark])
     ways = terminal.way_columns([row.place for row in found.rows])
     joined = [[*a, *b, *c] for a, b, c in zip(names, ways, cells, strict=True)]
-    lines += ["", *terminal.table(terminal.without_empty(joined)), ""]
+    lines += ["", *tables.table(tables.without_empty(joined)), ""]
     for pair in found.pairs:
         lines.append(_size_line(pair))
     for what, places in (("old", found.only_old), ("new", found.only_new)):

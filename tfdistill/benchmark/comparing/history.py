@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, tables
 from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import matching
 from tfdistill.benchmark.statistics import stats, summaries
@@ -207,7 +207,7 @@ def format_text(found: History) -> str:
             said = "; ".join(entry.remarks)
             shown = [entry.created, entry.sha256[:8], *times, change, _verdict(entry), said]
             rows.append(shown)
-        lines += [*terminal.table(terminal.without_empty(rows), left=2), ""]
+        lines += [*tables.table(tables.without_empty(rows), left=2), ""]
     return "\n".join([*lines, *found.notes]).rstrip()
 
 
