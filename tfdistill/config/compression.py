@@ -38,11 +38,15 @@ class CompressConfig(pydantic.BaseModel):
     method: Literal["prune", "cluster", "quantize"]
     teacher: Literal["teacher", "student"] = "teacher"
     layers: tuple[str, ...] | None = None  # patterns of names; None: the method's own
-    sparsity: float = pydantic.Field(default=0.5, gt=0, lt=1)
+    sparsity: float = pydantic.Field(
+        default=0.5, gt=0, lt=1, description="share of weights that become zero, with prune"
+    )
     begin: float = pydantic.Field(default=0.0, ge=0, lt=1)
     end: float = pydantic.Field(default=0.7, gt=0, le=1)
     block_size: tuple[int, int] = (1, 1)
-    clusters: int = pydantic.Field(default=16, ge=2, le=256)
+    clusters: int = pydantic.Field(
+        default=16, ge=2, le=256, description="different values in each matrix, with cluster"
+    )
     start: Literal["linear", "density", "kmeans++"] = "linear"
 
     @pydantic.model_validator(mode="after")

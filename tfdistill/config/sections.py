@@ -61,16 +61,31 @@ class Section(pydantic.BaseModel):
 SectionType = TypeVar("SectionType", bound=Section)
 
 
+def described(default: Any, description: str, **limits: Any) -> Any:
+    """A field whose description is also the help of the command line's option.
+
+    Args:
+      default: Its default; ``...`` for none.
+      description: What it is, in lower case without a full stop.
+      **limits: Of `pydantic.Field`, such as ``gt=0``.
+    """
+    return pydantic.Field(default, description=description, **limits)
+
+
 class AugmentConfig(Section):
     """TinyBERT's augmentation of the training set, once before the first stage that uses it."""
 
-    masked_lm: PathText | None = (
-        None  # a folder or hub id with a head for masked words; None: teacher
+    masked_lm: PathText | None = described(
+        None, "Hugging Face folder or hub id with a masked-LM head and a vocab.txt"
+    )  # None: the teacher
+    vectors: PathText | None = described(
+        None,
+        "word vectors as text (GloVe, word2vec) for words of several pieces; without them such "
+        "words stay",
     )
-    vectors: PathText | None = None  # word vectors in text form
-    copies: int = pydantic.Field(default=20, gt=0)
-    probability: float = pydantic.Field(default=0.4, gt=0, le=1)
-    candidates: int = pydantic.Field(default=15, gt=0)
+    copies: int = described(20, "augmented copies of each text", gt=0)
+    probability: float = described(0.4, "probability that a word is replaced", gt=0, le=1)
+    candidates: int = described(15, "candidate words for each replacement", gt=0)
     seed: int = 0
 
 
@@ -82,15 +97,19 @@ class DataConfig(Section):
     the students go through stages on plain text only, and no classifier is trained.
     """
 
-    task: str | None
-    dir: PathText | None = None
+    task: str | None = described(
+        ..., "GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own"
+    )
+    dir: PathText | None = described(None, "folder with the task's files")
     stand_in: bool = False  # generated files in the task's form, to try the path without its data
-    text_column: str | None = None
-    pair_column: str | None = None
-    label_column: str | None = None
+    text_column: str | None = described(None, "column of the text, for a task of your own")
+    pair_column: str | None = described(None, "column of the second text, if there is one")
+    label_column: str | None = described(None, "column of the label, for a task of your own")
     labels: tuple[str, ...] | None = None
     regression: bool = False
-    kind: TaskKind | None = None  # of a task of your own
+    kind: TaskKind | None = described(
+        None, "kind of a task of your own; without it, classification"
+    )
     layout: Literal["table", "folders", "conll", "squad"] | None = None
     metrics: tuple[str, ...] | None = None  # the first one chooses a checkpoint
     label_separator: str = ","
@@ -99,13 +118,22 @@ class DataConfig(Section):
     unanswerable: bool = False  # span: whether a text may hold no answer
     null_threshold: float = 0.0
     max_answer_length: int = pydantic.Field(default=30, gt=0)
-    doc_stride: int = pydantic.Field(default=128, gt=0)
+    doc_stride: int = described(
+        128, "tokens from one window of a long text to the next, for questions", gt=0
+    )
     max_question_length: int = pydantic.Field(default=64, gt=0)
-    max_length: int = pydantic.Field(default=128, ge=3, le=512)
-    vocab: PathText = "teacher"  # "teacher", a vocab.txt, or "train:SIZE"
+    max_length: int = described(
+        128,
+        "longest text in tokens: longer ones are truncated, or split into windows",
+        ge=3,
+        le=512,
+    )
+    vocab: PathText = described(
+        "teacher", "vocabulary: teacher (that of the model), a vocab.txt, or train:SIZE"
+    )
     lower_case: bool | None = None  # None: as the teacher's tokenizer
-    train_limit: int | None = pydantic.Field(default=None, gt=0)
-    dev_limit: int | None = pydantic.Field(default=None, gt=0)
+    train_limit: int | None = described(None, "only the first N training examples", gt=0)
+    dev_limit: int | None = described(None, "only the first N examples", gt=0)
     augment: AugmentConfig | None = None
 
 
@@ -127,10 +155,10 @@ class OptimizerConfig(Section):
 class FineTuneConfig(OptimizerConfig):
     """Fine-tuning of the teacher on gold labels."""
 
-    learning_rate: float = pydantic.Field(default=5e-5, gt=0)
+    learning_rate: float = described(5e-5, "peak learning rate, after the warm-up", gt=0)
     clip: Literal["per_tensor", "global", "none"] = "global"
-    epochs: int = pydantic.Field(default=3, gt=0)
-    batch_size: int = pydantic.Field(default=32, gt=0)
+    epochs: int = described(3, "passes over the training set", gt=0)
+    batch_size: int = described(32, "examples per step", gt=0)
     token_budget: int | None = pydantic.Field(default=None, gt=0)
     keep_best: bool = True
 
@@ -283,11 +311,13 @@ class ExportConfig(Section):
 class BenchmarkConfig(Section):
     """The measurement on this host."""
 
-    threads: tuple[pydantic.PositiveInt, ...] = pydantic.Field(default=(1,), min_length=1)
-    warmup: int = pydantic.Field(default=10, ge=0)
-    runs: int = pydantic.Field(default=100, gt=0)
-    min_seconds: float = pydantic.Field(default=2.0, ge=0)
-    repetitions: int = pydantic.Field(default=3, gt=0)
+    threads: tuple[pydantic.PositiveInt, ...] = described(
+        (1,), "numbers of CPU threads, each measured", min_length=1
+    )
+    warmup: int = described(10, "inferences before the first sample", ge=0)
+    runs: int = described(100, "fewest samples of a repetition", gt=0)
+    min_seconds: float = described(2.0, "least measured time of a repetition", ge=0)
+    repetitions: int = described(3, "fresh processes for each case", gt=0)
 
 
 class Recipe(Section):
