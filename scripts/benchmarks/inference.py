@@ -69,18 +69,9 @@ def measure(*, quick: bool) -> record.Outcome:
 def export(preset: str, quantize: str, lengths: tuple[int, ...], folder: str) -> pathlib.Path:
     """Exports a random classifier of a preset and returns the file."""
     import export as exporter
-
-    path = pathlib.Path(folder) / f"{preset}_{quantize}" / f"{preset}_{quantize}.tflite"
-    exporter.to_tflite(random_classifier(preset), path, quantize=quantize, lengths=lengths)
-    return path
-
-
-def random_classifier(preset: str) -> Any:
-    """Builds a classifier whose biases are not all zero and whose scales are not all one."""
     from tfdistill import models
 
-    model = models.build_classifier(preset, 2)
-    random = np.random.default_rng(0)
-    for layer in model.layers:
-        layer.set_weights([w + 0.02 * random.standard_normal(w.shape) for w in layer.get_weights()])
-    return model
+    path = pathlib.Path(folder) / f"{preset}_{quantize}" / f"{preset}_{quantize}.tflite"
+    model = models.build_random(preset, models.Head("sequence", 2))
+    exporter.to_tflite(model, path, quantize=quantize, lengths=lengths)
+    return path

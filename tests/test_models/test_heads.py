@@ -144,3 +144,31 @@ def test_a_mobilebert_without_a_pooler_classifies_the_state_of_cls():
     kernel, bias = model.get_layer("classifier").get_weights()
     np.testing.assert_allclose(taps["logits"], first @ kernel + bias, atol=1e-5)
     assert model.get_layer("pooled_dropout").rate == 0.4
+
+
+def test_no_random_weight_is_left_out_by_a_converter():
+    config = models.preset("mobilebert_6l_128d").replace(num_layers=1, vocab_size=50)
+    head = models.Head("sequence", 2)
+    model, again = (models.build_random(config, head, seed=3) for _ in range(2))
+    for variable, same in zip(model.trainable_variables, again.trainable_variables, strict=True):
+        array = variable.numpy()
+        assert (array == same.numpy()).all()
+        assert not (array == 0).all() and not (array == 1).all(), variable.name
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        models.Head(),
+        models.Head("sequence", 3),
+        models.Head("token", 4),
+        models.Head("span", 2),
+        models.Head("masked_lm"),
+        models.Head("masked_lm", next_sentence=True),
+    ],
+)
+def test_a_model_is_built_with_the_head_that_is_read_off_it(head):
+    config = models.preset("bert_tiny").replace(num_layers=1, vocab_size=50)
+    model = models.build_model(config, head, name="named")
+    assert models.read_head(model) == head
+    assert model.name == "named"

@@ -292,7 +292,7 @@ def mobilebert_checkpoint(tmp_path_factory):
             r"\(8, 4, 2\)",
         ),
         (SHAPE, "missing: word_embeddings/embeddings, .*; unexpected: mobile_bert_embedding/"),
-        (None, 'params.yaml beside it, .* received none of them.*load_garden\\(path, "mobilebert'),
+        (None, 'params.yaml next to it, .* received none of them.*load_garden\\(path, "mobilebert'),
         (OURS.replace(trigram=False), "trigram of a Model Garden encoder: expected True"),
         (OURS.replace(type_vocab_size=0), "type_vocab_size of a Model Garden encoder"),
         (OURS.replace(layer_norm_eps=1e-7), "layer_norm_eps of a Model Garden encoder: .*1e-12"),

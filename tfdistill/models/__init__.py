@@ -26,11 +26,17 @@ if TYPE_CHECKING:
     from tfdistill.models.bilstm import build_bilstm, initialise_from_vectors
     from tfdistill.models.dropout import Dropout, dropout_seed
     from tfdistill.models.heads import (
+        HEAD_LAYERS,
+        Head,
         build_classifier,
+        build_model,
+        build_random,
         build_span_classifier,
         build_token_classifier,
+        head_for,
         head_of,
         num_labels_of,
+        read_head,
     )
     from tfdistill.models.introspection import config_of, copy_encoder, taps, with_policy
     from tfdistill.models.layers import (
@@ -43,19 +49,21 @@ if TYPE_CHECKING:
         FirstToken,
         FlattenTokens,
         LayerNorm,
+        NoNorm,
         PositionEmbedding,
         PredictedRows,
         SplitFeatures,
         UnflattenTokens,
         WordEmbedding,
     )
-    from tfdistill.models.mobilebert_layers import NoNorm, Trigrams
+    from tfdistill.models.mobilebert import Trigrams
     from tfdistill.models.pretraining import build_masked_lm
 
 __all__ = [
     "ACTIVATIONS",
     "ATTENTION_MASK_VALUE",
     "FAMILIES",
+    "HEAD_LAYERS",
     "NORMALIZATIONS",
     "AttentionContext",
     "AttentionMask",
@@ -67,6 +75,7 @@ __all__ = [
     "EncoderConfig",
     "FirstToken",
     "FlattenTokens",
+    "Head",
     "LayerNorm",
     "MobileBertConfig",
     "NoNorm",
@@ -80,6 +89,8 @@ __all__ = [
     "build_classifier",
     "build_encoder",
     "build_masked_lm",
+    "build_model",
+    "build_random",
     "build_span_classifier",
     "build_token_classifier",
     "config_of",
@@ -87,59 +98,27 @@ __all__ = [
     "count_parameters",
     "dropout_seed",
     "flops",
+    "head_for",
     "head_of",
     "initialise_from_vectors",
     "num_labels_of",
     "preset",
     "presets",
+    "read_head",
     "taps",
     "with_policy",
 ]
-_HOMES = {  # module -> names that need TensorFlow
-    "bert": ("build_encoder",),
-    "bilstm": (
-        "build_bilstm",
-        "initialise_from_vectors",
-    ),
-    "dropout": (
-        "Dropout",
-        "dropout_seed",
-    ),
-    "heads": (
-        "build_classifier",
-        "build_span_classifier",
-        "build_token_classifier",
-        "head_of",
-        "num_labels_of",
-    ),
-    "layers": (
-        "ATTENTION_MASK_VALUE",
-        "AttentionContext",
-        "AttentionMask",
-        "AttentionProbabilities",
-        "AttentionScores",
-        "Bias",
-        "FirstToken",
-        "FlattenTokens",
-        "LayerNorm",
-        "PositionEmbedding",
-        "PredictedRows",
-        "SplitFeatures",
-        "UnflattenTokens",
-        "WordEmbedding",
-    ),
-    "mobilebert_layers": (
-        "NoNorm",
-        "Trigrams",
-    ),
-    "pretraining": ("build_masked_lm",),
-    "introspection": (
-        "config_of",
-        "copy_encoder",
-        "taps",
-        "with_policy",
-    ),
-}
+# The modules that need TensorFlow.
+_LAZY = (
+    "bert",
+    "bilstm",
+    "dropout",
+    "heads",
+    "introspection",
+    "layers",
+    "mobilebert",
+    "pretraining",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -151,9 +130,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _import_all() -> None:
-    for module, names in _HOMES.items():
-        loaded = importlib.import_module(f"{__name__}.{module}")
-        globals().update({name: getattr(loaded, name) for name in names})
+    for module in _LAZY:
+        found = vars(importlib.import_module(f"{__name__}.{module}"))
+        globals().update({name: found[name] for name in __all__ if name in found})
 
 
 if "tf_keras" in sys.modules:

@@ -8,7 +8,7 @@ import tf_keras as keras
 
 from tfdistill.models import layers, mobilebert
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
-from tfdistill.models.maker import Maker, initializer
+from tfdistill.models.layer_factory import LayerFactory, initializer
 from tfdistill.models.presets import as_config
 
 __all__ = ["build_encoder", "encode", "encoder_inputs", "initializer"]
@@ -52,7 +52,7 @@ def encode(
     inputs: dict[str, Any], config: EncoderConfig, dtype_policy: str | None = None
 ) -> dict[str, Any]:
     """Applies a new encoder to symbolic inputs and returns its outputs by name."""
-    make = Maker(config, dtype_policy)
+    make = LayerFactory(config, dtype_policy)
     mobile = config if isinstance(config, MobileBertConfig) else None
     mask = layers.AttentionMask(
         mobilebert.MASK_VALUE if mobile else layers.ATTENTION_MASK_VALUE,
@@ -79,13 +79,13 @@ def encode(
     return outputs
 
 
-def _embed(inputs: dict[str, Any], make: Maker) -> Any:
+def _embed(inputs: dict[str, Any], make: LayerFactory) -> Any:
     words = make.word_embedding(make.config.hidden_size)(inputs["input_ids"])
     normed = make.layer_norm("embeddings_layer_norm")(make.embeddings(words, inputs))
     return make.dropout(make.config.dropout, "embeddings_dropout")(normed)
 
 
-def _block(hidden: Any, mask: Any, make: Maker, prefix: str) -> Any:
+def _block(hidden: Any, mask: Any, make: LayerFactory, prefix: str) -> Any:
     """Maps (B L, d) to (B L, d): attention, then feed-forward, each with residual and LayerNorm."""
     config = make.config
     width = config.hidden_size

@@ -2,27 +2,129 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.models import bert, bilstm, layers
+from tfdistill.models import bert, bilstm, layers, pretraining
 from tfdistill.models.bilstm_config import BiLstmConfig
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
-from tfdistill.models.maker import initializer
+from tfdistill.models.layer_factory import initializer
+from tfdistill.models.layers import layer_of
 from tfdistill.models.presets import as_config, preset
-from tfdistill.models.wrapped import layer_of
 
-# The layer that tells each kind of head; the first that a model has decides.
-_MARKS = {
-    "mlm_bias": "masked_lm",
-    "token_classifier": "token",
-    "span_classifier": "span",
-    "classifier": "sequence",
+# Kind of head -> the layer with its logits, or for a masked LM its bias; the first that a model
+# has tells its kind.
+_LAYERS = {
+    "masked_lm": "mlm_bias",
+    "token": "token_classifier",
+    "span": "span_classifier",
+    "sequence": "classifier",
 }
-HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", *_MARKS)  # prefixes
+HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", *_LAYERS.values())  # prefixes
+_DEVIATION = 0.02  # BERT's own
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The head of a model: what it answers, and how it is built.
+
+    Attributes:
+      kind: "none" (an encoder), "sequence" (`build_classifier`), "token", "span" or "masked_lm".
+      num_labels: Width of a classifier's logits: 1 for a regression, 2 for a span; otherwise 0.
+      next_sentence: Whether a masked LM also predicts next sentences.
+    """
+
+    kind: str = "none"
+    num_labels: int = 0
+    next_sentence: bool = False
+
+    @property
+    def over_tokens(self) -> bool:
+        """Whether there are logits for every token."""
+        return self.kind in ("token", "span")
+
+    @property
+    def layer(self) -> str:
+        """Name of the layer with the logits, of a masked LM the one with their bias."""
+        return _LAYERS[self.kind]
+
+
+def head_for(task_head: str, num_labels: int) -> Head:
+    """Returns the head that answers a task.
+
+    Args:
+      task_head: `TaskSpec.head`: several labels are answered as one label is.
+      num_labels: `TaskSpec.num_labels`.
+    """
+    return Head(task_head if task_head in ("token", "span") else "sequence", num_labels)
+
+
+def read_head(model: keras.Model) -> Head:
+    """Reads the head off the layers of a model of this package, also after saving and loading."""
+    names = {layer.name for layer in model.layers}
+    kind = next((kind for kind, layer in _LAYERS.items() if layer in names), "none")
+    if kind in ("none", "masked_lm"):
+        return Head(kind, next_sentence="nsp_classifier" in names)
+    return Head(kind, layer_of(model, _LAYERS[kind]).units)
+
+
+def build_model(
+    preset_or_config: str | EncoderConfig,
+    head: Head,
+    *,
+    name: str | None = None,
+    dtype_policy: str | None = None,
+) -> keras.Model:
+    """Builds a freshly initialised encoder with any head, by the function of its kind.
+
+    Args:
+      preset_or_config: A preset's name or a configuration.
+      head: The head.
+      name: Name of the model; default the family.
+      dtype_policy: Keras dtype policy; default the global policy.
+
+    Returns:
+      What `build_encoder`, `build_classifier`, `build_token_classifier`, `build_span_classifier`
+      or `build_masked_lm` returns.
+    """
+    options: dict[str, Any] = {"name": name, "dtype_policy": dtype_policy}
+    if head.kind == "none":
+        return bert.build_encoder(preset_or_config, **options)
+    if head.kind == "masked_lm":
+        options["next_sentence"] = head.next_sentence
+        return pretraining.build_masked_lm(preset_or_config, **options)
+    if head.kind == "span":
+        return build_span_classifier(preset_or_config, **options)
+    build = build_token_classifier if head.kind == "token" else build_classifier
+    return build(preset_or_config, head.num_labels, **options)
+
+
+def build_random(
+    preset_or_config: str | EncoderConfig, head: Head, *, seed: int = 0
+) -> keras.Model:
+    """Builds a model to measure: its weights are random, no bias is 0 and no scale is 1.
+
+    A converter leaves out zeros and ones and stores equal tensors once, so that the file would be
+    smaller and faster than a trained one.
+
+    Args:
+      preset_or_config: A preset's name or a configuration.
+      head: The head.
+      seed: Seed of the weights; Keras' global seed is set to it.
+    """
+    keras.utils.set_random_seed(seed)
+    model = build_model(preset_or_config, head)
+    random = np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        if variable.shape.rank == 1:
+            noise = random.normal(0.0, _DEVIATION, variable.shape)
+            variable.assign_add(noise.astype(np.float32))
+    return model
 
 
 def build_classifier(
@@ -136,26 +238,13 @@ def build_span_classifier(
 
 
 def head_of(model: keras.Model) -> str:
-    """Tells what a model answers.
-
-    Args:
-      model: A model of this package, also after saving and loading.
-
-    Returns:
-      "none" (an encoder), "sequence" (`build_classifier`), "token", "span" or "masked_lm".
-    """
-    names = {layer.name for layer in model.layers}
-    return next((head for mark, head in _MARKS.items() if mark in names), "none")
+    """Returns the kind of a model's head, see `Head`."""
+    return read_head(model).kind
 
 
 def num_labels_of(model: keras.Model) -> int | None:
-    """Returns the width of a classifier's logits, None for an encoder or a masked-LM.
-
-    1 for a regression, 2 for a span.
-    """
-    layer = {"sequence": "classifier", "token": "token_classifier", "span": "span_classifier"}
-    head = head_of(model)
-    return layer_of(model, layer[head]).units if head in layer else None
+    """Returns the width of a classifier's logits, None for an encoder or a masked LM."""
+    return read_head(model).num_labels or None
 
 
 def _over_tokens(

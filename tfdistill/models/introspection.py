@@ -8,9 +8,9 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.models import bert, bilstm, heads, layers, mobilebert, pretraining
+from tfdistill.models import bilstm, heads, layers, mobilebert
 from tfdistill.models.config import EncoderConfig
-from tfdistill.models.wrapped import layer_of
+from tfdistill.models.layers import layer_of
 
 _HEAD_DROPOUTS = ("pooled_dropout", "token_dropout")  # those with the classifier's rate
 
@@ -134,7 +134,8 @@ def with_policy(model: keras.Model, dtype_policy: str) -> keras.Model:
     Returns:
       A new model; `model` is not changed.
     """
-    copy = _build_like(model, dtype_policy)
+    head = heads.read_head(model)
+    copy = heads.build_model(config_of(model), head, name=model.name, dtype_policy=dtype_policy)
     for layer in copy.layers:
         layer.set_weights(model.get_layer(layer.name).get_weights())
     copy.trainable = model.trainable
@@ -177,24 +178,6 @@ def copy_encoder(source: keras.Model, target: keras.Model) -> None:
     for layer in target.layers:
         if layer.weights and layer.name in names and not layer.name.startswith(heads.HEAD_LAYERS):
             layer.set_weights(source.get_layer(layer.name).get_weights())
-
-
-def _build_like(model: keras.Model, dtype_policy: str) -> keras.Model:
-    """Builds the same architecture with fresh weights."""
-    config = config_of(model)
-    head = heads.head_of(model)
-    if head == "none":
-        return bert.build_encoder(config, name=model.name, dtype_policy=dtype_policy)
-    if head == "masked_lm":
-        next_sentence = "nsp_classifier" in _layer_names(model)
-        return pretraining.build_masked_lm(
-            config, next_sentence=next_sentence, name=model.name, dtype_policy=dtype_policy
-        )
-    if head == "span":
-        return heads.build_span_classifier(config, name=model.name, dtype_policy=dtype_policy)
-    build = heads.build_token_classifier if head == "token" else heads.build_classifier
-    num_labels = heads.num_labels_of(model) or 0
-    return build(config, num_labels, name=model.name, dtype_policy=dtype_policy)
 
 
 def _head_dropout(model: keras.Model) -> float:

@@ -191,6 +191,30 @@ class LayerNorm(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
+class NoNorm(keras.layers.Layer):
+    """MobileBERT's replacement of LayerNorm: gamma x + beta, element by element.
+
+    No statistics are taken, so it costs next to nothing, and a converter can fold it into the
+    layer before.
+    """
+
+    def build(self, input_shape: Any) -> None:
+        """Creates gamma (ones) and beta (zeros)."""
+        width = input_shape[-1]
+        self.gamma = self.add_weight(name="gamma", shape=(width,), initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=(width,), initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Scales and shifts each feature; same shape and dtype out."""
+        return inputs * self.gamma + self.beta
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the input shape."""
+        return input_shape
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
 class FlattenTokens(keras.layers.Layer):
     """Lays the tokens of a batch under each other."""
 
@@ -373,3 +397,9 @@ def gelu_tanh(inputs: tf.Tensor) -> tf.Tensor:
 def activation_function(name: str) -> Any:
     """Returns what `keras.layers.Activation` takes for one of `ACTIVATIONS`."""
     return {"gelu": gelu, "gelu_tanh": gelu_tanh}.get(name, name)
+
+
+def layer_of(model: keras.Model, name: str) -> keras.layers.Layer:
+    """Returns the layer of that name, without the wrapper that compression may put around it."""
+    layer = model.get_layer(name)
+    return layer.layer if isinstance(layer, keras.layers.Wrapper) else layer

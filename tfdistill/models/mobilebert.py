@@ -10,20 +10,40 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill.models import layers
 from tfdistill.models.config import MobileBertConfig
-from tfdistill.models.maker import Maker
-from tfdistill.models.mobilebert_layers import NoNorm, Trigrams
-from tfdistill.models.wrapped import layer_of
+from tfdistill.models.layer_factory import LayerFactory
+from tfdistill.models.layers import NoNorm, layer_of
 
 # Added to the scores of padding. Nothing keeps the states of a NoNorm network small, so scores of
 # more than a hundred occur, where BERT's -100 would let padding through.
 MASK_VALUE = -1e4
 
 
-def embed(inputs: dict[str, Any], config: MobileBertConfig, make: Maker) -> Any:
+@keras.saving.register_keras_serializable(package="tfdistill")
+class Trigrams(keras.layers.Layer):
+    """Puts the vectors of the next, this and the previous token side by side.
+
+    Beyond both ends of the sequence there are zeros. Padding is no end: the last token of a padded
+    example has the vector of [PAD] as its next, as in Google's and Hugging Face's models. One
+    token of padding therefore changes an answer a little, and further ones do not.
+    """
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps word vectors (B, L, e) to (B, L, 3 e)."""
+        following = tf.pad(inputs[:, 1:], ((0, 0), (0, 1), (0, 0)))
+        preceding = tf.pad(inputs[:, :-1], ((0, 0), (1, 0), (0, 0)))
+        return tf.concat([following, inputs, preceding], axis=-1)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns (B, L, 3 e)."""
+        return (*input_shape[:-1], 3 * input_shape[-1])
+
+
+def embed(inputs: dict[str, Any], config: MobileBertConfig, make: LayerFactory) -> Any:
     """Maps the named inputs (B, L) to embeddings (B, L, d), after norm and dropout.
 
     ``norm(W [next, this, previous] + c + position + type)``.
@@ -41,7 +61,7 @@ def embed(inputs: dict[str, Any], config: MobileBertConfig, make: Maker) -> Any:
     return make.dropout(config.dropout, "embeddings_dropout")(normed)
 
 
-def block(hidden: Any, mask: Any, config: MobileBertConfig, make: Maker, prefix: str) -> Any:
+def block(hidden: Any, mask: Any, config: MobileBertConfig, make: LayerFactory, prefix: str) -> Any:
     """Maps (B L, d) to (B L, d), given the attention mask (B, 1, 1, L).
 
     bottleneck d -> b (the residual of the attention, and its input where the configuration says
@@ -120,17 +140,17 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
     )
 
 
-def _norm(name: str, config: MobileBertConfig, make: Maker) -> keras.layers.Layer:
+def _norm(name: str, config: MobileBertConfig, make: LayerFactory) -> keras.layers.Layer:
     return make.no_norm(name) if config.normalization == "no_norm" else make.layer_norm(name)
 
 
 def _dense_and_norm(
-    states: Any, width: int, name: str, config: MobileBertConfig, make: Maker
+    states: Any, width: int, name: str, config: MobileBertConfig, make: LayerFactory
 ) -> Any:
     return _norm(f"{name}_layer_norm", config, make)(make.dense(width, name)(states))
 
 
-def _feed_forward(states: Any, config: MobileBertConfig, make: Maker, prefix: str) -> Any:
+def _feed_forward(states: Any, config: MobileBertConfig, make: LayerFactory, prefix: str) -> Any:
     """Maps (B L, b) to (B L, b), with residual and norm."""
     inner = make.dense(config.intermediate_size, f"{prefix}_intermediate")(states)
     inner = make.activation(config.hidden_act, f"{prefix}_intermediate_activation")(inner)

@@ -9,7 +9,7 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.models import bert, layers
 from tfdistill.models.config import EncoderConfig
-from tfdistill.models.maker import Maker, initializer
+from tfdistill.models.layer_factory import LayerFactory, initializer
 from tfdistill.models.presets import as_config
 
 PREDICTION_MASK = "prediction_mask"
@@ -80,7 +80,7 @@ def _mlm_logits(
     rows: Any, words: layers.WordEmbedding, config: EncoderConfig, dtype_policy: str | None
 ) -> Any:
     """Maps (N, d) to float32 (N, V)."""
-    make = Maker(config, dtype_policy)
+    make = LayerFactory(config, dtype_policy)
     states = make.dense(config.hidden_size, "mlm_transform")(rows)
     states = make.activation(config.hidden_act, "mlm_transform_activation")(states)
     states = make.layer_norm("mlm_layer_norm")(states)  # (N, d)

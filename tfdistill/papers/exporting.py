@@ -7,7 +7,6 @@ import pathlib
 import shutil
 from collections.abc import Sequence
 
-import numpy as np
 import tf_keras as keras
 
 from export.conversion import quantize
@@ -19,7 +18,6 @@ from tfdistill.papers.table import file_name
 NUM_LABELS = 2
 _FILE = "model.tflite"
 _BYTES = 4  # of a weight in float32
-_DEVIATION = 0.02  # BERT's own
 _TOY = {"num_layers": 1, "hidden_size": 32, "intermediate_size": 32, "vocab_size": 200}
 
 
@@ -35,21 +33,6 @@ def shape(preset: str, *, scaled_down: bool = False) -> models.EncoderConfig:
     if isinstance(config, models.MobileBertConfig):
         return config.replace(**_TOY, num_heads=2, embedding_size=16, bottleneck_size=16)
     return config.replace(**_TOY, num_heads=2)
-
-
-def random_classifier(config: models.EncoderConfig, seed: int = 0) -> keras.Model:
-    """Builds a classifier in which no bias is zero and no scale is one.
-
-    A converter would leave those out, and the file would be smaller and faster than a trained one.
-    """
-    keras.utils.set_random_seed(seed)
-    model = models.build_classifier(config, NUM_LABELS)
-    random = np.random.default_rng(seed)
-    for variable in model.trainable_variables:
-        if variable.shape.rank == 1:
-            noise = random.normal(0.0, _DEVIATION, variable.shape)
-            variable.assign_add(noise.astype(np.float32))
-    return model
 
 
 def export_missing(
@@ -89,7 +72,7 @@ def export_missing(
         return found
     config = shape(preset, scaled_down=scaled_down)
     _check_disk_space(root, models.count_parameters(config), len(missing))
-    model = random_classifier(config, seed)
+    model = models.build_random(config, models.Head("sequence", NUM_LABELS), seed=seed)
     for quantization in missing:
         name = file_name(preset, quantization)
         found[quantization] = tflite.to_tflite(

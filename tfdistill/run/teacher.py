@@ -276,23 +276,16 @@ def load_task_teacher(
 
 def build_for_task(shape: models.EncoderConfig, task: tasks.TaskSpec) -> keras.Model:
     """Builds a fresh model with the head that the task needs."""
-    if task.head == "span":
-        return models.build_span_classifier(shape)
-    if task.head == "token":
-        return models.build_token_classifier(shape, task.num_labels)
-    return models.build_classifier(shape, task.num_labels)
+    return models.build_model(shape, models.head_for(task.head, task.num_labels))
 
 
 def open_for_task(
     source: str, task: tasks.TaskSpec, *, family: str | None = None, new_head: bool = False
 ) -> Any:
     """Loads a checkpoint under the head that the task needs."""
-    width = task.num_labels if new_head else None
-    if task.head == "span":
-        return weights.load_span_classifier(source, new_head=new_head)
-    if task.head == "token":
-        return weights.load_token_classifier(source, num_labels=width, new_head=new_head)
-    return weights.load_classifier(source, num_labels=width, family=family, new_head=new_head)
+    head = models.head_for(task.head, task.num_labels)
+    width = head.num_labels if new_head else None
+    return weights.load_model(source, head.kind, num_labels=width, family=family, new_head=new_head)
 
 
 def open_saved(folder: pathlib.Path, task: tasks.TaskSpec) -> keras.Model:

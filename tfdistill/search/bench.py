@@ -199,10 +199,7 @@ def unsteadiness(readings: Sequence[Reading], length: int) -> float:
 
 
 def converter(form: FileForm, num_labels: int = 2) -> Convert:
-    """Returns what writes files with random weights, through the same export as any other.
-
-    Biases and scales are random too: equal ones would be stored once.
-    """
+    """Returns what writes files with random weights, through the same export as any other."""
 
     def convert(candidate: Candidate, path: pathlib.Path) -> None:
         import tf_keras as keras
@@ -210,18 +207,7 @@ def converter(form: FileForm, num_labels: int = 2) -> Convert:
         import export
         from tfdistill import models
 
-        keras.utils.set_random_seed(0)
-        if form.head == "token":
-            model = models.build_token_classifier(candidate.config, num_labels)
-        elif form.head == "span":
-            model = models.build_span_classifier(candidate.config)
-        else:
-            model = models.build_classifier(candidate.config, num_labels)
-        random = np.random.default_rng(0)
-        for variable in model.weights:
-            if len(variable.shape) == 1:
-                centre = 1.0 if "gamma" in variable.name else 0.0
-                variable.assign(random.normal(centre, 0.02, variable.shape))
+        model = models.build_random(candidate.config, models.head_for(form.head, num_labels))
         with tempfile.TemporaryDirectory(prefix="tfdistill-random-") as folder:
             made = pathlib.Path(folder) / path.name
             # Speed and size are asked about: answers of random weights need not survive rounding.

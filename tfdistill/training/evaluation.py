@@ -34,7 +34,7 @@ def predict_logits(model: keras.Model, batches: data_batches.Batches) -> np.ndar
 def predictor(model: keras.Model) -> Callable[[data_batches.Batches], np.ndarray]:
     """Builds a function that can be called after every epoch without tracing again."""
     names = model.input_names
-    for_tokens = models.head_of(model) in ("token", "span")
+    for_tokens = models.read_head(model).over_tokens
     specs = {name: tf.TensorSpec((None, None), tf.int32) for name in names}
 
     @tf.function(input_signature=[specs])

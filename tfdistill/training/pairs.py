@@ -33,10 +33,8 @@ def load_teacher(
     if task is None:
         return weights.load_classifier(source, num_labels=num_labels).model
     spec = tasks.task(task) if isinstance(task, str) else task
-    if spec.head == "span":
-        return weights.load_span_classifier(source).model
-    load = weights.load_token_classifier if spec.head == "token" else weights.load_classifier
-    loaded = load(source, num_labels=spec.num_labels)
+    head = models.head_for(spec.head, spec.num_labels)
+    loaded = weights.load_model(source, head.kind, num_labels=head.num_labels)
     align_labels(loaded.model, loaded.labels, spec)
     return loaded.model
 
@@ -67,14 +65,10 @@ def build_student(
         shape = shape.replace(vocab_size=vocab_size)
     if task is not None:
         spec = tasks.task(task) if isinstance(task, str) else task
-        if spec.head == "span":
-            return models.build_span_classifier(shape)
-        if spec.head == "token":
-            return models.build_token_classifier(shape, spec.num_labels)
-        num_labels = spec.num_labels
-    if num_labels is None:
-        return models.build_encoder(shape)
-    return models.build_classifier(shape, num_labels)
+        head = models.head_for(spec.head, spec.num_labels)
+    else:
+        head = models.Head() if num_labels is None else models.Head("sequence", num_labels)
+    return models.build_model(shape, head)
 
 
 def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks.TaskSpec) -> None:
@@ -112,7 +106,7 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
             "Spell the labels of the files as the model names them, or fine-tune it on them.",
         )
     order = [theirs.index(name) for name in ours]
-    classifier = model.get_layer("token_classifier" if task.head == "token" else "classifier")
+    classifier = model.get_layer(models.read_head(model).layer)
     # A quantization-aware layer has ranges beside them, which no order changes.
     for weight in classifier.weights:
         if weight.name.rsplit("/", 1)[-1] in ("kernel:0", "bias:0"):

@@ -5,13 +5,11 @@ from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.garden import load_garden, load_garden_masked_lm
 from tfdistill.weights.garden_save import save_garden
 from tfdistill.weights.load import (
-    LoadedClassifier,
-    LoadedEncoder,
-    LoadedMaskedLm,
-    LoadedSpanClassifier,
+    LoadedModel,
     load_classifier,
     load_encoder,
     load_masked_lm,
+    load_model,
     load_span_classifier,
     load_token_classifier,
     open_encoder,
@@ -21,15 +19,13 @@ from tfdistill.weights.save import save_hf
 __all__ = [
     "Checkpoint",
     "LoadReport",
-    "LoadedClassifier",
-    "LoadedEncoder",
-    "LoadedMaskedLm",
-    "LoadedSpanClassifier",
+    "LoadedModel",
     "load_classifier",
     "load_encoder",
     "load_garden",
     "load_garden_masked_lm",
     "load_masked_lm",
+    "load_model",
     "load_span_classifier",
     "load_token_classifier",
     "open_checkpoint",

@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors, files
-from tfdistill.weights import hf_config, keys
+from tfdistill.weights import filling, hf_config, keys
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -27,7 +27,7 @@ class Checkpoint:
     """The files of a checkpoint, read but not yet fitted to a model.
 
     Attributes:
-      folder: Where it lies.
+      folder: Its folder.
       raw_config: The content of config.json.
       tensors: Canonical key -> array in PyTorch's layout; ignored ones left out.
       ignored: Keys that hold nothing for us, as in the file, sorted.
@@ -164,7 +164,7 @@ def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     broken = [key for key, tensor in tensors.items() if not np.isfinite(tensor).all()]
     if broken:
         raise errors.WeightsError(
-            str(path), "finite weights", f"NaN or infinity in {_some(broken)}"
+            str(path), "finite weights", f"NaN or infinity in {filling.shortened(sorted(broken))}"
         )
     return tensors, tuple(sorted(ignored))
 
@@ -175,7 +175,7 @@ def _checkpoint_below(folder: pathlib.Path) -> str:
         for config in sorted(folder.glob(f"{depth}/{CONFIG_FILE}")):
             if (config.parent / WEIGHTS_FILE).is_file():
                 return f"Did you mean {config.parent}?"
-    return "Name the folder that the files of the checkpoint lie in."
+    return "Name the folder that contains the files of the checkpoint."
 
 
 def _missing_weights(path: pathlib.Path) -> str:
@@ -198,8 +198,3 @@ def _conversion(package: str, name: str) -> str:
         f"Convert it where {package} is installed, with the class of its head: "
         f"{name}.from_pretrained(folder).save_pretrained(folder, safe_serialization=True)."
     )
-
-
-def _some(names: list[str], limit: int = 8) -> str:
-    shown = ", ".join(sorted(names)[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,17 +1,30 @@
-"""Copies the tensors of a checkpoint into a model, with every one of them accounted for."""
+"""Which tensor of a checkpoint is which variable of a model, and how one fills the other.
+
+`keys` and `garden_keys` list the variables of a model under the names of their formats.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, models
-from tfdistill.weights import keys
-from tfdistill.weights.checkpoint import Checkpoint
-from tfdistill.weights.variables import Variable
+_NAMES = ("kernel", "bias", "gamma", "beta", "embeddings")  # a wrapper adds others of its own
+_SHOWN = 5  # keys of each kind in an error
+
+
+class Variable(NamedTuple):
+    """One variable: where it is in a model, what the checkpoint calls it, how they relate."""
+
+    layer: str
+    index: int  # in the layer's get_weights()
+    key: str  # canonical key in the checkpoint
+    shape: tuple[int, ...]  # as in the checkpoint
+    transposed: bool = False  # whether ours is the transpose; else ours has the axes merged
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +42,7 @@ class LoadReport:
     fresh: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Says it in a line."""
+        """Summarises it in a line."""
         parts = [f"{len(self.loaded)} tensors loaded"]
         if self.ignored:
             parts.append(f"{len(self.ignored)} ignored ({', '.join(self.ignored)})")
@@ -38,83 +51,80 @@ class LoadReport:
         return "; ".join(parts)
 
 
-def fill(
-    model: keras.Model,
-    checkpoint: Checkpoint,
-    wanted: Sequence[Variable],
-    *,
-    left_out: Collection[str] = (),
-    fresh: Collection[str] = (),
-) -> LoadReport:
-    """Copies tensors into the model after every key has been found right.
+def weights_of(model: keras.Model) -> Iterator[tuple[str, int, str, tuple[int, ...]]]:
+    """Yields layer, index in its get_weights(), name such as "kernel", and shape of every weight.
+
+    What a wrapper adds, such as the ranges of quantization-aware training, is left out.
+    """
+    for layer in model.layers:
+        for index, weight in enumerate(layer.weights):
+            name = weight.name.rsplit("/", 1)[-1].removesuffix(":0")
+            if name in _NAMES:
+                yield layer.name, index, name, tuple(weight.shape)
+
+
+def renamed(name: str, rules: Mapping[str, str]) -> str:
+    """Translates the name of a layer by the first pattern that matches all of it.
+
+    Raises:
+      KeyError: If none does.
+    """
+    for pattern, template in rules.items():
+        if match := re.fullmatch(pattern, name):
+            return match.expand(template)
+    raise KeyError(name)
+
+
+def mismatch(
+    wanted: Sequence[Variable], tensors: Mapping[str, np.ndarray], optional: Collection[str] = ()
+) -> str:
+    """Describes how tensors differ from the variables of a model; "" where they fit.
 
     Args:
-      model: Where the tensors go.
-      checkpoint: Where they come from.
-      wanted: The variables of the model.
-      left_out: Keys that the checkpoint may hold and the model does not take; those of heads that
-        are not in `wanted` need not be told.
-      fresh: Keys of `wanted` that stay random where the checkpoint lacks them.
-
-    Returns:
-      What became of every tensor.
-
-    Raises:
-      WeightsError: If a tensor is missing, left over or of the wrong shape.
+      wanted: The variables.
+      tensors: Key -> array.
+      optional: Keys that may be missing.
     """
     variables = {variable.key: variable for variable in wanted}
-    unused = {key for key in checkpoint.tensors if keys.HEADS.fullmatch(key)} - set(variables)
-    unused.update(left_out)
-    unused_types = "embeddings.token_type_embeddings.weight"
-    if "tfdistill" in checkpoint.raw_config and unused_types not in variables:
-        unused.add(unused_types)  # written by save_hf only because transformers asks for it
-    offered = {key: value for key, value in checkpoint.tensors.items() if key not in unused}
-    absent = [key for key in variables if key not in offered]
-    initialised = [key for key in absent if key in fresh]
     faults = {
-        "missing": [key for key in absent if key not in initialised],
-        "unexpected": [key for key in offered if key not in variables],
+        "missing": [key for key in variables if key not in tensors and key not in optional],
+        "unexpected": [key for key in tensors if key not in variables],
         "wrong shape": [
-            f"{key} {offered[key].shape} instead of {variable.shape}"
+            f"{key} {tensors[key].shape} instead of {variable.shape}"
             for key, variable in variables.items()
-            if key in offered and offered[key].shape != variable.shape
+            if key in tensors and tensors[key].shape != variable.shape
         ],
     }
-    if any(faults.values()):
-        received = "; ".join(f"{what}: {', '.join(sorted(k))}" for what, k in faults.items() if k)
-        raise errors.WeightsError(
-            f"tensors of {checkpoint.folder}",
-            f"those of a {models.config_of(model).family} of the sizes in config.json",
-            received,
-            "The weights and config.json do not belong together.",
-        )
+    return "; ".join(f"{what}: {shortened(keys)}" for what, keys in faults.items() if keys)
+
+
+def assign(
+    model: keras.Model, wanted: Sequence[Variable], tensors: Mapping[str, np.ndarray]
+) -> None:
+    """Copies the tensors that exist into a model, after `mismatch` has found no fault."""
     arrays: dict[str, dict[int, np.ndarray]] = {}
-    for key, tensor in offered.items():
-        variable = variables[key]
-        array = tensor.T if variable.transposed else tensor
-        arrays.setdefault(variable.layer, {})[variable.index] = array
-    for layer, values in arrays.items():
-        model.get_layer(layer).set_weights([values[index] for index in sorted(values)])
-    return LoadReport(
-        loaded=tuple(sorted(offered)),
-        ignored=tuple(sorted({*checkpoint.ignored, *(unused & set(checkpoint.tensors))})),
-        fresh=tuple(sorted(initialised)),
-    )
+    for variable in wanted:
+        if variable.key in tensors:
+            tensor = tensors[variable.key]
+            value = tensor.T if variable.transposed else tensor
+            arrays.setdefault(variable.layer, {})[variable.index] = value
+    for name, found in arrays.items():
+        layer = model.get_layer(name)
+        values = layer.get_weights()
+        for index, value in found.items():
+            values[index] = value.reshape(values[index].shape)
+        layer.set_weights(values)
 
 
-def check_tied(checkpoint: Checkpoint) -> None:
-    """Refuses a masked LM whose decoder is not the table of its word vectors.
+def exported(model: keras.Model, variable: Variable) -> np.ndarray:
+    """Returns the value of a variable as the checkpoint has it, float32."""
+    value = np.asarray(model.get_layer(variable.layer).get_weights()[variable.index], np.float32)
+    value = value.T if variable.transposed else value.reshape(variable.shape)
+    return np.ascontiguousarray(value)
 
-    Raises:
-      WeightsError: If the file holds the decoder and it differs.
-    """
-    for key, twin in keys.TIED.items():
-        decoder, expected = checkpoint.tensors.get(key), checkpoint.tensors.get(twin)
-        if decoder is None or expected is None or np.array_equal(decoder, expected):
-            continue
-        raise errors.WeightsError(
-            f"{key} of {checkpoint.folder.name}",
-            f"the values of {twin}, which it is tied to",
-            "others",
-            "A decoder of its own is not supported; pass new_head=True for a new, tied head.",
-        )
+
+def shortened(names: Iterable[str]) -> str:
+    """Lists the first few names and counts the others."""
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more

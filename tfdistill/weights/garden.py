@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -13,14 +13,13 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tfdistill import errors, files, models
 from tfdistill.models import EncoderConfig
 from tfdistill.weights import checkpoint as hf_checkpoint
-from tfdistill.weights import garden_config, garden_keys
+from tfdistill.weights import filling, garden_config, garden_keys
 from tfdistill.weights.filling import LoadReport
-from tfdistill.weights.load import LoadedEncoder, LoadedMaskedLm
+from tfdistill.weights.load import LoadedModel
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _BOOKKEEPING = ("optimizer/", "save_counter/", "global_step", "_CHECKPOINTABLE")
 _SLOT = "/.OPTIMIZER_SLOT/"
-_SHOWN = 5  # names of each kind in an error
 
 
 def load_garden(
@@ -28,7 +27,7 @@ def load_garden(
     preset_or_config: str | EncoderConfig | None = None,
     *,
     lower_case: bool = True,
-) -> LoadedEncoder:
+) -> LoadedModel:
     """Loads a MobileBERTEncoder or a BertEncoder of tf-models-official.
 
     The checkpoint may hold more: heads, a pre-trainer around the encoder, an optimizer. It tells
@@ -39,13 +38,13 @@ def load_garden(
     Args:
       source: A folder with one checkpoint (the newest, where a file named "checkpoint" says so),
         or the prefix of one, for example ".../bert_model.ckpt".
-      preset_or_config: The architecture; None reads params.yaml beside the checkpoint. A BERT
+      preset_or_config: The architecture; None reads params.yaml next to the checkpoint. A BERT
         preset's name stands for its shape with Google's GELU, the approximation by tanh; a
         configuration is taken as it is.
       lower_case: Whether its tokenizer lower-cases.
 
     Returns:
-      The encoder, its configuration, vocab.txt if one lies beside the checkpoint, and what became
+      The encoder, its configuration, vocab.txt if one is next to the checkpoint, and what became
       of every tensor, by the names in the checkpoint.
 
     Raises:
@@ -59,9 +58,8 @@ def load_garden(
     config = config.replace(pooler=pools)
     model = models.build_encoder(config)
     head = {name for name in tensors if name.startswith(garden_keys.MASKED_LM)}
-    wanted = garden_keys.variables(config)
-    report = _fill(model, prefix, tensors, wanted, ignored=ignored, left_out=head)
-    return LoadedEncoder(model, config, _vocab_file(prefix, config), lower_case, report)
+    report = _fill(model, prefix, tensors, ignored=ignored, left_out=head)
+    return LoadedModel(model, config, _vocab_file(prefix, config), lower_case, report)
 
 
 def load_garden_masked_lm(
@@ -69,7 +67,7 @@ def load_garden_masked_lm(
     preset_or_config: str | EncoderConfig | None = None,
     *,
     lower_case: bool = True,
-) -> LoadedMaskedLm:
+) -> LoadedModel:
     """Loads the masked language model of a Garden pre-training run.
 
     Args:
@@ -97,9 +95,8 @@ def load_garden_masked_lm(
     config = config.replace(pooler=False)
     model = models.build_masked_lm(config)
     pooler = {name for name in tensors if name.startswith(garden_keys.POOLERS)}
-    wanted = garden_keys.variables(config, masked_lm=True)
-    report = _fill(model, prefix, tensors, wanted, ignored=ignored, left_out=pooler)
-    return LoadedMaskedLm(model, config, _vocab_file(prefix, config), lower_case, report)
+    report = _fill(model, prefix, tensors, ignored=ignored, left_out=pooler)
+    return LoadedModel(model, config, _vocab_file(prefix, config), lower_case, report)
 
 
 def _architecture(
@@ -112,7 +109,7 @@ def _architecture(
         if read is None:
             raise errors.WeightsError(
                 f"architecture of {prefix}",
-                f"{garden_config.PARAMS_FILE} beside it, a preset or a configuration",
+                f"{garden_config.PARAMS_FILE} next to it, a preset or a configuration",
                 "none of them",
                 'Pass one, for example load_garden(path, "mobilebert").',
             )
@@ -147,7 +144,7 @@ def _open(source: files.Path) -> tuple[pathlib.Path, dict[str, np.ndarray], list
             tensors[canonical] = np.asarray(tensor, np.float32)
     broken = [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]
     if broken:
-        what = f"NaN or infinity in {_first(broken)}"
+        what = f"NaN or infinity in {filling.shortened(broken)}"
         raise errors.WeightsError(str(prefix), "finite weights", what)
     return prefix, tensors, others
 
@@ -198,27 +195,17 @@ def _fill(
     model: keras.Model,
     prefix: pathlib.Path,
     tensors: dict[str, np.ndarray],
-    wanted: Sequence[garden_keys.GardenVariable],
     *,
     ignored: Sequence[str],
     left_out: set[str],
 ) -> LoadReport:
     """Copies tensors into the model after every name has been found right."""
-    variables = {variable.name: variable for variable in wanted}
+    wanted = garden_keys.variables(model)
     offered = {name: tensor for name, tensor in tensors.items() if name not in left_out}
-    faults = {
-        "missing": [name for name in variables if name not in offered],
-        "unexpected": [name for name in offered if name not in variables],
-        "wrong shape": [
-            f"{name} {offered[name].shape} instead of {variable.shape}"
-            for name, variable in variables.items()
-            if name in offered and offered[name].shape != variable.shape
-        ],
-    }
-    if any(faults.values()):
-        received = "; ".join(f"{what}: {_first(names)}" for what, names in faults.items() if names)
+    received = filling.mismatch(wanted, offered)
+    if received:
         if not tensors:
-            received += f"; it holds: {_first(ignored) or 'no named variables'}"
+            received += f"; it holds: {filling.shortened(ignored) or 'no named variables'}"
         raise errors.WeightsError(
             f"checkpoint {prefix}",
             f"the variables of a Model Garden {models.config_of(model).family} encoder of "
@@ -226,15 +213,7 @@ def _fill(
             received,
             "It is of another architecture: give the configuration that it was trained with.",
         )
-    arrays: dict[str, dict[int, np.ndarray]] = {}
-    for variable in wanted:
-        tensor = offered[variable.name]
-        values = arrays.setdefault(variable.layer, {})
-        values[variable.index] = tensor.T if variable.transposed else tensor
-    for layer, values in arrays.items():
-        ours = model.get_layer(layer)
-        shapes = [weight.shape for weight in ours.weights]
-        ours.set_weights([values[i].reshape(shape) for i, shape in enumerate(shapes)])
+    filling.assign(model, wanted, offered)
     return LoadReport(
         loaded=tuple(sorted(offered)),
         ignored=tuple(sorted({*ignored, *(left_out & set(tensors))})),
@@ -248,9 +227,3 @@ def _vocab_file(prefix: pathlib.Path, config: EncoderConfig) -> pathlib.Path | N
         return None
     hf_checkpoint.check_vocab_size(path, config.vocab_size)
     return path
-
-
-def _first(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return ", ".join(listed[:_SHOWN]) + more

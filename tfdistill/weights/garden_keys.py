@@ -7,10 +7,12 @@ them, whatever object it was saved from. Kernels of attention have an axis for t
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from tfdistill import errors
+import tf_keras as keras
+
+from tfdistill import errors, models
 from tfdistill.models import EncoderConfig, MobileBertConfig
+from tfdistill.weights.filling import Variable, renamed, weights_of
 
 # The parts of a name before the first of these are the names of models around the encoder.
 _PARTS = re.compile(
@@ -25,15 +27,43 @@ MASKED_LM = "cls/predictions/"
 POOLERS = ("pooler/", "pooler_transform/")
 _EPSILON = 1e-12  # fixed in the Garden's encoders
 
-
-class GardenVariable(NamedTuple):
-    """One variable: where it lives here, what the Garden calls it, and its shape there."""
-
-    layer: str  # name of our layer
-    index: int  # place in that layer's get_weights()
-    name: str
-    shape: tuple[int, ...]
-    transposed: bool = False  # whether ours is the transpose; else ours has the axes merged
+# Patterns of our layers -> the prefix of their names.
+_HEAD = {
+    r"mlm_transform": rf"{MASKED_LM}transform/dense",
+    r"mlm_layer_norm": rf"{MASKED_LM}transform/LayerNorm",
+    r"mlm_bias": rf"{MASKED_LM}output_bias",
+    r"mlm_extra_decoder": rf"{MASKED_LM}extra_output_weights",
+}
+_BERT = {
+    **_HEAD,
+    r"word_embeddings": r"word_embeddings",
+    r"position_embeddings": r"position_embedding",
+    r"token_type_embeddings": r"type_embeddings",
+    r"embeddings_layer_norm": r"embeddings/layer_norm",
+    r"pooler": r"pooler_transform",
+    r"layer_(\d+)_(query|key|value|attention_output)": r"transformer/layer_\1/self_attention/\2",
+    r"layer_(\d+)_(attention_layer_norm)": r"transformer/layer_\1/self_\2",
+    r"layer_(\d+)_(intermediate|output)": r"transformer/layer_\1/\2",
+    r"layer_(\d+)_(layer_norm)": r"transformer/layer_\1/output_\2",
+}
+_MOBILEBERT = {
+    **_HEAD,
+    r"(word|position)_embeddings": r"mobile_bert_embedding/\1_embedding",
+    r"token_type_embeddings": r"mobile_bert_embedding/type_embedding",
+    r"embedding_projection": r"mobile_bert_embedding/embedding_projection",
+    r"embeddings_layer_norm": r"mobile_bert_embedding/embedding_norm",
+    r"pooler": r"pooler",
+    r"layer_(\d+)_bottleneck": r"transformer_layer_\1/bottleneck_input/dense",
+    r"layer_(\d+)_bottleneck_layer_norm": r"transformer_layer_\1/bottleneck_input/norm",
+    r"layer_(\d+)_shared_bottleneck": r"transformer_layer_\1/kq_shared_bottleneck/dense",
+    r"layer_(\d+)_shared_bottleneck_layer_norm": r"transformer_layer_\1/kq_shared_bottleneck/norm",
+    r"layer_(\d+)_(query|key|value|attention_output)": r"transformer_layer_\1/attention/\2",
+    r"layer_(\d+)_attention_layer_norm": r"transformer_layer_\1/attention/norm",
+    r"layer_(\d+)_ffn_(\d+)_(intermediate|output)": r"transformer_layer_\1/ffn_layer_\2/\3_dense",
+    r"layer_(\d+)_ffn_(\d+)_layer_norm": r"transformer_layer_\1/ffn_layer_\2/norm",
+    r"layer_(\d+)_output": r"transformer_layer_\1/bottleneck_output/dense",
+    r"layer_(\d+)_layer_norm": r"transformer_layer_\1/bottleneck_output/norm",
+}
 
 
 def canonical_name(name: str) -> str | None:
@@ -62,122 +92,27 @@ def check(config: EncoderConfig) -> None:
             raise errors.WeightsError(what, expected, getattr(config, field))
 
 
-def variables(config: EncoderConfig, *, masked_lm: bool = False) -> list[GardenVariable]:
+def variables(model: keras.Model) -> list[Variable]:
     """Lists every variable of an encoder, or of a masked language model over it.
 
     Args:
-      config: The architecture.
-      masked_lm: Whether the masked-LM head is there.
+      model: A model of `tfdistill.models` that `check` allows.
 
     Returns:
       One entry for each variable, no two with the same name.
     """
-    listed = _mobilebert(config) if isinstance(config, MobileBertConfig) else _bert(config)
-    if masked_lm:
-        width = config.hidden_size
-        listed += _dense("mlm_transform", f"{MASKED_LM}transform/dense", width, width)
-        listed += _norm("mlm_layer_norm", f"{MASKED_LM}transform/LayerNorm", width)
-        bias = f"{MASKED_LM}output_bias/bias"
-        listed.append(GardenVariable("mlm_bias", 0, bias, (config.vocab_size,)))
-        rest = width - config.embedding_size if isinstance(config, MobileBertConfig) else 0
-        if rest:
-            name, shape = f"{MASKED_LM}extra_output_weights", (config.vocab_size, rest)
-            listed.append(GardenVariable("mlm_extra_decoder", 0, name, shape, transposed=True))
-    return listed
-
-
-def _bert(config: EncoderConfig) -> list[GardenVariable]:
-    width, inner = config.hidden_size, config.intermediate_size
-    listed = [
-        _table("word_embeddings", "word_embeddings", config.vocab_size, width),
-        _table("position_embeddings", "position_embedding", config.max_positions, width),
-        _table("token_type_embeddings", "type_embeddings", config.type_vocab_size, width),
-        *_norm("embeddings_layer_norm", "embeddings/layer_norm", width),
-    ]
-    for index in range(config.num_layers):
-        ours, theirs = f"layer_{index}", f"transformer/layer_{index}"
-        listed += _attention(config, ours, f"{theirs}/self_attention", (width, width, width), width)
-        listed += _norm(
-            f"{ours}_attention_layer_norm", f"{theirs}/self_attention_layer_norm", width
-        )
-        listed += _dense(f"{ours}_intermediate", f"{theirs}/intermediate", width, inner)
-        listed += _dense(f"{ours}_output", f"{theirs}/output", inner, width)
-        listed += _norm(f"{ours}_layer_norm", f"{theirs}/output_layer_norm", width)
-    if config.pooler:
-        listed += _dense("pooler", "pooler_transform", width, width)
-    return listed
-
-
-def _mobilebert(config: MobileBertConfig) -> list[GardenVariable]:
-    width, words = config.hidden_size, config.embedding_size
-    top = "mobile_bert_embedding"
-    listed = [
-        _table("word_embeddings", f"{top}/word_embedding", config.vocab_size, words),
-        _table("position_embeddings", f"{top}/position_embedding", config.max_positions, width),
-        _table("token_type_embeddings", f"{top}/type_embedding", config.type_vocab_size, width),
-        *_dense("embedding_projection", f"{top}/embedding_projection", 3 * words, width),
-        *_norm("embeddings_layer_norm", f"{top}/embedding_norm", width),
-    ]
-    for index in range(config.num_layers):
-        listed += _mobilebert_block(config, f"layer_{index}", f"transformer_layer_{index}")
-    if config.pooler:
-        listed += _dense("pooler", "pooler", width, width)
-    return listed
-
-
-def _mobilebert_block(config: MobileBertConfig, ours: str, theirs: str) -> list[GardenVariable]:
-    width, inside, inner = config.hidden_size, config.bottleneck_size, config.intermediate_size
-    narrow = config.bottleneck_attention
-    asking = inside if narrow or config.shared_key_query else width
-
-    def normed(layer: str, name: str, inputs: int, units: int) -> list[GardenVariable]:
-        return [
-            *_dense(f"{ours}_{layer}", f"{theirs}/{name}/dense", inputs, units),
-            *_norm(f"{ours}_{layer}_layer_norm", f"{theirs}/{name}/norm", units),
-        ]
-
-    listed = normed("bottleneck", "bottleneck_input", width, inside)
-    if config.shared_key_query:
-        listed += normed("shared_bottleneck", "kq_shared_bottleneck", width, inside)
-    inputs = (asking, asking, inside if narrow else width)
-    listed += _attention(config, ours, f"{theirs}/attention", inputs, inside)
-    listed += _norm(f"{ours}_attention_layer_norm", f"{theirs}/attention/norm", inside)
-    for index in range(config.num_feed_forward):
-        layer, name = f"{ours}_ffn_{index}", f"{theirs}/ffn_layer_{index}"
-        listed += _dense(f"{layer}_intermediate", f"{name}/intermediate_dense", inside, inner)
-        listed += _dense(f"{layer}_output", f"{name}/output_dense", inner, inside)
-        listed += _norm(f"{layer}_layer_norm", f"{name}/norm", inside)
-    listed += _dense(f"{ours}_output", f"{theirs}/bottleneck_output/dense", inside, width)
-    return listed + _norm(f"{ours}_layer_norm", f"{theirs}/bottleneck_output/norm", width)
-
-
-def _attention(
-    config: EncoderConfig, ours: str, theirs: str, inputs: tuple[int, int, int], outputs: int
-) -> list[GardenVariable]:
+    config = models.config_of(model)
+    rules = _MOBILEBERT if isinstance(config, MobileBertConfig) else _BERT
     heads = (config.num_heads, config.head_size)
     listed = []
-    for name, width in zip(("query", "key", "value"), inputs, strict=True):
-        layer = f"{ours}_{name}"
-        listed.append(GardenVariable(layer, 0, f"{theirs}/{name}/kernel", (width, *heads)))
-        listed.append(GardenVariable(layer, 1, f"{theirs}/{name}/bias", heads))
-    layer, name = f"{ours}_attention_output", f"{theirs}/attention_output"
-    listed.append(GardenVariable(layer, 0, f"{name}/kernel", (*heads, outputs)))
-    return [*listed, GardenVariable(layer, 1, f"{name}/bias", (outputs,))]
-
-
-def _table(layer: str, name: str, rows: int, width: int) -> GardenVariable:
-    return GardenVariable(layer, 0, f"{name}/embeddings", (rows, width))
-
-
-def _dense(layer: str, name: str, inputs: int, units: int) -> list[GardenVariable]:
-    return [
-        GardenVariable(layer, 0, f"{name}/kernel", (inputs, units)),
-        GardenVariable(layer, 1, f"{name}/bias", (units,)),
-    ]
-
-
-def _norm(layer: str, name: str, width: int) -> list[GardenVariable]:
-    return [
-        GardenVariable(layer, 0, f"{name}/gamma", (width,)),
-        GardenVariable(layer, 1, f"{name}/beta", (width,)),
-    ]
+    for layer, index, name, shape in weights_of(model):
+        prefix = renamed(layer, rules)
+        if layer == "mlm_extra_decoder":
+            listed.append(Variable(layer, index, prefix, shape[::-1], transposed=True))
+            continue
+        if layer.endswith(("_query", "_key", "_value")):
+            shape = (*shape[:-1], *heads)
+        elif layer.endswith("_attention_output") and name == "kernel":
+            shape = (*heads, shape[-1])
+        listed.append(Variable(layer, index, f"{prefix}/{name}", shape))
+    return listed

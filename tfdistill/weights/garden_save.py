@@ -11,11 +11,11 @@ import tf_keras as keras
 
 from tfdistill import errors, files, models
 from tfdistill.models import MobileBertConfig
-from tfdistill.weights import garden_keys
+from tfdistill.weights import filling, garden_keys
 
-# Name of a variable -> its place among the objects of a MobileBERTEncoder, a BertEncoder (both
+# Name of a variable -> its path among the objects of a MobileBERTEncoder, a BertEncoder (both
 # versions) and a masked-LM head. Keras counts the layers of a MobileBERTEncoder that have weights.
-_MOBILEBERT_PLACES = (
+_MOBILEBERT_PATHS = (
     (r"mobile_bert_embedding/(word|type)_embedding/", r"layer_with_weights-0/\1_embedding/"),
     (r"mobile_bert_embedding/position_embedding/", "layer_with_weights-0/pos_embedding/"),
     (r"mobile_bert_embedding/embedding_projection/", "layer_with_weights-0/word_embedding_proj/"),
@@ -30,7 +30,7 @@ _MOBILEBERT_PLACES = (
     (r"/ffn_layer_(\d+)/output_dense/", r"/block_layers/ffn/\1/1/"),
     (r"/ffn_layer_(\d+)/norm/", r"/block_layers/ffn/\1/2/"),
 )
-_BERT_PLACES = (
+_BERT_PATHS = (
     (r"^word_embeddings/", "_embedding_layer/"),
     (r"^position_embedding/", "_position_embedding_layer/"),
     (r"^type_embeddings/", "_type_embedding_layer/"),
@@ -44,7 +44,7 @@ _BERT_PLACES = (
     (r"/output/", "/_output_dense/"),
     (r"/output_layer_norm/", "/_output_layer_norm/"),
 )
-_HEAD_PLACES = (
+_HEAD_PATHS = (
     (r"^transform/dense/", "dense/"),
     (r"^transform/LayerNorm/", "layer_norm/"),
 )
@@ -87,15 +87,14 @@ def save_garden(model: keras.Model, prefix: files.Path, *, overwrite: bool = Fal
     garden_keys.check(config)
     mobile = isinstance(config, MobileBertConfig)
     tree: dict[str, Any] = {}
-    for variable in garden_keys.variables(config, masked_lm=head == "masked_lm"):
-        value = model.get_layer(variable.layer).get_weights()[variable.index]
-        value = value.T if variable.transposed else value.reshape(variable.shape)
-        saved = tf.Variable(value, name=variable.name, dtype=tf.float32)
-        if variable.name.startswith(garden_keys.MASKED_LM):
-            _put(tree, ["masked_lm", *_in_head(variable.name)], saved)
+    for variable in garden_keys.variables(model):
+        saved = tf.Variable(filling.exported(model, variable), name=variable.key)
+        if variable.key.startswith(garden_keys.MASKED_LM):
+            _put(tree, ["masked_lm", *_in_head(variable.key)], saved)
         else:
-            place = _in_mobilebert if mobile else _in_bert
-            _put(tree, ["encoder", *place(variable.name, config.num_layers)], saved)
+            path = _in_mobilebert(variable.key, config.num_layers) if mobile else variable.key
+            rules = _MOBILEBERT_PATHS if mobile else _BERT_PATHS
+            _put(tree, ["encoder", *_replaced(path, rules).split("/")], saved)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     root = _trackable(tree)
     root.save_counter.assign(1)  # created by this: tf.train.Checkpoint.restore looks for it
@@ -103,27 +102,21 @@ def save_garden(model: keras.Model, prefix: files.Path, *, overwrite: bool = Fal
     return prefix
 
 
-def _in_mobilebert(name: str, num_layers: int) -> list[str]:
+def _in_mobilebert(name: str, num_layers: int) -> str:
     name = re.sub(
         r"^transformer_layer_(\d+)", lambda m: f"layer_with_weights-{int(m[1]) + 1}", name
     )
-    name = re.sub(r"^pooler/", f"layer_with_weights-{num_layers + 1}/", name)
-    return _replaced(name, _MOBILEBERT_PLACES).split("/")
-
-
-def _in_bert(name: str, num_layers: int) -> list[str]:
-    del num_layers
-    return _replaced(name, _BERT_PLACES).split("/")
+    return re.sub(r"^pooler/", f"layer_with_weights-{num_layers + 1}/", name)
 
 
 def _in_head(name: str) -> list[str]:
     name = name.removeprefix(garden_keys.MASKED_LM)
-    return [name] if name == _OUTPUT_BIAS else _replaced(name, _HEAD_PLACES).split("/")
+    return [name] if name == _OUTPUT_BIAS else _replaced(name, _HEAD_PATHS).split("/")
 
 
-def _replaced(name: str, places: tuple[tuple[str, str], ...]) -> str:
-    for pattern, place in places:
-        name = re.sub(pattern, place, name)
+def _replaced(name: str, rules: tuple[tuple[str, str], ...]) -> str:
+    for pattern, path in rules:
+        name = re.sub(pattern, path, name)
     return name
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.models import EncoderConfig, MobileBertConfig
-from tfdistill.weights import keys, mobilebert_config
+from tfdistill.models import EncoderConfig, Head, MobileBertConfig
 
 BLOCK = "tfdistill"  # the key of config.json that holds what Hugging Face has no word for
 FORMAT_VERSION = 1
@@ -33,6 +32,42 @@ _FAMILIES = {  # of ours, by model_type
 }
 _CLASSES = {"distilbert": "DistilBert", "mobilebert": "MobileBert"}
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
+
+# Field of ours -> key of config.json. The first are required; what a file leaves out of the others
+# has the value that `transformers` gives it, which is our default too but for MobileBERT.
+_REQUIRED = ("num_layers", "hidden_size", "num_heads", "intermediate_size")
+_BERT_NAMES = {
+    "num_layers": "num_hidden_layers",
+    "hidden_size": "hidden_size",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "hidden_act": "hidden_act",
+    "layer_norm_eps": "layer_norm_eps",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "classifier_dropout": "classifier_dropout",
+}
+_DISTILBERT_NAMES = {
+    "num_layers": "n_layers",
+    "hidden_size": "dim",
+    "num_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "classifier_dropout": "seq_classif_dropout",
+}
+_MOBILEBERT_NAMES = {
+    "embedding_size": "embedding_size",
+    "trigram": "trigram_input",
+    "bottleneck_size": "intra_bottleneck_size",
+    "bottleneck_attention": "use_bottleneck_attention",
+    "shared_key_query": "key_query_shared_bottleneck",
+    "num_feed_forward": "num_feedforward_networks",
+    "normalization": "normalization_type",
+    "pooler": "classifier_activation",
+}
+_MOBILEBERT_DEFAULTS = {"hidden_act": "relu", "hidden_dropout_prob": 0.0}
 
 
 def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") -> str:
@@ -84,12 +119,22 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
     try:
         if kind == "distilbert":
             return _distilbert(raw)
-        if kind == "mobilebert":
-            common = _bert({**mobilebert_config.DEFAULTS, **raw}, "bert", block)
-            return mobilebert_config.parse(raw, common)
-        return _bert(raw, told, block)
+        defaults = _MOBILEBERT_DEFAULTS if kind == "mobilebert" else {}
+        return _bert({**defaults, **raw}, told, block)
     except KeyError as error:
         raise errors.WeightsError("config.json", f"the key {error}", "a file without it") from error
+
+
+def _common(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Reads the fields that a file has, besides those of every family."""
+    sizes = {field: raw[name] for field, name in names.items() if field in _REQUIRED or name in raw}
+    sizes["hidden_act"] = _activation(sizes.get("hidden_act", "gelu"))
+    return {
+        **sizes,
+        "vocab_size": raw["vocab_size"],
+        "max_positions": raw.get("max_position_embeddings", 512),
+        "pad_token_id": raw.get("pad_token_id") or 0,
+    }
 
 
 def _bert(raw: Mapping[str, Any], family: str, block: Mapping[str, Any]) -> EncoderConfig:
@@ -101,43 +146,29 @@ def _bert(raw: Mapping[str, Any], family: str, block: Mapping[str, Any]) -> Enco
     for feature in ("is_decoder", "add_cross_attention"):
         if raw.get(feature):
             raise errors.WeightsError(f"config.json {feature}", "false: an encoder", "true")
-    return EncoderConfig(
-        family=family,
-        num_layers=raw["num_hidden_layers"],
-        hidden_size=raw["hidden_size"],
-        num_heads=raw["num_attention_heads"],
-        intermediate_size=raw["intermediate_size"],
-        vocab_size=raw["vocab_size"],
-        max_positions=raw.get("max_position_embeddings", 512),
-        type_vocab_size=block.get("type_vocab_size", raw.get("type_vocab_size", 2)),
-        hidden_act=_activation(raw.get("hidden_act", "gelu")),
-        layer_norm_eps=raw.get("layer_norm_eps", 1e-12),
-        dropout=raw.get("hidden_dropout_prob", 0.1),
-        attention_dropout=raw.get("attention_probs_dropout_prob", 0.1),
-        classifier_dropout=raw.get("classifier_dropout"),
-        pad_token_id=raw.get("pad_token_id") or 0,
-    )
+    sizes = _common(raw, _BERT_NAMES)
+    sizes["type_vocab_size"] = block.get("type_vocab_size", raw.get("type_vocab_size", 2))
+    if family != "mobilebert":
+        return EncoderConfig(family=family, **sizes)
+    if not raw.get("use_bottleneck", True):
+        raise errors.WeightsError("config.json use_bottleneck", "true: a MobileBERT", "false")
+    sizes |= {field: raw[name] for field, name in _MOBILEBERT_NAMES.items() if name in raw}
+    # With bottleneck attention the shared bottleneck is in the file and not used.
+    narrow = sizes.get("bottleneck_attention", False)
+    sizes["shared_key_query"] = not narrow and sizes.get("shared_key_query", True)
+    return MobileBertConfig(**{"pooler": True, **sizes})
 
 
 def _distilbert(raw: Mapping[str, Any]) -> EncoderConfig:
-    dropout = raw.get("dropout", 0.1)
-    head_dropout = raw.get("seq_classif_dropout", 0.2)
+    sizes = {"dropout": 0.1, "classifier_dropout": 0.2, **_common(raw, _DISTILBERT_NAMES)}
+    if sizes["classifier_dropout"] == sizes["dropout"]:
+        sizes["classifier_dropout"] = None
     return EncoderConfig(
         family="distilbert",
-        num_layers=raw["n_layers"],
-        hidden_size=raw["dim"],
-        num_heads=raw["n_heads"],
-        intermediate_size=raw["hidden_dim"],
-        vocab_size=raw["vocab_size"],
-        max_positions=raw.get("max_position_embeddings", 512),
         type_vocab_size=0,
-        hidden_act=_activation(raw.get("activation", "gelu")),
         layer_norm_eps=_DISTILBERT_EPS,
-        dropout=dropout,
-        attention_dropout=raw.get("attention_dropout", 0.1),
-        classifier_dropout=None if head_dropout == dropout else head_dropout,
         pooler=False,
-        pad_token_id=raw.get("pad_token_id") or 0,
+        **sizes,
     )
 
 
@@ -150,7 +181,7 @@ def _activation(name: Any) -> str:
 
 
 def format_config(
-    config: EncoderConfig, head: keys.Head, labels: tuple[str, ...] | None
+    config: EncoderConfig, head: Head, labels: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """Writes the architecture as the content of a config.json.
 
@@ -161,7 +192,7 @@ def format_config(
 
     Returns:
       A JSON-able dict that `transformers.AutoConfig` understands. What it has no word for
-      (TinyBERT's head, no token types, no pooler) stands under "tfdistill".
+      (TinyBERT's head, no token types, no pooler) is under "tfdistill".
 
     Raises:
       WeightsError: If `transformers` could only build a different network.
@@ -177,8 +208,7 @@ def format_config(
     written: dict[str, Any] = {
         "architectures": [_CLASSES.get(config.family, "Bert") + suffix],
         "model_type": config.family if config.family in _CLASSES else "bert",
-        **(_distilbert_sizes(config) if distil else _bert_sizes(config)),
-        **(mobilebert_config.sizes(config) if isinstance(config, MobileBertConfig) else {}),
+        **_sizes(config),
         "vocab_size": config.vocab_size,
         "max_position_embeddings": config.max_positions,
         "pad_token_id": config.pad_token_id,
@@ -189,7 +219,7 @@ def format_config(
         names = labels or tuple(f"LABEL_{index}" for index in range(head.num_labels))
         written["id2label"] = {str(index): name for index, name in enumerate(names)}
         written["label2id"] = {name: index for index, name in enumerate(names)}
-        if head == ("sequence", 1, False):
+        if head == Head("sequence", 1):
             written["problem_type"] = "regression"
     if not distil:
         written[BLOCK] = {
@@ -200,36 +230,22 @@ def format_config(
     return written
 
 
-def _bert_sizes(config: EncoderConfig) -> dict[str, Any]:
+def _sizes(config: EncoderConfig) -> dict[str, Any]:
+    distil = config.family == "distilbert"
+    names = dict(_DISTILBERT_NAMES if distil else _BERT_NAMES)
+    if isinstance(config, MobileBertConfig):
+        names |= _MOBILEBERT_NAMES
+    written = {name: getattr(config, field) for field, name in names.items()}
+    written[names["hidden_act"]] = (
+        "gelu_new" if config.hidden_act == "gelu_tanh" else config.hidden_act
+    )
+    if distil:
+        written[names["classifier_dropout"]] = config.head_dropout
+        return {**written, "sinusoidal_pos_embds": False, "tie_weights_": True}
+    if isinstance(config, MobileBertConfig):
+        written["use_bottleneck"] = True
     return {
-        "num_hidden_layers": config.num_layers,
-        "hidden_size": config.hidden_size,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.intermediate_size,
-        "hidden_act": _their_activation(config),
-        "layer_norm_eps": config.layer_norm_eps,
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "classifier_dropout": config.classifier_dropout,
+        **written,
         "position_embedding_type": "absolute",
         "type_vocab_size": config.type_vocab_size or 2,
     }
-
-
-def _distilbert_sizes(config: EncoderConfig) -> dict[str, Any]:
-    return {
-        "n_layers": config.num_layers,
-        "dim": config.hidden_size,
-        "n_heads": config.num_heads,
-        "hidden_dim": config.intermediate_size,
-        "activation": _their_activation(config),
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "seq_classif_dropout": config.head_dropout,
-        "sinusoidal_pos_embds": False,
-        "tie_weights_": True,
-    }
-
-
-def _their_activation(config: EncoderConfig) -> str:
-    return "gelu_new" if config.hidden_act == "gelu_tanh" else config.hidden_act

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import tf_keras as keras
 
 from tfdistill import models
 from tfdistill.models import EncoderConfig, MobileBertConfig
-from tfdistill.weights import mobilebert_keys
-from tfdistill.weights.variables import Variable, dense, norm, table
+from tfdistill.weights.filling import Variable, renamed, weights_of
 
-# What a checkpoint may hold beside the encoder and its heads, after canonical_key: TinyBERT's
+# What a checkpoint may hold besides the encoder and its heads, after canonical_key: TinyBERT's
 # projections for distillation, and buffers.
 IGNORED = re.compile(r"((.*\.)?position_ids|fit_denses?(\..*)?)")
 TINYBERT_MARK = re.compile(r"fit_denses?(\..*)?")
@@ -20,136 +18,115 @@ TINYBERT_MARK = re.compile(r"fit_denses?(\..*)?")
 HEADS = re.compile(
     r"(cls|classifier|pre_classifier|qa_outputs|vocab_(transform|layer_norm|projector))\..*"
 )
-# The decoder of a masked LM, where the file has it beside the tensor that it is tied to.
+# The decoder of a masked LM, where the file repeats the tensor that it is tied to.
 TIED = {
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
     "vocab_projector.weight": "embeddings.word_embeddings.weight",
 }
 _PREFIXES = {"distilbert": "distilbert", "mobilebert": "mobilebert"}  # of the encoder's keys
-
-_BERT_LAYER = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "attention_output": "attention.output.dense",
-    "attention_layer_norm": "attention.output.LayerNorm",
-    "intermediate": "intermediate.dense",
-    "output": "output.dense",
-    "layer_norm": "output.LayerNorm",
-}
-_DISTILBERT_LAYER = {
-    "query": "attention.q_lin",
-    "key": "attention.k_lin",
-    "value": "attention.v_lin",
-    "attention_output": "attention.out_lin",
-    "attention_layer_norm": "sa_layer_norm",
-    "intermediate": "ffn.lin1",
-    "output": "ffn.lin2",
-    "layer_norm": "output_layer_norm",
+_SUFFIXES = {
+    "kernel": "weight",
+    "bias": "bias",
+    "gamma": "weight",
+    "beta": "bias",
+    "embeddings": "weight",
 }
 
+# Patterns of our layers -> the prefix of their keys; the first that matches counts.
+_COMMON = {
+    r"(word|position|token_type)_embeddings": r"embeddings.\1_embeddings",
+    r"embedding_projection": r"embeddings.embedding_transformation",
+    r"embeddings_layer_norm": r"embeddings.LayerNorm",
+    r"pooler": r"pooler.dense",
+    r"classifier|pre_classifier": r"\g<0>",
+    r"token_classifier": r"classifier",
+    r"span_classifier": r"qa_outputs",
+    r"nsp_classifier": r"cls.seq_relationship",
+    r"mlm_extra_decoder": r"cls.predictions.dense",
+}
+_ATTENTION = {
+    r"layer_(\d+)_(query|key|value)": r"encoder.layer.\1.attention.self.\2",
+    r"layer_(\d+)_attention_output": r"encoder.layer.\1.attention.output.dense",
+    r"layer_(\d+)_attention_layer_norm": r"encoder.layer.\1.attention.output.LayerNorm",
+    r"mlm_transform": r"cls.predictions.transform.dense",
+    r"mlm_layer_norm": r"cls.predictions.transform.LayerNorm",
+    r"mlm_bias": r"cls.predictions",
+}
+_BERT = {
+    **_COMMON,
+    **_ATTENTION,
+    r"layer_(\d+)_(intermediate|output)": r"encoder.layer.\1.\2.dense",
+    r"layer_(\d+)_layer_norm": r"encoder.layer.\1.output.LayerNorm",
+}
+_DISTILBERT = {
+    **_COMMON,
+    r"layer_(\d+)_(q|k|v)(uery|ey|alue)": r"transformer.layer.\1.attention.\2_lin",
+    r"layer_(\d+)_attention_output": r"transformer.layer.\1.attention.out_lin",
+    r"layer_(\d+)_attention_layer_norm": r"transformer.layer.\1.sa_layer_norm",
+    r"layer_(\d+)_intermediate": r"transformer.layer.\1.ffn.lin1",
+    r"layer_(\d+)_output": r"transformer.layer.\1.ffn.lin2",
+    r"layer_(\d+)_layer_norm": r"transformer.layer.\1.output_layer_norm",
+    r"mlm_transform": r"vocab_transform",
+    r"mlm_layer_norm": r"vocab_layer_norm",
+    r"mlm_bias": r"vocab_projector",
+}
+_MOBILEBERT = {
+    **_COMMON,
+    **_ATTENTION,
+    r"layer_(\d+)_bottleneck": r"encoder.layer.\1.bottleneck.input.dense",
+    r"layer_(\d+)_bottleneck_layer_norm": r"encoder.layer.\1.bottleneck.input.LayerNorm",
+    r"layer_(\d+)_shared_bottleneck": r"encoder.layer.\1.bottleneck.attention.dense",
+    r"layer_(\d+)_shared_bottleneck_layer_norm": (
+        r"encoder.layer.\1.bottleneck.attention.LayerNorm"
+    ),
+    r"layer_(\d+)_ffn_(\d+)_(intermediate|output)": r"encoder.layer.\1.ffn.\2.\3.dense",
+    r"layer_(\d+)_ffn_(\d+)_layer_norm": r"encoder.layer.\1.ffn.\2.output.LayerNorm",
+    r"layer_(\d+)_output": r"encoder.layer.\1.output.bottleneck.dense",
+    r"layer_(\d+)_layer_norm": r"encoder.layer.\1.output.bottleneck.LayerNorm",
+}
 
-class Head(NamedTuple):
-    """The head of a model.
 
-    Attributes:
-      kind: As `models.head_of` calls it.
-      num_labels: Width of its logits, 0 where it is no classifier.
-      next_sentence: Whether a masked LM also predicts next sentences.
-    """
-
-    kind: str = "none"
-    num_labels: int = 0
-    next_sentence: bool = False
-
-
-def head_in(model: keras.Model) -> Head:
-    """Returns the head of a model of `tfdistill.models`."""
-    kind = models.head_of(model)
-    next_sentence = any(layer.name == "nsp_classifier" for layer in model.layers)
-    return Head(kind, models.num_labels_of(model) or 0, next_sentence)
-
-
-def variables(config: EncoderConfig, head: Head = Head()) -> list[Variable]:  # noqa: B008 - frozen
-    """Lists every variable of an encoder and its head.
+def variables(model: keras.Model) -> list[Variable]:
+    """Lists every variable of a model of `tfdistill.models` that Hugging Face has a class for.
 
     Args:
-      config: The architecture.
-      head: Its head; default none.
+      model: The model.
 
     Returns:
-      One entry for each variable, no two with the same key.
+      One entry for each variable, no two with the same key, in PyTorch's shapes.
     """
-    if isinstance(config, MobileBertConfig):
-        encoder = mobilebert_keys.encoder_variables(config)
-    else:
-        encoder = _encoder(config)
-    return [*encoder, *head_variables(config, head)]
-
-
-def head_variables(config: EncoderConfig, head: Head) -> list[Variable]:
-    """Lists the variables of a head, the pooler below it left out."""
-    width = config.hidden_size
-    distil = config.family == "distilbert"
-    if head.kind == "sequence":
-        before = dense("pre_classifier", "pre_classifier", width, width) if distil else []
-        return [*before, *dense("classifier", "classifier", head.num_labels, width)]
-    if head.kind == "token":
-        return dense("token_classifier", "classifier", head.num_labels, width)
-    if head.kind == "span":
-        return dense("span_classifier", "qa_outputs", 2, width)
-    if head.kind == "none":
-        return []
-    names = (
-        ("vocab_transform", "vocab_layer_norm", "vocab_projector")
-        if distil
-        else (
-            "cls.predictions.transform.dense",
-            "cls.predictions.transform.LayerNorm",
-            "cls.predictions",
-        )
-    )
-    listed = [
-        *dense("mlm_transform", names[0], width, width),
-        *norm("mlm_layer_norm", names[1], width),
-        Variable("mlm_bias", 0, f"{names[2]}.bias", (config.vocab_size,), False),
-    ]
-    rest = width - getattr(config, "embedding_size", width)
-    if rest:  # MobileBERT's extra decoder, in our layout also there
-        listed.append(table("mlm_extra_decoder", "cls.predictions.dense", rest, config.vocab_size))
-    if head.next_sentence:
-        listed += dense("nsp_classifier", "cls.seq_relationship", 2, width)
+    config = models.config_of(model)
+    rules = {"distilbert": _DISTILBERT, "mobilebert": _MOBILEBERT}.get(config.family, _BERT)
+    listed = []
+    for layer, index, name, shape in weights_of(model):
+        prefix = renamed(layer, rules)
+        if isinstance(config, MobileBertConfig):  # the last network has BERT's names
+            prefix = prefix.replace(f".ffn.{config.num_feed_forward - 1}.", ".")
+        transposed = name == "kernel" and layer != "mlm_extra_decoder"
+        shape = shape[::-1] if transposed else shape
+        listed.append(Variable(layer, index, f"{prefix}.{_SUFFIXES[name]}", shape, transposed))
     return listed
 
 
-def _encoder(config: EncoderConfig) -> list[Variable]:
-    width, inner = config.hidden_size, config.intermediate_size
+def unused(config: EncoderConfig) -> set[str]:
+    """Returns the keys that `transformers` writes though nothing reads them.
 
-    def embedding(layer: str, rows: int) -> Variable:
-        return table(layer, f"embeddings.{layer}", rows, width)
-
-    listed = [
-        embedding("word_embeddings", config.vocab_size),
-        embedding("position_embeddings", config.max_positions),
-    ]
-    if config.type_vocab_size:
-        listed.append(embedding("token_type_embeddings", config.type_vocab_size))
-    listed += norm("embeddings_layer_norm", "embeddings.LayerNorm", width)
-    distil = config.family == "distilbert"
-    names = _DISTILBERT_LAYER if distil else _BERT_LAYER
-    stack = "transformer.layer" if distil else "encoder.layer"
-    shapes = {"intermediate": (inner, width), "output": (width, inner)}
-    for index in range(config.num_layers):
-        for ours, theirs in names.items():
-            layer, key = f"layer_{index}_{ours}", f"{stack}.{index}.{theirs}"
-            if ours.endswith("layer_norm"):
-                listed += norm(layer, key, width)
-            else:
-                listed += dense(layer, key, *shapes.get(ours, (width, width)))
-    if config.pooler:
-        listed += dense("pooler", "pooler.dense", width, width)
-    return listed
+    A MobileBERT with bottleneck attention carries the shared bottleneck there unless its
+    configuration excludes it, and one whose words need no projection carries it.
+    """
+    keys: set[str] = set()
+    if not isinstance(config, MobileBertConfig):
+        return keys
+    if config.bottleneck_attention:
+        keys |= {
+            f"encoder.layer.{index}.bottleneck.attention.{name}"
+            for index in range(config.num_layers)
+            for name in ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
+        }
+    if not config.trigram and config.embedding_size == config.hidden_size:
+        keys |= {f"embeddings.embedding_transformation.{name}" for name in ("weight", "bias")}
+    return keys
 
 
 def canonical_key(key: str, layout: str) -> tuple[str, bool]:
@@ -178,12 +155,12 @@ def canonical_key(key: str, layout: str) -> tuple[str, bool]:
     return key, transposed
 
 
-def exported_key(key: str, config: EncoderConfig, head: Head) -> str:
+def exported_key(key: str, config: EncoderConfig, *, bare: bool) -> str:
     """Returns the key under which `transformers` expects a tensor.
 
     A model with a head calls its encoder "bert.", "distilbert." or "mobilebert.", a bare encoder
     has no prefix.
     """
-    if head.kind == "none" or HEADS.fullmatch(key):
+    if bare or HEADS.fullmatch(key):
         return key
     return f"{_PREFIXES.get(config.family, 'bert')}.{key}"

@@ -5,14 +5,22 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import hf_config, keys, mobilebert_keys
+from tfdistill.weights import filling, hf_config, keys
 from tfdistill.weights.checkpoint import Checkpoint, check_vocab_size, open_checkpoint
-from tfdistill.weights.filling import LoadReport, check_tied, fill
+from tfdistill.weights.filling import LoadReport
 
-# Whose "classifier." is another one, and what it should have been.
+_TYPES = "embeddings.token_type_embeddings.weight"
+# What other heads are called, and the prefixes of their keys.
+_HEAD_KEYS = {
+    "span": ("a head over spans (qa_outputs)", ("qa_outputs.",)),
+    "masked_lm": ("a masked-LM head", ("cls.predictions.", "vocab_projector.")),
+}
+
+# Classes whose "classifier." is another one, and what it should have been.
 _OTHER_CLASSIFIERS = {
     "sequence": (
         ("ForTokenClassification", "ForMultipleChoice"),
@@ -23,58 +31,25 @@ _OTHER_CLASSIFIERS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class LoadedEncoder:
-    """An encoder and what came with it; see `LoadedClassifier`."""
-
-    model: keras.Model
-    config: models.EncoderConfig
-    vocab_file: pathlib.Path | None
-    lower_case: bool
-    report: LoadReport
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadedClassifier:
-    """A classifier, of texts or of tokens, and what came with it.
+class LoadedModel:
+    """A model from a checkpoint and what came with it.
 
     Attributes:
       model: The model, in inference precision float32.
       config: Its architecture.
-      labels: Names of the classes in the order of the logits; empty for regression and for a
-        head that was initialised at random.
       vocab_file: The WordPiece vocabulary, or None if the checkpoint has none.
       lower_case: Whether its tokenizer lower-cases.
       report: What became of every tensor.
+      labels: Names of a classifier's classes in the order of the logits; empty for regression and
+        for a head that was initialised at random.
     """
 
     model: keras.Model
     config: models.EncoderConfig
-    labels: tuple[str, ...]
     vocab_file: pathlib.Path | None
     lower_case: bool
     report: LoadReport
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadedSpanClassifier:
-    """A model that answers with a span, and what came with it; see `LoadedClassifier`."""
-
-    model: keras.Model
-    config: models.EncoderConfig
-    vocab_file: pathlib.Path | None
-    lower_case: bool
-    report: LoadReport
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadedMaskedLm:
-    """A masked language model and what came with it; see `LoadedClassifier`."""
-
-    model: keras.Model
-    config: models.EncoderConfig
-    vocab_file: pathlib.Path | None
-    lower_case: bool
-    report: LoadReport
+    labels: tuple[str, ...] = ()
 
 
 def load_encoder(source: files.Path, *, family: str | None = None) -> keras.Model:
@@ -95,13 +70,9 @@ def load_encoder(source: files.Path, *, family: str | None = None) -> keras.Mode
     return open_encoder(source, family=family).model
 
 
-def open_encoder(source: files.Path, *, family: str | None = None) -> LoadedEncoder:
+def open_encoder(source: files.Path, *, family: str | None = None) -> LoadedModel:
     """Loads an encoder as `load_encoder` does, together with its vocabulary and report."""
-    checkpoint = open_checkpoint(source)
-    config = _config(checkpoint, family, pools=_has(checkpoint, "pooler."))
-    model = models.build_encoder(config)
-    report = _fill(model, checkpoint, config, keys.Head(), has_head=True)
-    return LoadedEncoder(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
+    return load_model(source, "none", family=family)
 
 
 def load_classifier(
@@ -110,35 +81,9 @@ def load_classifier(
     num_labels: int | None = None,
     family: str | None = None,
     new_head: bool = False,
-) -> LoadedClassifier:
-    """Loads a classifier (or regressor, with one label).
-
-    Args:
-      source: A Hugging Face folder or hub id, see `open_checkpoint`.
-      num_labels: Width of the head. Needed where the checkpoint has none: one is then
-        initialised at random and listed in the report.
-      family: "tinybert" or "bert", to choose the head style of a BERT checkpoint; default what
-        the checkpoint says.
-      new_head: Whether a head in the checkpoint is left out and a new one initialised.
-
-    Returns:
-      The model with its labels, vocabulary and report.
-
-    Raises:
-      WeightsError: If the checkpoint is missing, corrupt, of another kind, a tensor is missing,
-        left over or of the wrong shape (the message names the keys), or it has no head and
-        `num_labels` is not given.
-    """
-    checkpoint = open_checkpoint(source)
-    config = _config(checkpoint, family, pools=True)
-    has_head = not new_head and _has(checkpoint, "classifier.weight")
-    head = keys.Head("sequence", _num_labels(checkpoint, num_labels, has_head, "sequence"))
-    model = models.build_classifier(config, head.num_labels)
-    report = _fill(model, checkpoint, config, head, has_head)
-    labels = _labels(checkpoint, head.num_labels) if has_head else ()
-    return LoadedClassifier(
-        model, config, labels, checkpoint.vocab_file, checkpoint.lower_case, report
-    )
+) -> LoadedModel:
+    """Loads a classifier of whole texts (or regressor, with one label); see `load_model`."""
+    return load_model(source, "sequence", num_labels=num_labels, family=family, new_head=new_head)
 
 
 def load_token_classifier(
@@ -147,58 +92,16 @@ def load_token_classifier(
     num_labels: int | None = None,
     family: str | None = None,
     new_head: bool = False,
-) -> LoadedClassifier:
-    """Loads a classifier of tokens.
-
-    Args:
-      source: A Hugging Face folder or hub id, see `open_checkpoint`.
-      num_labels: Width of the head. Needed where the checkpoint has none: one is then
-        initialised at random and listed in the report.
-      family: As for `load_classifier`.
-      new_head: Whether a head in the checkpoint is left out and a new one initialised.
-
-    Returns:
-      The model with its labels, vocabulary and report.
-
-    Raises:
-      WeightsError: As `load_classifier` does, and if the checkpoint classifies whole texts.
-    """
-    checkpoint = open_checkpoint(source)
-    config = _config(checkpoint, family, pools=False)
-    has_head = not new_head and _has(checkpoint, "classifier.weight")
-    head = keys.Head("token", _num_labels(checkpoint, num_labels, has_head, "token"))
-    model = models.build_token_classifier(config, head.num_labels)
-    report = _fill(model, checkpoint, config, head, has_head)
-    labels = _labels(checkpoint, head.num_labels) if has_head else ()
-    return LoadedClassifier(
-        model, config, labels, checkpoint.vocab_file, checkpoint.lower_case, report
-    )
+) -> LoadedModel:
+    """Loads a classifier of tokens; see `load_model`."""
+    return load_model(source, "token", num_labels=num_labels, family=family, new_head=new_head)
 
 
 def load_span_classifier(
     source: files.Path, *, family: str | None = None, new_head: bool = False
-) -> LoadedSpanClassifier:
-    """Loads a model that answers with a span (extractive question answering).
-
-    Args:
-      source: A Hugging Face folder or hub id, see `open_checkpoint`.
-      family: As for `load_classifier`.
-      new_head: Whether a new head is initialised at random; one in the checkpoint is left out.
-
-    Returns:
-      The model with its vocabulary and report.
-
-    Raises:
-      WeightsError: As `load_classifier` does, and if the checkpoint has no such head and
-        `new_head` is not given.
-    """
-    checkpoint = open_checkpoint(source)
-    config = _config(checkpoint, family, pools=False)
-    if not new_head:
-        _check_head(checkpoint, "a head over spans (qa_outputs)", ("qa_outputs.",))
-    model = models.build_span_classifier(config)
-    report = _fill(model, checkpoint, config, keys.Head("span", 2), not new_head)
-    return LoadedSpanClassifier(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
+) -> LoadedModel:
+    """Loads a model that answers with a span (extractive question answering); see `load_model`."""
+    return load_model(source, "span", family=family, new_head=new_head)
 
 
 def load_masked_lm(
@@ -207,59 +110,111 @@ def load_masked_lm(
     family: str | None = None,
     new_head: bool = False,
     next_sentence: bool = False,
-) -> LoadedMaskedLm:
-    """Loads a masked language model.
+) -> LoadedModel:
+    """Loads a masked language model; see `load_model`.
 
     With `new_head` any encoder becomes one: the decoder is tied to the table of word vectors, and
     only the transform before it and the bias start at random. It must be trained before it
     teaches.
+    """
+    return load_model(
+        source, "masked_lm", family=family, new_head=new_head, next_sentence=next_sentence
+    )
+
+
+def load_model(
+    source: files.Path,
+    kind: str,
+    *,
+    num_labels: int | None = None,
+    family: str | None = None,
+    new_head: bool = False,
+    next_sentence: bool = False,
+) -> LoadedModel:
+    """Loads a model with any head.
 
     Args:
       source: A Hugging Face folder or hub id, see `open_checkpoint`.
-      family: As for `load_classifier`.
-      new_head: Whether new heads are initialised at random; those in the checkpoint are left out.
-      next_sentence: Whether the model also predicts next sentences; a head for it in the
+      kind: The kind of head, see `models.Head`.
+      num_labels: Width of a classifier. Needed where the checkpoint has none: one is then
+        initialised at random and listed in the report.
+      family: "tinybert" or "bert", to choose the head style of a BERT checkpoint; default what
+        the checkpoint says.
+      new_head: Whether a head in the checkpoint is left out and a new one initialised at random.
+      next_sentence: Whether a masked LM also predicts next sentences; a head for it in the
         checkpoint is otherwise ignored.
 
     Returns:
-      The model with its vocabulary and report.
+      The model with its labels, vocabulary and report.
 
     Raises:
-      WeightsError: As `load_classifier` does, if a head that is asked for is not there and
-        `new_head` is not given, or if the checkpoint's decoder is not tied to its word vectors.
+      WeightsError: If the checkpoint is missing, corrupt, of another kind, a tensor is missing,
+        left over or of the wrong shape (the message names the keys), a head that is asked for is
+        not there and neither `new_head` nor `num_labels` is given, or the decoder of a masked LM
+        is not tied to its word vectors.
     """
     checkpoint = open_checkpoint(source)
-    config = _config(checkpoint, family, pools=next_sentence)
-    if not new_head:
-        masked = ("cls.predictions.", "vocab_projector.")
-        _check_head(checkpoint, "a masked-LM head", masked)
+    pools = {"none": _has(checkpoint, "pooler."), "sequence": True, "masked_lm": next_sentence}
+    config = _config(checkpoint, family, pools=pools.get(kind, False))
+    has_head = not new_head
+    if kind in _OTHER_CLASSIFIERS:
+        has_head = has_head and _has(checkpoint, "classifier.weight")
+        num_labels = _num_labels(checkpoint, num_labels, has_head, kind)
+    elif has_head and kind in _HEAD_KEYS:
+        _check_head(checkpoint, *_HEAD_KEYS[kind])
         if next_sentence:
             _check_head(checkpoint, "a next-sentence head", ("cls.seq_relationship.",))
-        check_tied(checkpoint)
-    model = models.build_masked_lm(config, next_sentence=next_sentence)
-    head = keys.Head("masked_lm", next_sentence=next_sentence)
-    report = _fill(model, checkpoint, config, head, not new_head)
-    return LoadedMaskedLm(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
+        if kind == "masked_lm":
+            _check_tied(checkpoint)
+    head = models.Head(kind, 2 if kind == "span" else num_labels or 0, next_sentence)
+    model = models.build_model(config, head)
+    report = _fill(model, checkpoint, has_head)
+    labels = _labels(checkpoint, head.num_labels) if has_head and kind in _OTHER_CLASSIFIERS else ()
+    return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report, labels)
 
 
-def _fill(
-    model: keras.Model,
-    checkpoint: Checkpoint,
-    config: models.EncoderConfig,
-    head: keys.Head,
-    has_head: bool,
-) -> LoadReport:
+def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadReport:
     """Fills a model whose head comes from the checkpoint or, without `has_head`, is new."""
-    wanted = keys.variables(config, head)
-    own = {variable.key for variable in keys.head_variables(config, head)}
-    pooler = {variable.key for variable in wanted if variable.key.startswith("pooler.")}
-    left_out = set() if has_head else set(own)
+    wanted = keys.variables(model)
+    config = models.config_of(model)
+    own = {v.key for v in wanted if v.layer.startswith(models.HEAD_LAYERS)}
+    pooler = {variable.key for variable in wanted if variable.layer == "pooler"}
+    unused = {key for key in checkpoint.tensors if keys.HEADS.fullmatch(key)} - own
+    unused |= keys.unused(config) | (set() if has_head else own)
     if not pooler:
-        left_out.update(key for key in checkpoint.tensors if key.startswith("pooler."))
-    if isinstance(config, models.MobileBertConfig):
-        left_out.update(mobilebert_keys.unused(config))
+        unused.update(key for key in checkpoint.tensors if key.startswith("pooler."))
+    if "tfdistill" in checkpoint.raw_config and not config.type_vocab_size:
+        unused.add(_TYPES)  # written by save_hf only because transformers asks for it
     fresh = set() if has_head else own | pooler
-    return fill(model, checkpoint, wanted, left_out=left_out, fresh=fresh)
+    tensors = {key: value for key, value in checkpoint.tensors.items() if key not in unused}
+    received = filling.mismatch(wanted, tensors, fresh)
+    if received:
+        raise errors.WeightsError(
+            f"tensors of {checkpoint.folder}",
+            f"those of a {config.family} of the sizes in config.json",
+            received,
+            "The weights and config.json do not belong together.",
+        )
+    filling.assign(model, wanted, tensors)
+    return LoadReport(
+        loaded=tuple(sorted(tensors)),
+        ignored=tuple(sorted({*checkpoint.ignored, *(unused & set(checkpoint.tensors))})),
+        fresh=tuple(sorted(fresh - set(tensors))),
+    )
+
+
+def _check_tied(checkpoint: Checkpoint) -> None:
+    """Refuses a masked LM whose decoder is not the table of its word vectors."""
+    for key, twin in keys.TIED.items():
+        decoder, expected = checkpoint.tensors.get(key), checkpoint.tensors.get(twin)
+        if decoder is None or expected is None or np.array_equal(decoder, expected):
+            continue
+        raise errors.WeightsError(
+            f"{key} of {checkpoint.folder.name}",
+            f"the values of {twin}, which it is tied to",
+            "others",
+            "A decoder of its own is not supported; pass new_head=True for a new, tied head.",
+        )
 
 
 def _has(checkpoint: Checkpoint, *prefixes: str) -> bool:

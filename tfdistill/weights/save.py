@@ -12,7 +12,7 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import checkpoint, hf_config, keys
+from tfdistill.weights import checkpoint, filling, hf_config, keys
 
 
 def save_hf(
@@ -26,7 +26,7 @@ def save_hf(
 ) -> pathlib.Path:
     """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
 
-    The folder is written beside its place and moved there when it is whole. `transformers` has
+    The folder is written under a temporary name and renamed when it is complete. `transformers` has
     no TinyBERT head (a ReLU between pooler and classifier): such a model is written as BERT with
     a note under "tfdistill" in config.json that `load_classifier` reads and `transformers` does
     not, so logits there differ; the encoder's outputs are equal. Every other head has its class
@@ -60,17 +60,18 @@ def save_hf(
             f"a {type(config).__name__}",
             "Save it with model.save(path.keras).",
         )
-    head = keys.head_in(model)
+    head = models.read_head(model)
     names = None if labels is None else tuple(labels)
     _check_labels(names, head)
     if vocab_file is not None:
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
+    bare = head.kind == "none"
     tensors = {
-        keys.exported_key(variable.key, config, head): _tensor(model, variable)
-        for variable in keys.variables(config, head)
+        keys.exported_key(variable.key, config, bare=bare): filling.exported(model, variable)
+        for variable in keys.variables(model)
     }
-    words = keys.exported_key("embeddings.word_embeddings.weight", config, head)
+    words = keys.exported_key("embeddings.word_embeddings.weight", config, bare=bare)
     if config.family == "mobilebert" and head.kind == "masked_lm":
         # The TensorFlow class there has variables of its own for the tied decoder, and for the
         # extra one also where the table is as wide as the states.
@@ -78,7 +79,7 @@ def save_hf(
         empty = np.zeros((0, config.vocab_size), np.float32)
         tensors.setdefault("cls.predictions.dense.weight", empty)
     if config.family != "distilbert" and not config.type_vocab_size:
-        key = keys.exported_key("embeddings.token_type_embeddings.weight", config, head)
+        key = keys.exported_key("embeddings.token_type_embeddings.weight", config, bare=bare)
         tensors[key] = np.zeros((2, config.hidden_size), np.float32)
     with files.atomic_folder(folder) as temporary:
         _write_json(temporary / checkpoint.CONFIG_FILE, written)
@@ -91,7 +92,7 @@ def save_hf(
     return folder
 
 
-def _check_labels(labels: tuple[str, ...] | None, head: keys.Head) -> None:
+def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
     named = head.num_labels if head.kind in ("sequence", "token") else 0
     regression_without_names = head.kind == "sequence" and named == 1 and not labels
     if labels is None or regression_without_names:
@@ -100,11 +101,6 @@ def _check_labels(labels: tuple[str, ...] | None, head: keys.Head) -> None:
         raise errors.WeightsError(
             "labels", f"{named} different names for the classifier", list(labels)
         )
-
-
-def _tensor(model: keras.Model, variable: keys.Variable) -> np.ndarray:
-    value = np.asarray(model.get_layer(variable.layer).get_weights()[variable.index], np.float32)
-    return np.ascontiguousarray(value.T if variable.transposed else value)
 
 
 def _save_tokenizer(

@@ -1,4 +1,4 @@
-"""Makes the layers of one encoder: the options and the dtype policy said once."""
+"""Creates the layers of one encoder, with its options and dtype policy given once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import tf_keras as keras
 from tfdistill.models import layers
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
-from tfdistill.models.mobilebert_layers import NoNorm
 
 
 def initializer() -> keras.initializers.Initializer:
@@ -17,8 +16,8 @@ def initializer() -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
-class Maker:
-    """Makes the layers of one encoder with its options.
+class LayerFactory:
+    """Creates the layers of one encoder with its options.
 
     Args:
       config: The encoder.
@@ -88,7 +87,7 @@ class Maker:
 
     def no_norm(self, name: str) -> keras.layers.Layer:
         """Returns a NoNorm."""
-        return NoNorm(name=name, dtype=self.dtype)
+        return layers.NoNorm(name=name, dtype=self.dtype)
 
     def dropout(self, rate: float, name: str) -> keras.layers.Layer:
         """Returns a dropout layer."""
