@@ -61,7 +61,9 @@ _BERT = {
 }
 _DISTILBERT = {
     **_COMMON,
-    r"layer_(\d+)_(q|k|v)(uery|ey|alue)": r"transformer.layer.\1.attention.\2_lin",
+    r"layer_(\d+)_query": r"transformer.layer.\1.attention.q_lin",
+    r"layer_(\d+)_key": r"transformer.layer.\1.attention.k_lin",
+    r"layer_(\d+)_value": r"transformer.layer.\1.attention.v_lin",
     r"layer_(\d+)_attention_output": r"transformer.layer.\1.attention.out_lin",
     r"layer_(\d+)_attention_layer_norm": r"transformer.layer.\1.sa_layer_norm",
     r"layer_(\d+)_intermediate": r"transformer.layer.\1.ffn.lin1",
