@@ -108,7 +108,7 @@ __all__ = [
     "taps",
     "with_policy",
 ]
-# The modules that need TensorFlow.
+# The modules that need TensorFlow, alphabetically.
 _LAZY = (
     "bert",
     "bilstm",
