@@ -10,7 +10,6 @@ import pathlib
 import tempfile
 from typing import Any
 
-import numpy as np
 import record
 
 _STUDENT_LENGTHS = (32, 64, 128)
