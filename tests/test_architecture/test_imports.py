@@ -20,6 +20,7 @@ RANKS = {
     "files": 0,
     "config": 0,
     "manifest": 0,
+    "pareto": 0,
     "results": 0,
     "tables": 0,
     "tflite": 0,

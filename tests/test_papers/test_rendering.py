@@ -10,7 +10,7 @@ import pytest
 from tfdistill.benchmark import schema
 from tfdistill.papers import rendering
 from tfdistill.papers import table as papers
-from tfdistill.report import markdown
+from tfdistill.report.render import markdown_table
 
 SHA = "ab" * 32
 MODELS = ("bert_base", "tinybert_4l_312d", "mobilebert", "bert_tiny", "bert_large")
@@ -219,5 +219,5 @@ def test_the_recorded_table_still_loads_and_is_the_one_of_the_guide():
     value = papers.PapersTable.model_validate_json(recorded)
     guide = (docs / "guides" / "papers.md").read_text("utf-8")
     for found in rendering.tables(value):
-        assert markdown.table(found) in guide, found.key
+        assert markdown_table(found) in guide, found.key
     assert sorted(value.to_json()["sources"][0]) == sorted(json.loads(recorded)["sources"][0])

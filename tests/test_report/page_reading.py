@@ -28,6 +28,20 @@ def table_of(tree, key):
     raise AssertionError(f"no table {key}")
 
 
+def chart_of(markup):
+    """A chart as XML."""
+    return ET.fromstring(str(markup))
+
+
+def words_of(chart):
+    """The texts of a chart, in their order."""
+    return [e.text for e in chart.iter(SVG + "text")]
+
+
+def description_of(chart):
+    return chart.find(SVG + "desc").text
+
+
 def pictures_of(tree):
     return [e for e in tree.iter(SVG + "svg") if e.get("aria-hidden") is None]
 

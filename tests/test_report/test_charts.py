@@ -1,18 +1,10 @@
-import xml.etree.ElementTree as ET
+import re
 
 import pytest
+from page_reading import SVG, chart_of, description_of, of_class, words_of
 
+from tfdistill.benchmark import schema
 from tfdistill.report import charts, svg
-
-NAMESPACE = "{http://www.w3.org/2000/svg}"
-
-
-def parsed(markup):
-    return ET.fromstring(markup)
-
-
-def of_class(tree, name):
-    return [e for e in tree.iter() if name in (e.get("class") or "").split()]
 
 
 def test_an_element_escapes_its_text_and_its_attributes():
@@ -21,81 +13,75 @@ def test_an_element_escapes_its_text_and_its_attributes():
 
 
 def test_a_graphic_is_announced_by_title_and_description():
-    tree = parsed(svg.picture("k", 10, 20, "What", "Which <numbers>", []))
+    tree = chart_of(svg.picture("k", 10, 20, "What", "Which <numbers>", []))
     named = {e.get("id"): e.text for e in tree.iter() if e.get("id")}
     assert tree.get("role") == "img"
     assert named[tree.get("aria-labelledby")] == "What"
     assert named[tree.get("aria-describedby")] == "Which <numbers>"
 
 
-def test_bars_are_as_long_as_their_values():
-    bars = [charts.Bar("a", "8 ms", 8.0, 9.0, 0), charts.Bar("b", "2 ms", 2.0, None, 1)]
-    tree = parsed(charts.latency_bars("k", "t", [("32 tokens", bars)]))
-    widths = [float(e.get("width")) for e in of_class(tree, "bar")]
-    assert widths[0] / widths[1] == pytest.approx(4, rel=0.01)  # two decimals are written
+def bar(label, value, tail=None):
+    return charts.Bar(label, f"{value:g} ms", value, 1, tail)
+
+
+def lengths_of(tree):
+    return [float(e.get("width")) for e in of_class(tree, "bar")]
+
+
+def test_bars_start_at_zero_and_are_as_long_as_their_values():
+    groups = [("32 tokens", [bar("a", 8.0), bar("b", 2.0)]), ("64 tokens", [bar("a", 16.0)])]
+    tree = chart_of(charts.bars("k", "t", groups))
+    assert {float(e.get("x")) for e in of_class(tree, "bar")} == {2.0}  # a common start
+    a, b, longer = lengths_of(tree)
+    assert a / b == pytest.approx(4, rel=0.01)  # two decimals are written
+    assert longer / a == pytest.approx(2, rel=0.01)
+
+
+def test_each_bar_has_its_name_and_value_below_its_heading_in_order():
+    groups = [("32 tokens", [bar("a", 8.0), bar("b", 2.0)]), ("64 tokens", [bar("a", 16.0)])]
+    tree = chart_of(charts.bars("k", "t", groups))
+    assert words_of(tree) == ["32 tokens", "a", "8 ms", "b", "2 ms", "64 tokens", "a", "16 ms"]
+    heights = [float(e.get("y")) for e in tree.iter(SVG + "text")]
+    assert heights == sorted(heights)
+    assert description_of(tree) == "32 tokens, a: 8 ms; 32 tokens, b: 2 ms; 64 tokens, a: 16 ms"
+
+
+def test_only_a_bar_with_a_tail_has_one():
+    tree = chart_of(charts.bars("k", "t", [("", [bar("a", 8.0, 9.0), bar("b", 2.0)])]))
     assert len(of_class(tree, "tail")) == 1
-    written = [e.text for e in tree.iter(NAMESPACE + "text")]
-    assert written == ["32 tokens", "8 ms", "2 ms"]
-    assert "32 tokens, b: 2 ms" in tree.find(NAMESPACE + "desc").text
 
 
-def test_a_tail_beyond_the_chart_ends_in_an_arrow_and_leaves_the_bars_their_room():
-    bars = [charts.Bar("a", "8 ms", 8.0, 400.0, 0), charts.Bar("b", "6 ms", 6.0, 6.5, 1)]
-    tree = parsed(charts.latency_bars("k", "t", [("32 tokens", bars)]))
-    cut, whole = (e.get("d") for e in of_class(tree, "tail"))
-    assert cut.endswith("l-4 3") and whole.endswith("v8")
-    assert float(of_class(tree, "bar")[0].get("width")) > 200
-    ends = [float(e.get("x")) for e in tree.iter(NAMESPACE + "text")]
-    assert max(ends) < 380 - 100  # room for what is written
+def test_a_tail_far_beyond_the_bars_is_cut_and_does_not_shorten_them():
+    plain = chart_of(charts.bars("k", "t", [("", [bar("a", 8.0, 8.5), bar("b", 6.0)])]))
+    far = chart_of(charts.bars("k", "t", [("", [bar("a", 8.0, 400.0), bar("b", 6.0)])]))
+    assert lengths_of(far) == lengths_of(plain)
+    whole, cut = (of_class(tree, "tail")[0].get("d") for tree in (plain, far))
+    assert whole.endswith("v8") and not cut.endswith("v8")  # an arrow in place of an end
+    assert float(re.search(r"H([0-9.]+)", cut)[1]) <= float(far.get("viewBox").split()[2])
 
 
-def test_dots_stand_where_their_values_are():
+def test_dots_are_ordered_as_their_values_on_one_linear_scale():
     rows = [
         charts.Dots("Teacher", "90", (0.9,), 0),
         charts.Dots("Student", "80", (0.7, 0.8, 0.9), 5),
     ]
-    tree = parsed(charts.metric_dots("k", "t", rows, str))
-    marks = [float(e.get("cx")) for e in of_class(tree, "mark")]
-    assert marks[0] == marks[3]
-    assert marks[2] - marks[1] == pytest.approx(marks[3] - marks[2], abs=0.02)
-    reference = of_class(tree, "reference")
-    assert {e.get("x1") for e in reference} == {of_class(tree, "mark")[0].get("cx")}
-    middle = [float(e.get("x1")) for e in of_class(tree, "mean")]
-    assert middle[1] == pytest.approx(marks[2], abs=0.01)
+    tree = chart_of(charts.metric_dots("k", "t", rows, str))
+    teacher, low, middle, high = (float(e.get("cx")) for e in of_class(tree, "mark"))
+    assert low < middle < high == teacher
+    assert middle - low == pytest.approx(high - middle, abs=0.02)
+    assert [float(e.get("x1")) for e in of_class(tree, "mean")] == pytest.approx(
+        [teacher, middle], abs=0.02
+    )
+    (reference,) = of_class(tree, "reference")  # through the student's row, at the teacher's value
+    assert float(reference.get("x1")) == float(reference.get("x2")) == teacher
+    assert description_of(tree) == "Teacher: 90; Student: 80"
 
 
 def test_no_tick_lies_above_what_is_possible():
     rows = [charts.Dots("a", "", (0.99,), 0), charts.Dots("b", "", (1.0,), 1)]
-    tree = parsed(charts.metric_dots("k", "t", rows, str, most=1.0))
+    tree = chart_of(charts.metric_dots("k", "t", rows, str, most=1.0))
     ticks = [float(e.text) for e in of_class(tree, "tick")]
     assert max(ticks) == 1.0
-
-
-def test_a_curve_falls_when_its_values_fall():
-    line = charts.Line("full, seed 1", ((1, 4.0), (2, 3.0), (3, 2.0)), 2)
-    tree = parsed(charts.curve_panel("k", "Loss", [line]))
-    (curve,) = of_class(tree, "curve")
-    points = [tuple(map(float, p.split())) for p in curve.get("d")[1:].split("L")]
-    assert [x for x, _ in points] == sorted(x for x, _ in points)
-    assert points[0][1] < points[1][1] < points[2][1]  # y grows downwards
-    assert "full, seed 1: 4 at first, 2 at last" in tree.find(NAMESPACE + "desc").text
-
-
-def test_values_over_a_factor_of_twenty_are_drawn_on_a_log_scale():
-    lines = [charts.Line("a", ((1, 100.0), (2, 10.0), (3, 1.0)), 1)]
-    tree = parsed(charts.curve_panel("k", "Loss", lines))
-    assert next(tree.iter(NAMESPACE + "text")).text == "Loss (log scale)"
-    (curve,) = of_class(tree, "curve")
-    ys = [float(p.split()[1]) for p in curve.get("d")[1:].split("L")]
-    assert ys[1] - ys[0] == pytest.approx(ys[2] - ys[1], abs=0.2)
-
-
-@pytest.mark.parametrize("values", [(0.5,), (0.5, 0.5), (0.0, 0.0), (-1.0, 1.0)])
-def test_single_and_equal_and_negative_values_are_drawn(values):
-    line = charts.Line("a", tuple(enumerate(values)), 1)
-    tree = parsed(charts.curve_panel("k", "Loss", [line]))
-    assert len(of_class(tree, "mark")) == len(values)
-    assert len(of_class(tree, "curve")) == (len(values) > 1)
 
 
 def test_every_series_has_its_own_mark():
@@ -118,3 +104,29 @@ def test_a_long_curve_keeps_its_ends_and_its_mean():
 )
 def test_ticks_are_round(low, high, ticks):
     assert svg.round_ticks(low, high, 3) == ticks
+
+
+def operator_part(*operators_of):
+    return schema.Operators(
+        model="a",
+        sequence_length=128,
+        threads=1,
+        source="s",
+        operators=tuple(schema.Operator(type=t, calls=c, ms=ms) for t, c, ms in operators_of),
+    )
+
+
+def test_bars_of_operators_are_shares_the_largest_first_and_the_rest_together():
+    part = operator_part(*[(f"KIND_{i}", 1, 1.0 + i) for i in range(10)])
+    tree = chart_of(charts.operator_bars("k", "t", part, 1))
+    widths = [float(e.get("width")) for e in of_class(tree, "bar")]
+    assert len(widths) == 8
+    assert widths[0] / widths[6] == pytest.approx(10 / 4, rel=0.02)
+    assert "18.2% · 10.0 ms" in words_of(tree)  # 10 of 55
+    assert "3 other kinds" in words_of(tree) and "10.9% · 6.00 ms" in words_of(tree)
+    assert words_of(tree)[0] == "KIND_9"
+
+
+def test_operators_without_any_time_make_no_chart():
+    assert charts.operator_bars("k", "t", operator_part(("A", 1, 0.0)), 1) is None
+    assert charts.operator_bars("k", "t", operator_part(), 1) is None

@@ -7,9 +7,9 @@ from page_reading import HTML, of_class, pictures_of, table_of, text_of
 
 from tfdistill import report
 from tfdistill.benchmark import schema
-from tfdistill.report import comparison, sources
-from tfdistill.report.devices import Named
-from tfdistill.report.schema import Sweep
+from tfdistill.report.collection import NamedSweep
+from tfdistill.report.devices import NamedResult
+from tfdistill.results import SweepResults
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00=1+1"
 
@@ -20,11 +20,12 @@ def pages(fake_results):
 
     def make(sweeps=(), **results):
         named = tuple(
-            Named(label, schema.Result.model_validate(value)) for label, value in results.items()
+            NamedResult(label, schema.Result.model_validate(value))
+            for label, value in results.items()
         )
-        swept = tuple(sources.Swept(f"sweep {i}", s) for i, s in enumerate(sweeps))
-        value = report.compared(report.Collection(named, swept))
-        page = comparison.render_html(value)
+        swept = tuple(NamedSweep(f"sweep {i}", s) for i, s in enumerate(sweeps))
+        value = report.build(report.Collection(named, swept))
+        page = report.render_html(value)
         return value, page, page_reading.tree_of(page)
 
     return make
@@ -65,7 +66,7 @@ def many(fake_results):
     return {"phone": phone, "phone_gpu": gpu, "emulator": emulator, "host": host}
 
 
-SWEEP = Sweep.model_validate(
+SWEEP = SweepResults.model_validate(
     {
         "format_version": 1,
         "rows": [
@@ -97,8 +98,8 @@ def test_each_device_has_a_section_of_its_own_and_no_table_holds_two(pages, many
     results_of = {
         table.key: {row.head.text for row in table.rows}
         for section in value.sections
-        for block in section.blocks
-        for table in block.tables
+        for part in section.parts
+        for table in part.tables
         if table.key.endswith("conditions")
     }
     assert results_of == {
@@ -116,9 +117,9 @@ def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(p
     _, page, tree = pages([SWEEP], **many)
     assert page_reading.faults_of(tree) == []
     assert page_reading.requests_of(page) == []
-    # Host: accuracy twice, durations, lengths, threads, operators. Emulator: accuracy twice,
-    # durations, lengths. Phone: accuracy twice, durations, lengths, threads, sustained. Sweep: two.
-    assert len(pictures_of(tree)) == 6 + 4 + 6 + 2
+    # Host: accuracy twice, durations, lengths, threads, operators. Emulator: durations, lengths
+    # (one file is no choice). Phone: accuracy twice, durations, lengths, threads, sustained.
+    assert len(pictures_of(tree)) == 6 + 2 + 6 + 2
 
 
 def test_the_front_is_marked_in_chart_table_and_words(pages, many):
@@ -194,7 +195,7 @@ def test_different_tasks_have_charts_of_their_own(pages, fake_results):
             [fr.model("a", number=1), fr.model("b", number=2, task="cola", metric="matthews")]
         )
     )
-    titles = [block.title for block in value.sections[0].blocks]
+    titles = [part.title for part in value.sections[0].parts]
     assert titles[:2] == [
         "Accuracy, latency and size: sst2",
         "Matthews correlation, latency and size: cola",
@@ -243,13 +244,15 @@ def test_long_names_and_hundreds_of_results_keep_the_page_small(fake_results, tm
     value = fr.result(models, threads=(1, 2, 4), operators=[fr.operators(m.name) for m in models])
     for row in value["measurements"]:
         row["samples_ms"] = row["samples_ms"] * 3
-    results = tuple(Named(f"result {i}", schema.Result.model_validate(value)) for i in range(3))
-    content = report.compared(report.Collection(results))
-    page = comparison.render_html(content)
+    results = tuple(
+        NamedResult(f"result {i}", schema.Result.model_validate(value)) for i in range(3)
+    )
+    content = report.build(report.Collection(results))
+    page = report.render_html(content)
     assert len(page.encode()) < 2_000_000
     tree = page_reading.tree_of(page)
     assert page_reading.faults_of(tree) == []
-    (table,) = [t for t in comparison.all_tables(content) if t.key == "device-1-latency"]
+    (table,) = [t for t in content.tables() if t.key == "device-1-latency"]
     assert len(table.rows) == 3 * 30 * 6 * 3
     assert "more rows are in report-tables/device-1-latency.csv" in text_of(tree)
 
@@ -261,11 +264,13 @@ def test_forty_devices_keep_the_page_small(fake_results):
         model.p50_ms.update({32: 1.0, 64: 2.0})
     value = fr.result(models, kind="phone", operators=[fr.operators(m.name) for m in models])
     results = tuple(
-        Named(f"r{i}", schema.Result.model_validate({**value, "device": {"name": f"Phone {i}"}}))
+        NamedResult(
+            f"r{i}", schema.Result.model_validate({**value, "device": {"name": f"Phone {i}"}})
+        )
         for i in range(40)
     )
-    content = report.compared(report.Collection(results))
-    page = comparison.render_html(content)
+    content = report.build(report.Collection(results))
+    page = report.render_html(content)
     assert len(page.encode()) < 2_000_000
     tree = page_reading.tree_of(page)
     assert page_reading.faults_of(tree) == []
@@ -288,7 +293,7 @@ def test_no_file_and_one_file_make_a_page(pages, fake_results, models):
 def test_a_file_without_a_manifest_is_measured_and_not_judged(pages, fake_results):
     bare = fake_results.Model("bare", "e" * 64, {128: 1.0})
     value, _, tree = pages(host=fake_results.result([bare]))
-    assert [block.title for block in value.sections[0].blocks] == [
+    assert [part.title for part in value.sections[0].parts] == [
         "Latency",
         "Device and conditions",
     ]
@@ -301,20 +306,20 @@ def test_a_sweep_is_a_section_that_claims_little(pages):
         "A sweep of quantizations was made. 2 of 2 are on the Pareto front of accuracy, latency "
         "and size."
     )
-    assert "brief look" in value.sections[0].intro
+    assert "brief measurement" in value.sections[0].intro
     assert table_of(tree, "sweep-1-quantizations")[2][0] == "dynamic_wi8_afp32"
     assert [figure.value for figure in value.figures] == ["90.0%", "2.00 ms", "14.0 MB"]
 
 
 def test_an_empty_sweep_makes_a_page(pages):
-    _, _, tree = pages([Sweep(format_version=1)])
+    _, _, tree = pages([SweepResults(format_version=1)])
     assert page_reading.faults_of(tree) == []
 
 
 def test_synthetic_data_and_unmeasured_runs_are_said(fake_results):
     result = schema.Result.model_validate(fake_results.result([fake_results.model("m")]))
-    value = report.compared(
-        report.Collection((Named("demo", result),), synthetic=("demo",), unmeasured=("new",))
+    value = report.build(
+        report.Collection((NamedResult("demo", result),), synthetic=("demo",), unmeasured=("new",))
     )
     assert value.synthetic
     said = " ".join(value.limits)

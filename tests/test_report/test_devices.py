@@ -2,7 +2,7 @@ import pytest
 
 from tfdistill.benchmark import schema
 from tfdistill.report import devices
-from tfdistill.report.devices import Named, benches
+from tfdistill.report.devices import NamedResult, by_device
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def named(fake_results):
 
     def make(label, models, **options):
         value = fake_results.result(models, **options)
-        return Named(label, schema.Result.model_validate(value))
+        return NamedResult(label, schema.Result.model_validate(value))
 
     return make
 
@@ -22,14 +22,14 @@ def test_hosts_emulated_devices_and_phones_are_never_in_one_group(named, fake_re
     results = [
         named(kind, models, kind=kind, device=same_name) for kind in ("phone", "emulator", "host")
     ]
-    found = benches(results)
-    assert [bench.kind for bench in found] == ["host", "emulator", "phone"]
-    assert [bench.title for bench in found] == [
+    found = by_device(results)
+    assert [device.kind for device in found] == ["host", "emulator", "phone"]
+    assert [device.title for device in found] == [
         "Host: the very same",
         "Emulated device: the very same",
         "Phone: the very same",
     ]
-    assert len({bench.key for bench in found}) == 3
+    assert len({device.key for device in found}) == 3
 
 
 def test_two_phones_of_one_model_are_two_devices(named, fake_results):
@@ -38,7 +38,7 @@ def test_two_phones_of_one_model_are_two_devices(named, fake_results):
         named(str(i), models, kind="phone", device={"name": "Example Phone 8", "id": str(i) * 12})
         for i in (1, 2, 1)
     ]
-    first, second = benches(results)
+    first, second = by_device(results)
     assert [r.label for r in first.results] == ["1", "1"]
     assert [r.label for r in second.results] == ["2"]
 
@@ -49,13 +49,13 @@ def test_a_serial_number_that_two_models_share_does_not_make_them_one_device(nam
         named(name, models, kind="phone", device={"name": name, "id": "0" * 12})
         for name in ("Example 8", "Example 9")
     ]
-    assert [bench.device.name for bench in benches(results)] == ["Example 8", "Example 9"]
+    assert [device.device.name for device in by_device(results)] == ["Example 8", "Example 9"]
 
 
 def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named, fake_results):
     def labels(*results):
-        (bench,) = benches(results)
-        return [file.label for file in bench.files]
+        (device,) = by_device(results)
+        return [file.label for file in device.files]
 
     one = fake_results.model("student", number=1)
     other = fake_results.model("student", number=2)
@@ -70,28 +70,28 @@ def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named, fake_r
     assert labels(named("a", [one]), named("b", [one])) == ["student (a)", "student (b)"]
 
 
-def test_one_file_measured_in_two_ways_goes_by_one_name(named, fake_results):
+def test_one_file_measured_in_two_configurations_has_one_name(named, fake_results):
     model = fake_results.model("student")
-    (bench,) = benches(
+    (device,) = by_device(
         [
             named("a", [model], kind="phone"),
             named("b", [model], kind="phone", delegate="gpu"),
         ]
     )
-    assert [file.label for file in bench.files] == ["student", "student"]
-    assert [timing.label for timing in bench.timings] == ["student, XNNPACK", "student, GPU"]
-    assert len({timing.series for timing in bench.timings}) == 2
+    assert [file.label for file in device.files] == ["student", "student"]
+    assert [timing.label for timing in device.timings] == ["student, XNNPACK", "student, GPU"]
+    assert len({timing.series for timing in device.timings}) == 2
 
 
-def test_a_way_is_named_only_where_ways_differ(named, fake_results):
-    (bench,) = benches([named("a", [fake_results.model("student")])])
-    assert [timing.label for timing in bench.timings] == ["student"]
+def test_a_configuration_is_named_only_where_configurations_differ(named, fake_results):
+    (device,) = by_device([named("a", [fake_results.model("student")])])
+    assert [timing.label for timing in device.timings] == ["student"]
     app, tool = (
         named(label, [fake_results.model("student")], kind="phone", backend=label)
         for label in ("app", "benchmark_model")
     )
-    (bench,) = benches([app, tool])
-    assert [t.label for t in bench.timings] == ["student, app", "student, benchmark_model"]
+    (device,) = by_device([app, tool])
+    assert [t.label for t in device.timings] == ["student, app", "student, benchmark_model"]
 
 
 def test_files_are_compared_where_most_of_them_were_measured(named, fake_results):
@@ -100,31 +100,31 @@ def test_files_are_compared_where_most_of_them_were_measured(named, fake_results
             fake_results.Model(f"m{i}", f"{i:064x}", dict.fromkeys(held, 1.0))
             for i, held in enumerate(lengths)
         ]
-        (bench,) = benches([named("a", models, threads=threads)])
-        return bench.place, [timing.label for timing in bench.here()]
+        (device,) = by_device([named("a", models, threads=threads)])
+        return device.common_case, [timing.label for timing in device.compared_timings()]
 
     assert place([32, 64], [64], [64, 128]) == ((64, 1), ["m0", "m1", "m2"])
     assert place([32, 128], [32, 128], threads=(2, 1)) == ((128, 1), ["m0", "m1"])
 
 
-def test_a_device_on_which_nothing_was_measured_has_no_place(named, fake_results):
-    (bench,) = benches([named("a", [], measurements=[])])
-    assert bench.place is None
-    assert bench.here() == []
+def test_a_device_on_which_nothing_was_measured_has_no_common_case(named, fake_results):
+    (device,) = by_device([named("a", [], measurements=[])])
+    assert device.common_case is None
+    assert device.compared_timings() == []
 
 
 def test_settled_colours_are_kept_and_new_ones_are_none_of_them(named, fake_results):
     models = [fake_results.model(name, number=i) for i, name in enumerate("abc", start=1)]
-    (bench,) = benches([named("r", models)], {"b": 0, "c": 4})
-    assert bench.numbers == {"a": 5, "b": 0, "c": 4}
+    (device,) = by_device([named("r", models)], {"b": 0, "c": 4})
+    assert device.numbers == {"a": 5, "b": 0, "c": 4}
 
 
 def test_it_is_said_where_a_latency_was_measured(named, fake_results):
     models = [fake_results.model("student")]
     results = [named(kind, models, kind=kind) for kind in ("host", "emulator", "phone")]
-    assert [bench.where for bench in benches(results)] == [
+    assert [device.where for device in by_device(results)] == [
         "on the host Example 9000 Processor",
         "on the emulated device sdk_gphone64",
         "on the phone Example Phone 8",
     ]
-    assert devices.one_bench(results[0], {}).where == "on this host"
+    assert devices.single_device(results[0], {}).where == "on this host"

@@ -2,8 +2,8 @@ import pytest
 
 from tfdistill.benchmark import schema
 from tfdistill.report import tradeoff
-from tfdistill.report.devices import Named, benches
-from tfdistill.report.schema import Sweep
+from tfdistill.report.devices import NamedResult, by_device
+from tfdistill.results import SweepResults
 
 
 @pytest.fixture
@@ -12,8 +12,8 @@ def trade_offs(fake_results):
 
     def make(models, **options):
         result = schema.Result.model_validate(fake_results.result(models, **options))
-        (bench,) = benches([Named("a", result)])
-        return tradeoff.of_bench(bench)
+        (device,) = by_device([NamedResult("a", result)])
+        return tradeoff.of_device(device)
 
     return make
 
@@ -25,7 +25,7 @@ def test_accuracy_is_the_manifests_latency_the_summarys_and_size_the_files(
         [fake_results.model("m", p50_ms=4.0, accuracy=0.87, size_bytes=7_000_000)]
     )
     (point,) = value.points
-    assert (value.task, value.metric, value.place) == ("sst2", "accuracy", "128 tokens, 1 thread")
+    assert (value.task, value.metric, value.case) == ("sst2", "accuracy", "128 tokens, 1 thread")
     assert (point.accuracy, point.latency_ms, point.size_bytes) == (0.87, 4.0, 7_000_000)
     assert point.interval_ms == pytest.approx((3.96, 4.08))
     assert "872 examples" in value.checked and "on the host" in value.checked
@@ -101,7 +101,7 @@ def test_the_sentence_names_the_front_from_the_lowest_latency_up(trade_offs, fak
             fake_results.model("small", number=3, p50_ms=2.0, accuracy=0.88),
         ]
     )
-    assert value.front == (True, False, True)
+    assert [point.on_front for point in value.points] == [True, False, True]
     assert tradeoff.sentence(value) == (
         "2 of 3 choices are on the Pareto front. From the lowest latency up: "
         "small (88.0%, 2.00 ms, 5.00 MB); big (92.0%, 40.0 ms, 90.0 MB)."
@@ -124,13 +124,13 @@ def test_a_sweep_gives_a_point_for_each_good_quantization():
     ]
     for row in rows:
         row.update(file_metrics={"accuracy": 0.84}, primary_metric="accuracy")
-    value = tradeoff.of_sweep(Sweep.model_validate({"format_version": 1, "rows": rows}))
+    value = tradeoff.of_sweep(SweepResults.model_validate({"format_version": 1, "rows": rows}))
     assert value is not None
     assert [(p.label, p.latency_ms, p.number) for p in value.points] == [
         ("float32", 5, 1),
         ("int8", 2, 2),
     ]
-    assert value.front == (False, True)
+    assert [point.on_front for point in value.points] == [False, True]
     assert value.left_out == (
         "int4: beyond bounds.",
         "none: impossible.",
@@ -139,4 +139,4 @@ def test_a_sweep_gives_a_point_for_each_good_quantization():
 
 
 def test_a_sweep_without_figures_gives_none():
-    assert tradeoff.of_sweep(Sweep.model_validate({"format_version": 1, "rows": []})) is None
+    assert tradeoff.of_sweep(SweepResults.model_validate({"format_version": 1, "rows": []})) is None

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from tfdistill.papers import published
 from tfdistill.papers.published import title
 from tfdistill.papers.table import Latency, PapersTable
-from tfdistill.report import cells, markdown
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Cell, Row, Table
+from tfdistill.report import table_cells as cells
+from tfdistill.report.render import markdown_table
+from tfdistill.report.table_cells import Cell, Row, Table
 from tfdistill.tables import table as aligned_table
 
 _UNSURE = " ?"
@@ -157,7 +158,7 @@ def published_rows(value: PapersTable) -> Table:
 
 def render_markdown(value: PapersTable) -> str:
     """Writes all tables as Markdown."""
-    parts = [f"# {_heading(value)}", *(markdown.table(table) for table in tables(value))]
+    parts = [f"# {_heading(value)}", *(markdown_table(table) for table in tables(value))]
     return "\n\n".join(parts) + "\n"
 
 

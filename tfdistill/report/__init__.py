@@ -1,34 +1,30 @@
-"""Turns results into a page that a person likes to read: report.html, report.md, and CSV tables.
+"""Turns results into a page for people: report.html, report.md, and CSV tables.
 
-Results in, text out: `collect` reads a run folder and `gather` many results; what is rendered from
-them is pure.
+`collect` reads a run folder and `gather` many results; `build` makes one `Report` of either, which
+is rendered to HTML, Markdown and CSV.
 """
 
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Sequence
 
 from tfdistill import files
-from tfdistill.report import cells, comparison, page
-from tfdistill.report.comparison import Comparison, compared
-from tfdistill.report.facts import Facts
-from tfdistill.report.markdown import render_comparison, render_markdown
-from tfdistill.report.page import render_html
-from tfdistill.report.results import RunResults, collect
-from tfdistill.report.sources import Collection, gather, is_run
-from tfdistill.report.templates import TABLES_NAME
+from tfdistill.report import comparison, run_report
+from tfdistill.report.collection import Collection, gather, is_run
+from tfdistill.report.document import Report
+from tfdistill.report.render import TABLES_FOLDER, render_csv, render_html, render_markdown
+from tfdistill.report.run_results import RunResults, collect
 
 __all__ = [
     "Collection",
-    "Comparison",
+    "Report",
     "RunResults",
+    "build",
     "collect",
-    "compared",
     "gather",
     "is_run",
-    "render_comparison",
+    "render_csv",
     "render_html",
     "render_markdown",
     "write",
@@ -36,6 +32,20 @@ __all__ = [
 ]
 
 HTML_NAME, MARKDOWN_NAME = "report.html", "report.md"
+
+
+def build(results: RunResults | Collection) -> Report:
+    """Computes everything that a report shows.
+
+    Args:
+      results: Of a run, or of many devices and sweeps.
+
+    Returns:
+      The report.
+    """
+    if isinstance(results, RunResults):
+        return run_report.build(results)
+    return comparison.build(results)
 
 
 def write(run_dir: files.Path, out: files.Path | None = None) -> tuple[pathlib.Path, pathlib.Path]:
@@ -52,10 +62,7 @@ def write(run_dir: files.Path, out: files.Path | None = None) -> tuple[pathlib.P
       DataError: If the folder holds no result, or a malformed one.
       BenchmarkError: If its benchmark is malformed or of another format.
     """
-    results = collect(run_dir)
-    folder = pathlib.Path(run_dir if out is None else out)
-    made = page.all_tables(Facts(results))
-    return _write(folder, render_html(results), render_markdown(results), made)
+    return _write(build(collect(run_dir)), pathlib.Path(run_dir if out is None else out))
 
 
 def write_comparison(
@@ -75,18 +82,13 @@ def write_comparison(
       DataError: If a path holds nothing to report, or something malformed.
       BenchmarkError: If a benchmark result is malformed or of another format.
     """
-    value = compared(gather(paths))
-    made = comparison.all_tables(value)
-    return _write(pathlib.Path(out), comparison.render_html(value), render_comparison(value), made)
+    return _write(build(gather(paths)), pathlib.Path(out))
 
 
-def _write(
-    folder: pathlib.Path, html: str, markdown: str, tables: Sequence[cells.Table]
-) -> tuple[pathlib.Path, pathlib.Path]:
-    with files.atomic_folder(folder / TABLES_NAME) as temporary:
-        for table in tables:
-            name = re.sub(r"[^A-Za-z0-9_.-]", "_", table.key)
-            (temporary / f"{name}.csv").write_text(cells.render_csv(table), encoding="utf-8")
-    files.atomic_write_text(folder / HTML_NAME, html)
-    files.atomic_write_text(folder / MARKDOWN_NAME, markdown)
+def _write(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    with files.atomic_folder(folder / TABLES_FOLDER) as temporary:
+        for name, text in render_csv(report).items():
+            (temporary / name).write_text(text, encoding="utf-8")
+    files.atomic_write_text(folder / HTML_NAME, render_html(report))
+    files.atomic_write_text(folder / MARKDOWN_NAME, render_markdown(report))
     return folder / HTML_NAME, folder / MARKDOWN_NAME

@@ -3,158 +3,129 @@
 from __future__ import annotations
 
 from tfdistill.benchmark import schema
-from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Cell, Row, Table
-from tfdistill.report.devices import Bench, Timing
+from tfdistill.report import table_cells as cells
+from tfdistill.report.devices import DeviceResults, Timing
+from tfdistill.report.table_cells import Cell, Row, Table, row
 
 _MOST_OPERATORS = 12  # kinds of one file; the rest are added up
 
 
-def latency(bench: Bench) -> Table | None:
+def latency(device: DeviceResults) -> Table | None:
     """Every file by length and threads."""
-    if not bench.timings:
-        return None
     compared = {
-        (
-            named.label,
-            row.candidate,
-            row.sequence_length,
-            row.threads,
-            row.delegate,
-            row.affinity,
-        ): row
-        for named in bench.results
-        for row in named.result.comparisons
+        (named.label, found.candidate, *_case(found)): found
+        for named in device.results
+        for found in named.result.comparisons
     }
-    baselines = {(n.label, row.baseline) for n in bench.results for row in n.result.comparisons}
-    rows = []
-    place = None
+    baselines = {
+        (n.label, found.baseline) for n in device.results for found in n.result.comparisons
+    }
+    rows: list[Row] = []
+    previous = None
     for timing in sorted(
-        bench.timings, key=lambda t: (t.summary.threads, t.summary.sequence_length)
+        device.timings, key=lambda t: (t.summary.threads, t.summary.sequence_length)
     ):
         summary, source = timing.summary, timing.file.source.label
-        opens = place not in (None, (summary.threads, summary.sequence_length))
-        place = (summary.threads, summary.sequence_length)
-        row = compared.get(
-            (source, summary.model, place[1], place[0], summary.delegate, summary.affinity)
-        )
-        if row is not None:
-            ratio = _speedup(row)
-        else:
-            ratio = Cell("1×" if (source, summary.model) in baselines else fmt.ABSENT)
+        case = (summary.threads, summary.sequence_length)
+        found = compared.get((source, summary.model, *_case(summary)))
+        is_baseline = found is None and (source, summary.model) in baselines
         rows.append(
-            Row(
+            row(
                 _head(timing),
-                (
-                    cells.number(summary.sequence_length),
-                    cells.number(summary.threads),
-                    cells.milliseconds(summary.p50_ms, summary.p50_ci_ms),
-                    *map(cells.milliseconds, (summary.p90_ms, summary.p95_ms, summary.p99_ms)),
-                    ratio,
-                    cells.number(summary.n, "in blocks" if summary.of == "blocks" else ""),
-                ),
-                opens=opens,
+                cells.number(summary.sequence_length),
+                cells.number(summary.threads),
+                cells.milliseconds(summary.p50_ms, summary.p50_ci_ms),
+                *map(cells.milliseconds, (summary.p90_ms, summary.p95_ms, summary.p99_ms)),
+                _speedup(found) if found else "1×" if is_baseline else fmt.ABSENT,
+                cells.number(summary.n, "in blocks" if summary.of == "blocks" else ""),
+                opens=previous not in (None, case),
             )
         )
+        previous = case
     columns = ("File", "Tokens", "Threads", "p50", "p90", "p95", "p99", "Speed-up", "Samples")
     notes = ["Brackets hold 95% intervals of the median and of the ratio of medians."]
-    if len(bench.results) > 1:
+    if len(device.results) > 1:
         notes.append(
             "A speed-up is given where two files took turns in one measurement. Medians of "
-            "different measurements also differ by the day."
+            "different measurements also differ from day to day."
         )
-    if any(timing.summary.of == "blocks" for timing in bench.timings):
+    if any(timing.summary.of == "blocks" for timing in device.timings):
         notes.append(
-            "In blocks: the tool gives statistics of each burst of inferences and no single "
+            "In blocks: the tool reports statistics of each burst of inferences and no single "
             "durations, so the median is that of the blocks and the tails are not known."
         )
-    if any(timing.summary.throttled for timing in bench.timings):
-        why = "its thermal status was raised, or latency rose and stayed"
-        if bench.kind == "host":
-            why = "latency rose and stayed, usually because something else ran"
+    if any(timing.summary.throttled for timing in device.timings):
+        why = "its thermal status was raised, or latency rose and stayed high"
+        if device.kind == "host":
+            why = "latency rose and stayed high, usually because something else ran"
         notes.append(f"Throttled: the device slowed down while this was measured ({why}).")
-    caption = f"Latency of one inference {bench.where}"
-    made = Table(bench.anchor("latency"), caption, columns, tuple(rows), tuple(notes))
-    return cells.without_empty(made)
+    caption = f"Latency of one inference {device.where}"
+    return cells.table(device.anchor("latency"), caption, columns, rows, notes, drop_empty=True)
 
 
-def start(bench: Bench) -> Table | None:
+def start(device: DeviceResults) -> Table | None:
     """Start and memory of every file, on the fewest threads."""
-    if not bench.timings:
-        return None
-    fewest = min(timing.summary.threads for timing in bench.timings)
-    order = {timing.label: i for i, timing in reversed(list(enumerate(bench.timings)))}
-    held = sorted(
-        (timing for timing in bench.timings if timing.summary.threads == fewest),
+    fewest = min((timing.summary.threads for timing in device.timings), default=1)
+    order = {timing.label: i for i, timing in reversed(list(enumerate(device.timings)))}
+    timings = sorted(
+        (timing for timing in device.timings if timing.summary.threads == fewest),
         key=lambda timing: (order[timing.label], timing.summary.sequence_length),
     )
-    if not any(
-        t.summary.init_ms or t.summary.first_inference_ms or t.summary.peak_rss_bytes for t in held
-    ):
+    summaries = [timing.summary for timing in timings]
+    if not any(s.init_ms or s.first_inference_ms or s.peak_rss_bytes for s in summaries):
         return None
-    rows = tuple(
-        Row(
+    rows = [
+        row(
             _head(timing),
-            (
-                cells.number(timing.summary.sequence_length),
-                cells.milliseconds(timing.summary.cold_start_ms),
-                cells.milliseconds(timing.summary.init_ms),
-                cells.milliseconds(timing.summary.first_inference_ms),
-                cells.size(timing.summary.peak_rss_bytes),
-            ),
+            cells.number(summary.sequence_length),
+            cells.milliseconds(summary.cold_start_ms),
+            cells.milliseconds(summary.init_ms),
+            cells.milliseconds(summary.first_inference_ms),
+            cells.size(summary.peak_rss_bytes),
         )
-        for timing in held
-    )
-    columns = (
-        "File",
-        "Tokens",
-        "Cold start",
-        "Opening the file",
-        "First inference",
-        "Peak memory",
-    )
+        for timing, summary in zip(timings, summaries, strict=True)
+    ]
+    columns = ("File", "Tokens", "Cold start", "Opening the file", "First inference", "Peak memory")
     notes = []
-    if any(timing.summary.cold_start_ms for timing in held):
-        what = "Python and its imports" if bench.kind == "host" else "whatever the program loads"
+    if any(summary.cold_start_ms for summary in summaries):
+        what = "Python and its imports" if device.kind == "host" else "whatever the program loads"
         notes.append(
             f"Cold start runs from before the process starts, {what} included, to the first result."
         )
-    if any(timing.summary.peak_rss_bytes for timing in held):
+    if any(summary.peak_rss_bytes for summary in summaries):
         notes.append("Peak memory is that of the whole process.")
-    caption = f"Start and memory ({devices.threads(fewest)})"
-    made = Table(bench.anchor("start"), caption, columns, rows, tuple(notes))
-    return cells.without_empty(made)
+    caption = f"Start and memory ({fmt.threads(fewest)})"
+    return cells.table(device.anchor("start"), caption, columns, rows, notes, drop_empty=True)
 
 
-def text(bench: Bench) -> Table | None:
+def text(device: DeviceResults) -> Table | None:
     """The tokenizer, and from text to answer."""
 
-    def row(head: str, detail: str, value: schema.Percentiles) -> Row:
+    def timed(head: str, detail: str, value: schema.Percentiles) -> Row:
         times = (value.p50_ms, value.p90_ms, value.p95_ms, value.p99_ms)
-        return Row(Cell(head, detail), (*map(cells.milliseconds, times), cells.number(value.n)))
+        return row(Cell(head, detail), *map(cells.milliseconds, times), cells.number(value.n))
 
     rows = []
-    for named in bench.results:
-        source = named.label if len(bench.results) > 1 else ""
+    for named in device.results:
+        source = named.label if len(device.results) > 1 else ""
         if named.result.tokenizer is not None:
-            rows.append(row("Tokenizer alone", source, named.result.tokenizer))
-        labels = {f.model.name: f.label for f in bench.files if f.source is named}
+            rows.append(timed("Tokenizer alone", source, named.result.tokenizer))
+        labels = {file.model.name: file.label for file in device.files if file.source is named}
         for value in named.result.end_to_end:
-            way = ", ".join(filter(None, (devices.threads(value.threads), bench.way(value, named))))
-            rows.append(row(f"Text to answer, {labels.get(value.model, value.model)}", way, value))
-    if not rows:
-        return None
-    note = "Each text runs at the shortest length of the file that holds it."
+            words = fmt.threads(value.threads), device.configuration(value, named)
+            head = f"Text to answer, {labels.get(value.model, value.model)}"
+            rows.append(timed(head, ", ".join(filter(None, words)), value))
+    notes = ("Each text runs at the shortest length of the file that fits it.",)
     columns = ("Step", "p50", "p90", "p95", "p99", "Samples")
-    return Table(bench.anchor("text"), "From text to answer", columns, tuple(rows), (note,))
+    return cells.table(device.anchor("text"), "From text to answer", columns, rows, notes)
 
 
-def operators(bench: Bench) -> Table | None:
+def operators(device: DeviceResults) -> Table | None:
     """Where the time of one inference goes, the largest share first."""
-    rows = []
+    rows: list[Row] = []
     sources = []
-    for file, part in bench.parts("operators"):
+    for file, part in device.parts("operators"):
         whole = sum(operator.ms for operator in part.operators)
         if whole <= 0:
             continue
@@ -162,70 +133,49 @@ def operators(bench: Bench) -> Table | None:
         listed = sorted(part.operators, key=lambda operator: -operator.ms)
         shown, rest = listed[:_MOST_OPERATORS], listed[_MOST_OPERATORS:]
         if rest:
-            kinds = f"{len(rest)} other kinds"
-            more = schema.Operator(
-                type=kinds, calls=sum(o.calls for o in rest), ms=sum(o.ms for o in rest)
-            )
-            shown = [*shown, more]
+            calls, ms = sum(o.calls for o in rest), sum(o.ms for o in rest)
+            shown = [*shown, schema.Operator(type=f"{len(rest)} other kinds", calls=calls, ms=ms)]
         for i, operator in enumerate(shown):
+            share = 100 * operator.ms / whole
             rows.append(
-                Row(
-                    Cell(file.label, bench.words(part, file.source)),
-                    (
-                        Cell(operator.type),
-                        cells.number(operator.calls),
-                        cells.milliseconds(operator.ms),
-                        Cell(
-                            f"{100 * operator.ms / whole:.1f}%",
-                            value=100 * operator.ms / whole,
-                            unit="%",
-                        ),
-                    ),
+                row(
+                    Cell(file.label, device.describe(part, file.source)),
+                    operator.type,
+                    cells.number(operator.calls),
+                    cells.milliseconds(operator.ms),
+                    Cell(f"{share:.1f}%", value=share, unit="%"),
                     opens=i == 0 and bool(rows),
                 )
             )
-    if not rows:
-        return None
-    columns = ("File", "Operator", "Calls", "Time", "Share")
     note = (
-        f"Measured by {', '.join(dict.fromkeys(sources))}. To measure each operator takes time "
-        "itself: shares can be trusted more than the sum."
+        f"Measured by {', '.join(dict.fromkeys(sources))}. Profiling itself takes time: shares are "
+        "more reliable than the sum."
     )
+    columns = ("File", "Operator", "Calls", "Time", "Share")
     caption = "Operators of one inference"
-    return Table(bench.anchor("operators"), caption, columns, tuple(rows), (note,))
+    return cells.table(device.anchor("operators"), caption, columns, rows, (note,))
 
 
-def sustained(bench: Bench) -> Table | None:
+def sustained(device: DeviceResults) -> Table | None:
     """First and last window of every sustained run."""
     rows = []
-    for file, part in bench.parts("sustained"):
+    for file, part in device.parts("sustained"):
         if not part.windows:
             continue
         first, last = part.windows[0], part.windows[-1]
-        slowest = max(part.windows, key=lambda window: window.p50_ms)
-        hottest = max(
-            (
-                w.conditions.thermal_status
-                for w in part.windows
-                if w.conditions is not None and w.conditions.thermal_status is not None
-            ),
-            default=None,
-        )
+        statuses = [s for window in part.windows if (s := thermal_status(window)) is not None]
+        hottest = max(statuses, default=None)
         rows.append(
-            Row(
-                Cell(file.label, bench.words(part, file.source)),
-                (
-                    Cell(fmt.duration(last.start_s), value=last.start_s, unit="s"),
-                    cells.milliseconds(first.p50_ms),
-                    cells.milliseconds(last.p50_ms),
-                    cells.milliseconds(slowest.p50_ms),
-                    _ratio(last.p50_ms / first.p50_ms),
-                    Cell(thermal_words(hottest), value=hottest),
-                ),
+            row(
+                Cell(file.label, device.describe(part, file.source)),
+                cells.seconds(last.start_s),
+                cells.milliseconds(first.p50_ms),
+                cells.milliseconds(last.p50_ms),
+                cells.milliseconds(max(window.p50_ms for window in part.windows)),
+                cells.ratio(last.p50_ms / first.p50_ms),
+                Cell(thermal_words(hottest), value=hottest),
             )
         )
-    if not rows:
-        return None
     columns = (
         "File",
         "Last window at",
@@ -235,30 +185,26 @@ def sustained(bench: Bench) -> Table | None:
         "Last / first",
         "Highest thermal status",
     )
-    made = Table(bench.anchor("sustained"), "Runs without pauses", columns, tuple(rows))
-    return cells.without_empty(made)
+    key, caption = device.anchor("sustained"), "Runs without pauses"
+    return cells.table(key, caption, columns, rows, drop_empty=True)
 
 
-def answers(bench: Bench) -> Table | None:
+def answers(device: DeviceResults) -> Table | None:
     """The device's answers against the host's, on the same examples."""
     rows = []
-    for file, part in bench.parts("answers"):
+    for file, part in device.parts("answers"):
         name = primary_metric(file.model) or next(iter(part.metrics), "accuracy")
         rows.append(
-            Row(
-                Cell(file.label, bench.words(part, file.source)),
-                (
-                    cells.number(part.num_examples),
-                    Cell(fmt.error(part.max_abs_error), value=part.max_abs_error),
-                    cells.decibels(part.sqnr_db),
-                    cells.share(part.argmax_agreement),
-                    cells.metric(name, part.metrics.get(name), fmt.metric_title(name)),
-                    cells.metric(name, part.host_metrics.get(name)),
-                ),
+            row(
+                Cell(file.label, device.describe(part, file.source)),
+                cells.number(part.num_examples),
+                Cell(fmt.error(part.max_abs_error), value=part.max_abs_error),
+                cells.decibels(part.sqnr_db),
+                cells.share(part.argmax_agreement),
+                cells.metric(name, part.metrics.get(name), fmt.metric_title(name)),
+                cells.metric(name, part.host_metrics.get(name)),
             )
         )
-    if not rows:
-        return None
     columns = (
         "File",
         "Examples",
@@ -269,47 +215,66 @@ def answers(bench: Bench) -> Table | None:
         "On the host",
     )
     caption = "Answers of the device against those of the host to the same examples"
-    return Table(bench.anchor("answers"), caption, columns, tuple(rows))
+    return cells.table(device.anchor("answers"), caption, columns, rows)
 
 
-def failures(bench: Bench) -> Table | None:
+def failures(device: DeviceResults) -> Table | None:
     """What was not measured, and why."""
-    rows = tuple(
-        Row(
-            Cell(failure.what, named.label if len(bench.results) > 1 else ""),
-            (Cell(failure.error),),
-        )
-        for named in bench.results
+    several = len(device.results) > 1
+    rows = [
+        row(Cell(failure.what, named.label if several else ""), failure.error)
+        for named in device.results
         for failure in named.result.failures
+    ]
+    return cells.table(device.anchor("failures"), "Not measured", ("What", "Why"), rows)
+
+
+def conditions(device: DeviceResults) -> Table | None:
+    """What ran in each result, and the device's state before and after."""
+    rows: list[Row] = []
+    for named in device.results:
+        result = named.result
+        runtime = " ".join(filter(None, (result.runtime.name, result.runtime.version)))
+        for when, state in (("before", result.before), ("after", result.after)):
+            if when == "after" and state is None:
+                continue
+            rows.append(
+                row(
+                    Cell(fmt.cut(named.label, 80), when),
+                    state.time[:19] if state else result.created[:19],
+                    Cell(fmt.cut(runtime, 80), result.backend),
+                    thermal_words(state.thermal_status if state else None),
+                    *_state(state),
+                    opens=when == "before" and bool(rows),
+                )
+            )
+    columns = (
+        "Result",
+        "Time",
+        "Runtime",
+        "Thermal status",
+        "Hottest sensor",
+        "Battery",
+        "Load average",
     )
-    if not rows:
-        return None
-    return Table(bench.anchor("failures"), "Not measured", ("What", "Why"), rows)
-
-
-def all_tables(bench: Bench) -> dict[str, Table]:
-    """Every table that can be made, by kind."""
-    made = {
-        "latency": latency(bench),
-        "text": text(bench),
-        "start": start(bench),
-        "operators": operators(bench),
-        "sustained": sustained(bench),
-        "answers": answers(bench),
-        "failures": failures(bench),
-    }
-    return {key: table for key, table in made.items() if table is not None}
+    caption = "The state of the device before and after"
+    return cells.table(device.anchor("conditions"), caption, columns, rows, drop_empty=True)
 
 
 def primary_metric(model: schema.ModelFile) -> str | None:
-    """The metric that counts of a file's task, or None where nothing was checked."""
-    card = model.manifest
-    if card is None or card.parity is None or not card.parity.file_metrics:
+    """Returns the main metric of a file's task, or None where nothing was checked."""
+    manifest = model.manifest
+    if manifest is None or manifest.parity is None or not manifest.parity.file_metrics:
         return None
-    if card.task is not None and card.task.primary_metric in card.parity.file_metrics:
-        return card.task.primary_metric
-    names = list(card.parity.file_metrics)
+    names = list(manifest.parity.file_metrics)
+    if manifest.task is not None and manifest.task.primary_metric in names:
+        return manifest.task.primary_metric
     return "accuracy" if "accuracy" in names else names[0]
+
+
+def thermal_status(window: schema.Window) -> int | None:
+    """Returns Android's thermal status at a window, or None where it is not known."""
+    return window.conditions.thermal_status if window.conditions else None
 
 
 def thermal_words(status: int | None) -> str:
@@ -320,17 +285,35 @@ def thermal_words(status: int | None) -> str:
     return names[status] if 0 <= status < len(names) else str(status)
 
 
+def _case(found: schema.Place | schema.Comparison) -> tuple[int, int, str, str | None]:
+    return found.sequence_length, found.threads, found.delegate, found.affinity
+
+
 def _head(timing: Timing) -> Cell:
     throttled = "throttled" if timing.summary.throttled else ""
-    return Cell(timing.file.label, ", ".join(filter(None, (timing.way, throttled))))
+    return Cell(timing.file.label, ", ".join(filter(None, (timing.configuration, throttled))))
 
 
-def _speedup(row: schema.Comparison) -> Cell:
-    detail = fmt.interval(*row.speedup_ci)
-    if row.faster is None:
+def _speedup(found: schema.Comparison) -> Cell:
+    detail = fmt.interval(*found.speedup_ci)
+    if found.faster is None:
         detail = f"{detail} no clear difference"
-    return Cell(fmt.ratio(row.speedup), detail, row.speedup, "", row.speedup_ci)
+    return Cell(fmt.ratio(found.speedup), detail, found.speedup, "", found.speedup_ci)
 
 
-def _ratio(value: float) -> Cell:
-    return Cell(fmt.ratio(value), value=value)
+def _state(state: schema.Conditions | None) -> tuple[Cell, Cell, Cell]:
+    """The hottest sensor, the battery and the load average."""
+    sensor = battery = load = Cell(fmt.ABSENT)
+    if state is not None and state.temperatures_c:
+        name, value = max(state.temperatures_c.items(), key=lambda item: item[1])
+        sensor = Cell(f"{value:.1f} °C", fmt.cut(name, 40), value, "°C")
+    if state is not None and state.battery_percent is not None:
+        warmth = state.battery_temperature_c
+        parts = [] if warmth is None else [f"{warmth:.1f} °C"]
+        if state.charging is not None:
+            parts.append("charging" if state.charging else "not charging")
+        percent = state.battery_percent
+        battery = Cell(f"{percent:.0f}%", ", ".join(parts), percent, "%")
+    if state is not None and state.load_average is not None:
+        load = Cell(f"{state.load_average:.2f}", value=state.load_average)
+    return sensor, battery, load

@@ -1,6 +1,8 @@
-"""Numbers as a reader wants them: few digits, always a unit. Absent values become a dash."""
+"""Numbers as text: few digits, always a unit. Absent values become a dash."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 ABSENT = "–"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -100,7 +102,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def milliseconds_interval(value: float, low: float, high: float) -> str:
-    """Writes the interval of a latency in the unit of the latency, which stands beside it."""
+    """Writes the interval of a latency in the unit of the latency, next to it."""
     factor, _ = _latency_unit(value)
     return interval(low * factor, high * factor)
 
@@ -137,6 +139,21 @@ def duration(seconds: float | None) -> str:
 def threads(number: int) -> str:
     """Writes a number of threads: "1 thread", "2 threads"."""
     return f"{number} thread{'' if number == 1 else 's'}"
+
+
+def case(length: int, number: int) -> str:
+    """Writes a length and a number of threads: "128 tokens, 1 thread"."""
+    return f"{length} tokens, {threads(number)}"
+
+
+def join(parts: Sequence[str]) -> str:
+    """Lists parts in a sentence: "a, b and c"."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def cut(text: str, longest: int = 600) -> str:
+    """Shortens a foreign text, such as a command line."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:

@@ -1,18 +1,22 @@
-"""Where the names of points and lines go, so that none covers another. Pure."""
+"""Positions of text in charts: names of points and lines do not cover one another. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
-PLAIN, BOLD = 7.4, 8.3  # width of a letter of 12.5 pixels, in the widest fonts in use
+from markupsafe import Markup
+
+from tfdistill.report import svg
+
+PLAIN, BOLD = 7.4, 8.3  # width of a letter of 12.5 pixels, in wide fonts
 _HEIGHT = 15.0
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """A text and where it stands: `x`, `y` of its baseline, and the anchor of SVG."""
+    """A text and its position: `x`, `y` of its baseline, and the anchor of SVG."""
 
     text: str
     x: float
@@ -23,6 +27,12 @@ class Placed:
 def width_of(text: str, letter: float = BOLD) -> float:
     """About how wide a text is, in pixels, rather too wide than too narrow."""
     return letter * len(text)
+
+
+def centred(x: float, y: float, text: str, width: float) -> Markup:
+    """Writes the text of a tick below x, moved so that a chart of this width does not cut it."""
+    half = width_of(text) / 2 + 3
+    return svg.text(min(max(x, half), width - half), y, text, class_="tick", anchor="middle")
 
 
 def fitted(text: str, width: float, letter: float = BOLD) -> str:
@@ -41,17 +51,17 @@ def place(
     reach: float = 6.0,
     obstacles: Sequence[Box] = (),
 ) -> list[Placed | None]:
-    """Finds a free place beside each point for its name.
+    """Finds a free position next to each point for its name.
 
     Args:
       points: Position of each mark; the first ones choose first.
-      texts: For each point what may be written, the best first; none for no label.
-      frame: What no text may leave.
+      texts: For each point its possible labels, the best first; none for no label.
+      frame: The box that no text may leave.
       reach: Radius of a mark.
-      obstacles: What else no text may cover.
+      obstacles: Other boxes that no text may cover.
 
     Returns:
-      A text and its place for each point, or None where no place is free.
+      A text and its position for each point, or None where none is free.
     """
     taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
     taken += obstacles
@@ -72,13 +82,13 @@ def place(
 
 
 def spread(ys: Sequence[float], low: float, high: float, gap: float = _HEIGHT) -> list[float]:
-    """Moves heights apart so that lines of text fit, each as near to its own as can be.
+    """Separates heights so that lines of text fit, each as close to its own as possible.
 
     Args:
       ys: Heights, in any order.
       low: The least height.
       high: The greatest.
-      gap: Distance that two need.
+      gap: Least distance of two.
 
     Returns:
       Heights in the same order.
@@ -96,7 +106,7 @@ def spread(ys: Sequence[float], low: float, high: float, gap: float = _HEIGHT) -
 
 
 def _around(text: str, x: float, y: float, reach: float) -> list[tuple[Placed, Box]]:
-    """Places around a point: right, left, above, below, then the corners."""
+    """Positions around a point: right, left, above, below, then the corners."""
     width, away = width_of(text), reach + 4
     offsets = [
         ("start", away, 4.0),

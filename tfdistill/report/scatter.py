@@ -9,20 +9,20 @@ from markupsafe import Markup
 
 from tfdistill.report import format as fmt
 from tfdistill.report import labels, svg
-from tfdistill.report.pareto import Point
+from tfdistill.report.document import Legend
+from tfdistill.report.tradeoff import Point
 
 _WIDTH, _HEIGHT = 350.0, 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 10.0, 26.0, 44.0
-_LEAST_RANGE = 0.01  # of accuracies: chance alone moves them by so much
-_NAMED = 10  # with more points only those on the front go by their names,
-_NAMED_FRONT = 6  # and with more of these all go by their numbers
+_LEAST_RANGE = 0.01  # of accuracies: chance alone changes them by as much
+_NAMED = 10  # with more points only those on the front are named, the others numbered;
+_NAMED_FRONT = 6  # with more of these all are numbered
 _LONGEST_NAME = 160.0  # pixels
 
 
 def accuracy_chart(
     key: str,
     points: Sequence[Point],
-    front: Sequence[bool],
     *,
     against: str,
     metric: str,
@@ -32,8 +32,7 @@ def accuracy_chart(
 
     Args:
       key: Unique in the page.
-      points: The points, of which nothing is missing; at least one.
-      front: Which are on the front.
+      points: The points; at least one.
       against: "latency" or "size".
       metric: Name of the metric.
       title: What the chart is.
@@ -43,7 +42,7 @@ def accuracy_chart(
     """
     show = fmt.milliseconds if against == "latency" else fmt.size
     xs = [_x(point, against) for point in points]
-    ys = [point.accuracy or 0.0 for point in points]
+    ys = [point.accuracy for point in points]
     log = min(xs) > 0 and max(xs) / min(xs) > 4
     low, high = (min(xs) / 1.35, max(xs) * 1.35) if log else svg.padded(xs, 0.14)
     across = svg.Scale(max(low, 0.0) if not log else low, high, _LEFT, _WIDTH - _RIGHT, log)
@@ -56,14 +55,14 @@ def accuracy_chart(
     what = ("Latency" if against == "latency" else "File size") + (" (log scale)" if log else "")
     parts.append(svg.text(0, 13, f"↑ {name}", class_="tick"))
     parts.append(svg.text(_WIDTH - _RIGHT, _HEIGHT - 4, f"{what} →", class_="tick", anchor="end"))
-    order = sorted(range(len(points)), key=lambda i: (not front[i], xs[i]))
+    order = sorted(range(len(points)), key=lambda i: (not points[i].on_front, xs[i]))
     places = [(across(xs[i]), up(ys[i])) for i in order]
     frame = (_LEFT - 6, _TOP - 10, _WIDTH, _HEIGHT - _BOTTOM + 4)
     named = len(points) <= _NAMED
-    names_front = named or sum(front) <= _NAMED_FRONT
+    names_front = named or sum(point.on_front for point in points) <= _NAMED_FRONT
     texts = [
         [labels.fitted(points[i].label, _LONGEST_NAME), f"{points[i].number}"]
-        if named or (front[i] and names_front)
+        if named or (points[i].on_front and names_front)
         else [f"{points[i].number}"]
         for i in order
     ]
@@ -76,46 +75,35 @@ def accuracy_chart(
     placed = labels.place(places, texts, frame, obstacles=taken)
     for i, (x, y), label, ends in zip(order, places, placed, whiskers, strict=True):
         if ends is not None:
-            parts.append(svg.element("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_="whisker"))
-        parts.append(_mark(x, y, points[i], front[i]))
+            parts.append(svg.line(ends[0], y, ends[1], y, "whisker"))
+        parts.append(_mark(x, y, points[i]))
         if label is not None:
-            style = "value front-name" if front[i] else "value"
+            style = "value front-name" if points[i].on_front else "value"
             parts.append(svg.text(label.x, label.y, label.text, class_=style, anchor=label.anchor))
-    said = "; ".join(
+    description = "; ".join(
         f"{point.label}: {fmt.metric(metric, point.accuracy)} at {show(x)}"
-        + (", on the front" if on else "")
+        + (", on the front" if point.on_front else "")
         + (", throttled" if point.throttled else "")
-        for point, x, on in list(zip(points, xs, front, strict=True))[:60]
+        for point, x in list(zip(points, xs, strict=True))[:60]
     )
-    return svg.picture(key, _WIDTH, _HEIGHT, title, said, parts)
+    return svg.picture(key, _WIDTH, _HEIGHT, title, description, parts)
 
 
-def legend(points: Sequence[Point], front: Sequence[bool]) -> list[tuple[Markup, str]]:
-    """The marks that occur and what they mean."""
-    point = Point("", 0.0, 1.0, None, 1)
-    rows = [(_alone(point, True), "on the front: no other file is as good in all three")]
-    if not all(front):
-        rows.append((_alone(point, False), "another file is as good in all and better in one"))
-    if any(other.throttled for other in points):
-        hot = dataclasses.replace(point, throttled=True)
-        rows.append((_alone(hot, False), "a triangle: the device slowed down (throttled)"))
-    return rows
+def legend(points: Sequence[Point]) -> Legend:
+    """Returns the marks that occur and their meanings."""
+    on = Point("", 0.0, 1.0, None, 1)
+    off, hot = dataclasses.replace(on, on_front=False), dataclasses.replace(on, throttled=True)
+    rows = [(on, "on the front: no other file is as good in all three")]
+    if not all(point.on_front for point in points):
+        rows.append((off, "another file is as good in all and better in one"))
+    if any(point.throttled for point in points):
+        rows.append((hot, "a triangle: the device slowed down (throttled)"))
+    return tuple((svg.icon(16, _mark(8.0, 8.0, point)), meaning) for point, meaning in rows)
 
 
-def _alone(point: Point, on: bool) -> Markup:
-    return svg.element(
-        "svg",
-        _mark(8.0, 8.0, point, on),
-        viewBox="0 0 16 16",
-        width=16,
-        height=16,
-        aria_hidden="true",
-    )
-
-
-def _mark(x: float, y: float, point: Point, on: bool) -> Markup:
+def _mark(x: float, y: float, point: Point) -> Markup:
     """A disc on the front, a ring elsewhere; a triangle where the device throttled."""
-    style = "point on" if on else "point"
+    style = "point on" if point.on_front else "point"
     hover = svg.element("title", point.label) if point.label else Markup()
     if point.throttled:
         d = f"M{x:.1f} {y - 6:.1f}l6 10.5h-12z"
@@ -124,7 +112,7 @@ def _mark(x: float, y: float, point: Point, on: bool) -> Markup:
 
 
 def _whisker(point: Point, across: svg.Scale) -> tuple[float, float] | None:
-    """Where the interval of the median starts and ends; None where the mark hides it."""
+    """Both ends of the interval of the median; None where the mark hides it."""
     if point.interval_ms is None:
         return None
     start, end = (
@@ -146,23 +134,13 @@ def _axes(
         if share and not 0 <= tick <= 1:
             continue
         y = up(tick)
-        parts.append(svg.element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
+        parts.append(svg.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid"))
         parts.append(svg.text(_LEFT - 7, y + 4, show_y(tick), class_="tick", anchor="end"))
     for tick in across.ticks(4):
-        x, written = across(tick), tick_words(show_x, tick)
-        half = labels.width_of(written) / 2 + 3
-        parts.append(svg.element("line", x1=x, x2=x, y1=_TOP, y2=bottom, class_="grid"))
-        x = min(max(x, half), _WIDTH - half)
-        parts.append(svg.text(x, bottom + 17, written, class_="tick", anchor="middle"))
+        x = across(tick)
+        parts.append(svg.line(x, _TOP, x, bottom, "grid"))
+        parts.append(labels.centred(x, bottom + 17, svg.tick_words(show_x, tick), _WIDTH))
     return parts
-
-
-def tick_words(show: Callable[[float], str], tick: float) -> str:
-    """Writes a round value without the zeros that its digits would have."""
-    head, _, unit = show(tick).partition(" ")
-    if "." in head:
-        head = head.rstrip("0").rstrip(".")
-    return f"{head} {unit}".strip()
 
 
 def _widened(ends: tuple[float, float], least: float) -> tuple[float, float]:
@@ -171,6 +149,4 @@ def _widened(ends: tuple[float, float], least: float) -> tuple[float, float]:
 
 
 def _x(point: Point, against: str) -> float:
-    value = point.latency_ms if against == "latency" else point.size_bytes
-    assert value is not None
-    return float(value)
+    return point.latency_ms if against == "latency" else float(point.size_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
@@ -35,7 +35,7 @@ def element(tag: str, *children: str | Markup, **attributes: object) -> Markup:
 def picture(
     key: str, width: float, height: float, title: str, description: str, parts: Sequence[Markup]
 ) -> Markup:
-    """Writes a whole graphic that a screen reader announces by title and description.
+    """Writes a graphic that a screen reader announces by title and description.
 
     Args:
       key: Unique in the page.
@@ -65,6 +65,30 @@ def picture(
 def text(x: float, y: float, content: str, *, class_: str = "", anchor: str = "start") -> Markup:
     """Writes text with its baseline at (x, y)."""
     return element("text", content, x=x, y=y, class_=class_ or None, text_anchor=anchor)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    """Draws a straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def polyline(points: Sequence[tuple[float, float]]) -> str:
+    """Returns the path through points."""
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def icon(size: int, *parts: Markup) -> Markup:
+    """Writes a small graphic for a legend, which a screen reader skips."""
+    box = f"0 0 {size} {size}"
+    return element("svg", *parts, viewBox=box, width=size, height=size, aria_hidden="true")
+
+
+def tick_words(show: Callable[[float], str], tick: float) -> str:
+    """Writes a round value without trailing zeros."""
+    head, _, unit = show(tick).partition(" ")
+    if "." in head:
+        head = head.rstrip("0").rstrip(".")
+    return f"{head} {unit}".strip()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from tfdistill import pareto
 from tfdistill.search.space import Candidate
 
 _LARGEST_RESERVE = 0.1  # of a prediction, below the budget
@@ -72,28 +71,23 @@ class Budget:
 
 
 def dominates(one: Estimate, other: Estimate) -> bool:
-    """Says whether nobody has a reason to prefer `other`, which is of the same kind.
+    """Whether `one` makes `other`, which is of the same kind, useless.
 
     `one` is at most as slow and as large and at least as deep and rich in parameters, and better
     in one of these.
     """
-    if one.candidate.kind != other.candidate.kind:
-        return False
-    ours, theirs = _losses(one), _losses(other)
-    return all(a <= b for a, b in zip(ours, theirs, strict=True)) and ours != theirs
+    same_kind = one.candidate.kind == other.candidate.kind
+    return same_kind and pareto.dominates(_costs(one), _costs(other))
 
 
 def front(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Returns those that no other dominates, in their order."""
-    losses = np.array([_losses(estimate) for estimate in estimates])
-    kinds = np.array([estimate.candidate.kind for estimate in estimates])
-    kept = []
-    for estimate, kind, own in zip(estimates, kinds, losses, strict=True):
-        others = losses[kinds == kind]
-        dominating = (others <= own).all(axis=1) & (others < own).any(axis=1)
-        if not dominating.any():
-            kept.append(estimate)
-    return kept
+    """Returns those that no other of their kind dominates, in their order."""
+    kept: set[int] = set()
+    for kind in {estimate.candidate.kind for estimate in estimates}:
+        same = [i for i, estimate in enumerate(estimates) if estimate.candidate.kind == kind]
+        on = pareto.front([_costs(estimates[i]) for i in same])
+        kept.update(i for i, is_on in zip(same, on, strict=True) if is_on)
+    return [estimate for i, estimate in enumerate(estimates) if i in kept]
 
 
 def diverse(estimates: Sequence[Estimate], count: int) -> list[Estimate]:
@@ -131,13 +125,9 @@ def diverse(estimates: Sequence[Estimate], count: int) -> list[Estimate]:
     return chosen
 
 
-def _losses(estimate: Estimate) -> tuple[float, ...]:
-    return (
-        estimate.latency_ms,
-        estimate.size_bytes,
-        -estimate.capacity,
-        -estimate.depth,
-    )
+def _costs(estimate: Estimate) -> list[pareto.Cost]:
+    costs = estimate.latency_ms, estimate.size_bytes, -estimate.capacity, -estimate.depth
+    return [pareto.exact(cost) for cost in costs]
 
 
 def _distance(one: Estimate, other: Estimate) -> float:

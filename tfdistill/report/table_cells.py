@@ -1,4 +1,4 @@
-"""Tables as plain cells: HTML, Markdown and CSV show the same ones. Pure."""
+"""Tables of text cells, the same for HTML, Markdown and CSV, and their CSV. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tfdistill.report import format as fmt
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell: what it says, and a quieter second line.
+    """A cell: its text, and a quieter second line.
 
     Attributes:
-      text: What it says.
+      text: The first line.
       detail: The second line.
-      value: The number that is meant, for CSV; None where the text is all.
+      value: The number behind the text, for CSV; None where there is none.
       unit: Of the number.
       interval: The 95% interval of the number.
     """
@@ -31,7 +31,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row: what it is about, its cells, whether it stands out and whether it opens a group."""
+    """A row: its head, its cells, whether it is highlighted and whether it opens a group."""
 
     head: Cell
     cells: tuple[Cell, ...]
@@ -41,14 +41,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table with a caption that says what it holds.
+    """A table with a caption.
 
     Attributes:
       key: Anchor, unique in the report.
       caption: One sentence.
       columns: Titles, that of the row heads first.
       rows: The rows.
-      notes: Sentences to stand below.
+      notes: Sentences below it.
     """
 
     key: str
@@ -56,6 +56,28 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+
+
+def row(head: Cell | str, *cells: Cell | str, strong: bool = False, opens: bool = False) -> Row:
+    """A row of cells; a string is a cell of text alone."""
+    made = [Cell(cell) if isinstance(cell, str) else cell for cell in (head, *cells)]
+    return Row(made[0], tuple(made[1:]), strong, opens)
+
+
+def table(
+    key: str,
+    caption: str,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    notes: Sequence[str] = (),
+    *,
+    drop_empty: bool = False,
+) -> Table | None:
+    """A table, or None if it has no rows; `drop_empty` leaves out columns without a value."""
+    if not rows:
+        return None
+    made = Table(key, caption, tuple(columns), tuple(rows), tuple(notes))
+    return without_empty(made) if drop_empty else made
 
 
 def milliseconds(value: float | None, interval: Sequence[float] | None = None) -> Cell:
@@ -86,9 +108,14 @@ def metric(name: str, value: float | None, detail: str = "") -> Cell:
     return Cell(fmt.metric(name, value), detail, value)
 
 
-def share(value: float | None) -> Cell:
-    """A share of examples, in percent."""
-    return Cell(fmt.ABSENT if value is None else f"{100 * value:.2f}%", value=value)
+def share(value: float | None, digits: int = 2) -> Cell:
+    """A share of a whole, in percent."""
+    return Cell(fmt.ABSENT if value is None else f"{100 * value:.{digits}f}%", value=value)
+
+
+def seconds(value: float | None) -> Cell:
+    """A duration of seconds to hours."""
+    return Cell(fmt.duration(value), value=value, unit="s")
 
 
 def decibels(value: float | None) -> Cell:
@@ -121,7 +148,7 @@ def plain(table: Table) -> list[list[str]]:
 
 
 def shortened(table: Table, limit: int, where: str) -> Table:
-    """Leaves out rows beyond a limit and says where they are."""
+    """Leaves out rows beyond a limit and notes where to find them."""
     if len(table.rows) <= limit:
         return table
     note = f"{len(table.rows) - limit:,} more rows are in {where}."
@@ -131,8 +158,8 @@ def shortened(table: Table, limit: int, where: str) -> Table:
 def render_csv(table: Table) -> str:
     """Writes a table as CSV: numbers bare and in full, units in the head, absent values empty.
 
-    A column of which a cell has an interval is followed by its two ends; one of which a cell has a
-    second line of other kind by a column of these.
+    A column with intervals is followed by their two ends; one with second lines but no intervals,
+    by a column of these.
 
     Args:
       table: The table.
@@ -169,6 +196,6 @@ def _bare(cell: Cell) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
+    """Text that no spreadsheet evaluates as a formula."""
     flat = " ".join(text.split())
     return f"'{flat}" if flat.startswith(("=", "+", "-", "@")) else flat

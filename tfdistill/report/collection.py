@@ -1,4 +1,4 @@
-"""What a report is made of: run folders, results, sweeps of quantizations, folders of these."""
+"""Reads what a comparison shows: run folders, results, sweeps, folders of these."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-import pydantic
+from tfdistill import errors, files, results
+from tfdistill.benchmark import result as benchmark_result
+from tfdistill.report.devices import NamedResult
+from tfdistill.results import METRICS_FILE, SWEEP_FILE
 
-from tfdistill import errors, files
-from tfdistill.benchmark import result as results_of
-from tfdistill.report import schema
-from tfdistill.report.devices import Named
-
-_METRICS, _BENCHMARK, _SWEEP = "metrics.json", "benchmark.json", "sweep.json"
+_BENCHMARK = "benchmark.json"
 _RECIPE = "recipe.yaml"
 _DEEPEST = 3  # folders below the one that was named
 
 
 @dataclasses.dataclass(frozen=True)
-class Swept:
-    """A sweep of quantizations and what it is called here."""
+class NamedSweep:
+    """A sweep of quantizations and its name in the report."""
 
     label: str
-    sweep: schema.Sweep
+    sweep: results.SweepResults
 
 
 @dataclasses.dataclass(frozen=True)
 class Collection:
-    """All that a comparison is made of.
+    """The results that a comparison shows.
 
     Attributes:
       results: The benchmark results, each with a name of its own.
@@ -40,21 +38,21 @@ class Collection:
       unmeasured: Names of runs without a measurement.
     """
 
-    results: tuple[Named, ...] = ()
-    sweeps: tuple[Swept, ...] = ()
+    results: tuple[NamedResult, ...] = ()
+    sweeps: tuple[NamedSweep, ...] = ()
     synthetic: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
 
 
 def gather(paths: Sequence[files.Path]) -> Collection:
-    """Reads everything that a comparison is made of.
+    """Reads the results that a comparison shows.
 
     Args:
       paths: Run folders, benchmark results, folders of `tfdistill quantizations`, or folders that
-        hold such things. What is named twice counts once.
+        hold such things. A path that occurs twice counts once.
 
     Returns:
-      What was found.
+      The results.
 
     Raises:
       DataError: If a path holds nothing of the kind, or a file is malformed.
@@ -68,17 +66,17 @@ def gather(paths: Sequence[files.Path]) -> Collection:
         found += here
     unique = list({path.resolve(): path for path in found}.values())
     labels = dict(zip(unique, _labels(unique), strict=True))
-    results, sweeps, synthetic, unmeasured = [], [], [], []
+    measured, sweeps, synthetic, unmeasured = [], [], [], []
     for path, label in labels.items():
-        if path.name == _METRICS:
+        if path.name == METRICS_FILE:
             unmeasured.append(label)
-        elif path.name == _SWEEP:
-            sweeps.append(Swept(label, read_sweep(path)))
+        elif path.name == SWEEP_FILE:
+            sweeps.append(NamedSweep(label, results.read_result_file(path, results.SweepResults)))
         else:
-            results.append(Named(label, results_of.read_result(path)))
+            measured.append(NamedResult(label, benchmark_result.read_result(path)))
             if _is_synthetic(path):
                 synthetic.append(label)
-    return Collection(tuple(results), tuple(sweeps), tuple(synthetic), tuple(unmeasured))
+    return Collection(tuple(measured), tuple(sweeps), tuple(synthetic), tuple(unmeasured))
 
 
 def _nothing_in(path: pathlib.Path) -> str:
@@ -87,8 +85,8 @@ def _nothing_in(path: pathlib.Path) -> str:
     if (path / _RECIPE).is_file():
         received = "a run without results"
         remedy = (
-            "One of `tfdistill run` goes on with --resume. Those of finetune, distill and compress "
-            f"compare nothing: export the model, then {remedy}"
+            "Continue one of `tfdistill run` with --resume. Those of finetune, distill and "
+            f"compress have no comparison: export the model, then {remedy}"
         )
     return errors.explain(
         f"{path}", "a finished run, a benchmark result, or a folder of them", received, remedy
@@ -98,42 +96,23 @@ def _nothing_in(path: pathlib.Path) -> str:
 def is_run(path: files.Path) -> bool:
     """Whether a path is a folder that `tfdistill run` fills."""
     folder = pathlib.Path(path)
-    return (folder / _METRICS).is_file() or (folder / _BENCHMARK).is_file()
+    return (folder / METRICS_FILE).is_file() or (folder / _BENCHMARK).is_file()
 
 
 def other_results(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The results of other devices beside a run's own: benchmark-<device>.json."""
+    """Returns the results of other devices in a run folder: benchmark-<device>.json."""
     return sorted(path for path in folder.glob("benchmark-*.json") if path.is_file())
 
 
-def read_sweep(path: files.Path) -> schema.Sweep:
-    """Reads a sweep.json.
-
-    Raises:
-      DataError: If it is missing or malformed.
-    """
-    try:
-        return schema.Sweep.model_validate_json(pathlib.Path(path).read_bytes())
-    except (OSError, pydantic.ValidationError) as error:
-        raise errors.DataError(
-            errors.explain(
-                f"{path}",
-                "a sweep.json of format_version 1",
-                f"{error}".splitlines()[0],
-                "`tfdistill quantizations MODEL --out DIR` writes it.",
-            )
-        ) from error
-
-
 def _below(folder: pathlib.Path, depth: int) -> list[pathlib.Path]:
-    """The files in a folder, and in those below it, that can be reported."""
-    here = [path for path in (folder / _BENCHMARK, folder / _SWEEP) if path.is_file()]
+    """Returns the files in a folder, and in those below it, that can be reported."""
+    here = [path for path in (folder / _BENCHMARK, folder / SWEEP_FILE) if path.is_file()]
     here += other_results(folder)
-    if (folder / _METRICS).is_file():  # a run's own folders are its own business
-        return here or [folder / _METRICS]
+    if (folder / METRICS_FILE).is_file():  # not the folders of a run's models
+        return here or [folder / METRICS_FILE]
     others = (path for path in sorted(folder.glob("*.json")) if path not in here)
     here += [path for path in others if _is_result(path)]
-    if depth < _DEEPEST and not (folder / _SWEEP).is_file():
+    if depth < _DEEPEST and not (folder / SWEEP_FILE).is_file():
         for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
             if not inner.name.startswith(".") and not inner.is_symlink():
                 here += _below(inner, depth + 1)
@@ -141,7 +120,7 @@ def _below(folder: pathlib.Path, depth: int) -> list[pathlib.Path]:
 
 
 def _is_result(path: pathlib.Path) -> bool:
-    """Whether a file among others is a result, be it of an older format, which is an error."""
+    """Whether a JSON file is a result; one of an older format is, too, and is then an error."""
     if not path.is_file():
         return False
     value = _value(path)
@@ -159,13 +138,13 @@ def _value(path: pathlib.Path) -> Any:
 
 
 def _is_synthetic(path: pathlib.Path) -> bool:
-    metrics = path.parent / _METRICS
+    metrics = path.parent / METRICS_FILE
     value = _value(metrics) if metrics.is_file() else {}
     return isinstance(value, dict) and value.get("synthetic_data") is True
 
 
 def _labels(paths: Sequence[pathlib.Path]) -> list[str]:
-    """Short names that tell paths apart: as many folders of each as it takes."""
+    """Short unique names of paths: as many folders of each as needed."""
     parts = [_parts(path) for path in paths]
     deepest = max((len(part) for part in parts), default=1)
     for depth in range(1, deepest + 1):
@@ -181,8 +160,8 @@ def _labels(paths: Sequence[pathlib.Path]) -> list[str]:
 
 
 def _parts(path: pathlib.Path) -> tuple[str, ...]:
-    """The folders and the name of a path; a name that every run uses says nothing."""
+    """The folders and the name of a path; a name that every run uses is left out."""
     whole = path.resolve()
-    if whole.name in (_BENCHMARK, _SWEEP, _METRICS):
+    if whole.name in (_BENCHMARK, SWEEP_FILE, METRICS_FILE):
         return whole.parent.parts[1:]
     return (*whole.parent.parts[1:], whole.stem)

@@ -1,4 +1,4 @@
-"""How durations are spread: one row a file, its shape from all samples. Pure."""
+"""Distributions of durations: one row for each file, its shape from all samples. Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from markupsafe import Markup
 
 from tfdistill.benchmark import schema
-from tfdistill.report import charts, labels, scatter, svg
+from tfdistill.report import charts, labels, svg
 from tfdistill.report import format as fmt
 
 _WIDTH, _ROW, _LEFT, _RIGHT = 350.0, 56.0, 4.0, 4.0
 _BINS = 110
 _BLOCKS = 30  # of a row; more are thinned
-_FARTHEST = 2.5  # times the median; what lies beyond is counted, not drawn
+_FARTHEST = 2.5  # times the median; durations beyond are counted, not drawn
 _ONE_AXIS = 2.0  # medians within this factor share an axis of milliseconds
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """What is drawn of a file.
+class DistributionRow:
+    """The durations of a file.
 
     Attributes:
       label: Its name.
-      written: What stands at the other end: the median and a tail.
+      written: The text at the other end: the median and a tail.
       repetitions: Samples of each repetition that counts, in milliseconds.
       blocks: Bursts, where the tool gives no samples.
       series: Number of its colour.
@@ -40,7 +40,7 @@ class Row:
     series: int
     p50_ms: float
 
-    def over(self, unit: float) -> Row:
+    def over(self, unit: float) -> DistributionRow:
         """The row with its durations divided by a unit."""
         return dataclasses.replace(
             self,
@@ -50,18 +50,18 @@ class Row:
         )
 
 
-def is_relative(rows: Sequence[Row]) -> bool:
-    """Whether medians are too far apart for one axis of milliseconds to show any shape."""
+def is_relative(rows: Sequence[DistributionRow]) -> bool:
+    """Whether medians differ too much for one axis of milliseconds to show any shape."""
     medians = [row.p50_ms for row in rows]
     return max(medians) > _ONE_AXIS * min(medians)
 
 
-def distributions(key: str, title: str, rows: Sequence[Row]) -> Markup:
-    """Draws a row for each file: how often each duration came up, on one common axis.
+def distributions(key: str, title: str, rows: Sequence[DistributionRow]) -> Markup:
+    """Draws a row for each file: how often each duration occurred, on one common axis.
 
-    The axis is in milliseconds, or, where the medians are far apart, in shares of each file's own
+    The axis is in milliseconds, or, where the medians differ much, in shares of each file's own
     median. It ends a little beyond the largest 99th percentile, at 2.5 times the median at most;
-    how many lie beyond is written there.
+    the number of durations beyond is written there.
 
     Args:
       key: Unique in the page.
@@ -78,22 +78,22 @@ def distributions(key: str, title: str, rows: Sequence[Row]) -> Markup:
     bottom = _ROW * len(rows) + 2
     parts: list[Markup] = []
     for tick in across.ticks(4):
-        x, written = across(tick), _tick(tick, relative)
-        half = labels.width_of(written) / 2 + 3
-        parts.append(svg.element("line", x1=x, x2=x, y1=4, y2=bottom, class_="grid"))
-        x = min(max(x, half), _WIDTH - half)
-        parts.append(svg.text(x, bottom + 16, written, class_="tick", anchor="middle"))
+        x = across(tick)
+        parts.append(svg.line(x, 4, x, bottom, "grid"))
+        parts.append(labels.centred(x, bottom + 16, _tick(tick, relative), _WIDTH))
     for i, (row, shown) in enumerate(zip(rows, drawn, strict=True)):
         y = _ROW * i + 38
         parts += _blocks(shown, across, y) if row.blocks else _shape(shown, across, y, row)
         room = _WIDTH - labels.width_of(row.written, labels.PLAIN) - 14
         parts.append(svg.text(_LEFT, y - 21, labels.fitted(row.label, room), class_="value named"))
         parts.append(svg.text(_WIDTH - _RIGHT, y - 21, row.written, class_="value", anchor="end"))
-    said = "; ".join(f"{row.label}: {row.written}" for row in rows)
-    return svg.picture(key, _WIDTH, bottom + 22, title, said, parts)
+    description = "; ".join(f"{row.label}: {row.written}" for row in rows)
+    return svg.picture(key, _WIDTH, bottom + 22, title, description, parts)
 
 
-def _shape(row: Row, across: svg.Scale, y: float, original: Row) -> list[Markup]:
+def _shape(
+    row: DistributionRow, across: svg.Scale, y: float, original: DistributionRow
+) -> list[Markup]:
     """A histogram, mirrored; strokes at the medians of the repetitions and of all."""
     samples = np.concatenate([np.asarray(part, dtype=np.float64) for part in row.repetitions])
     inside = samples[samples <= across.high]
@@ -102,7 +102,7 @@ def _shape(row: Row, across: svg.Scale, y: float, original: Row) -> list[Markup]
     counts, _ = np.histogram(inside, edges)
     tallest = max(int(counts.max(initial=0)), 1)
     filled = np.flatnonzero(counts)
-    parts = [svg.element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="track")]
+    parts = [svg.line(_LEFT, y, _WIDTH - _RIGHT, y, "track")]
     if filled.size:
         first, last = int(filled[0]), int(filled[-1])
         xs = [across(float(edge)) for edge in edges[first : last + 2]]
@@ -116,7 +116,7 @@ def _shape(row: Row, across: svg.Scale, y: float, original: Row) -> list[Markup]
     if len(row.repetitions) > 1:
         for repetition in row.repetitions[:_BLOCKS]:
             x = across(min(float(np.median(repetition)), across.high))
-            parts.append(svg.element("line", x1=x, x2=x, y1=y + 9, y2=y + 14, class_="repetition"))
+            parts.append(svg.line(x, y + 9, x, y + 14, "repetition"))
     parts.append(_middle(row, across, y))
     if beyond:
         most = max(max(part) for part in original.repetitions)
@@ -125,8 +125,8 @@ def _shape(row: Row, across: svg.Scale, y: float, original: Row) -> list[Markup]
     return parts
 
 
-def _blocks(row: Row, across: svg.Scale, y: float) -> list[Markup]:
-    """A thin line from the least to the greatest of each burst, a dot at its median or mean."""
+def _blocks(row: DistributionRow, across: svg.Scale, y: float) -> list[Markup]:
+    """A thin line from the shortest to the longest of each burst, a dot at its median or mean."""
     step = max(1, math.ceil(len(row.blocks) / _BLOCKS))
     blocks = row.blocks[::step]
     style = charts.style(row.series)
@@ -134,30 +134,28 @@ def _blocks(row: Row, across: svg.Scale, y: float) -> list[Markup]:
     for i, block in enumerate(blocks):
         height = y - 11 + 22 * (i + 0.5) / len(blocks)
         start, end = (across(_within(v, across)) for v in (block.min_ms, block.max_ms))
-        parts.append(
-            svg.element("line", x1=start, x2=end, y1=height, y2=height, class_=f"burst {style}")
-        )
+        parts.append(svg.line(start, height, end, height, f"burst {style}"))
         x = across(_within(block.median_ms or block.mean_ms, across))
         parts.append(svg.element("circle", cx=x, cy=height, r=1.8, class_=f"mark {style}"))
     return [*parts, _middle(row, across, y)]
 
 
-def _middle(row: Row, across: svg.Scale, y: float) -> Markup:
+def _middle(row: DistributionRow, across: svg.Scale, y: float) -> Markup:
     x = across(_within(row.p50_ms, across))
-    return svg.element("line", x1=x, x2=x, y1=y - 12, y2=y + 12, class_="median")
+    return svg.line(x, y - 12, x, y + 12, "median")
 
 
 def _within(value: float, across: svg.Scale) -> float:
     return min(max(value, across.low), across.high)
 
 
-def _low(row: Row) -> float:
+def _low(row: DistributionRow) -> float:
     samples = [min(part) for part in row.repetitions]
     return min([*samples, *(block.min_ms for block in row.blocks), row.p50_ms])
 
 
-def _high(row: Row) -> float:
-    """A little beyond the 99th percentile, so that a few stragglers do not press all together."""
+def _high(row: DistributionRow) -> float:
+    """A little beyond the 99th percentile, so that a few outliers do not narrow the rest."""
     if row.blocks:
         greatest = max(block.max_ms for block in row.blocks)
     else:
@@ -177,6 +175,6 @@ def _scaled(block: schema.Block, unit: float) -> schema.Block:
 
 def _tick(value: float, relative: bool) -> str:
     if not relative:
-        return scatter.tick_words(fmt.milliseconds, value) if value else "0"
+        return svg.tick_words(fmt.milliseconds, value) if value else "0"
     share = round(100 * (value - 1))
     return "median" if share == 0 else f"{share:+d}%".replace("-", "−")

@@ -1,3 +1,5 @@
+import collections
+import dataclasses
 import xml.etree.ElementTree as ET
 
 import page_reading
@@ -5,14 +7,16 @@ import pytest
 from page_reading import HTML, table_of, text_of
 
 from tfdistill import report
-from tfdistill.report import curves, tables
-from tfdistill.report.facts import Facts
+from tfdistill.report import charts, device_tables, run_report, run_tables, summary
+from tfdistill.report import table_cells as cells
+from tfdistill.report.document import Picture, ReportSection, SectionPart
+from tfdistill.report.table_cells import Table
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
 
 
 def tree_of(run_dir):
-    return page_reading.tree_of(report.render_html(report.collect(run_dir)))
+    return page_reading.tree_of(report.render_html(report.build(report.collect(run_dir))))
 
 
 def test_the_models_are_compared_with_their_numbers(run_dir):
@@ -80,8 +84,10 @@ def test_latency_parity_and_training_are_tabled(run_dir):
 
 
 def test_every_stage_has_its_curves(run_dir):
-    stages = curves.stages(Facts(report.collect(run_dir)))
-    assert [(s.stage, len(s.panels)) for s in stages] == [
+    value = report.build(report.collect(run_dir))
+    (training,) = [section for section in value.sections if section.key == "training"]
+    stages = [part for part in training.parts if part.pictures]
+    assert [(part.title, len(part.pictures)) for part in stages] == [
         ("general", 3),  # loss, attention, hidden
         ("intermediate", 3),
         ("prediction", 2),  # loss, dev accuracy
@@ -90,7 +96,7 @@ def test_every_stage_has_its_curves(run_dir):
     ]
 
 
-def test_circumstances_hold_versions_commit_and_command(run_dir):
+def test_the_environment_holds_versions_commit_and_command(run_dir):
     page = text_of(tree_of(run_dir))
     for fact in ("0123456789ab", "2.20.0", "Example 9000", "avx512_vnni", "25.3 GB"):
         assert fact in page
@@ -99,7 +105,7 @@ def test_circumstances_hold_versions_commit_and_command(run_dir):
 
 
 def test_the_page_asks_for_nothing_from_outside(run_dir):
-    assert page_reading.requests_of(report.render_html(report.collect(run_dir))) == []
+    assert page_reading.requests_of(report.render_html(report.build(report.collect(run_dir)))) == []
 
 
 def test_a_reader_with_keyboard_or_screen_reader_finds_the_way(run_dir):
@@ -127,15 +133,15 @@ def test_hostile_names_stay_text(run_dir, edit):
     edit(run_dir / "environment.json", lambda e: e.update({HOSTILE: HOSTILE}))
     (run_dir / "recipe.yaml").write_text("name: \"<script>alert('x')</script>\"\n")
     results = report.collect(run_dir)
-    page = report.render_html(results)
+    page = report.render_html(report.build(results))
     tree = ET.fromstring(page)
     assert not list(tree.iter(HTML + "script")) and not list(tree.iter("script"))
     assert "<script" not in page
     assert "alert('x')" in text_of(tree)  # shown as it is
-    assert "<script" not in report.render_markdown(results)
+    assert "<script" not in report.render_markdown(report.build(results))
 
 
-def test_synthetic_data_is_said_at_the_top(run_dir, edit):
+def test_synthetic_data_is_marked_at_the_top(run_dir, edit):
     assert "synthetic" not in text_of(tree_of(run_dir))
     edit(run_dir / "metrics.json", lambda m: m.update(synthetic_data=True))
     header = next(tree_of(run_dir).iter(HTML + "header"))
@@ -146,15 +152,15 @@ def test_synthetic_data_is_said_at_the_top(run_dir, edit):
 def test_half_a_run_makes_a_page_without_the_other_half(run_dir, gone):
     (run_dir / gone).unlink()
     results = report.collect(run_dir)
-    keys = set(tables.all_tables(Facts(results)))
-    tree = ET.fromstring(report.render_html(results))
+    keys = {table.key for table in report.build(results).tables()}
+    tree = ET.fromstring(report.render_html(report.build(results)))
     shown = {c.get("id").removesuffix("-caption") for c in tree.iter(HTML + "caption")}
     assert shown >= keys
     assert (
         keys
         == {
-            "metrics.json": {"latency", "start", "text"},
-            "benchmark.json": {"models", "seeds", "parity"},
+            "metrics.json": {"latency", "start", "text", "conditions", "tradeoff-1-table"},
+            "benchmark.json": {"models", "seeds", "parity", "training"},
         }[gone]
     )
     ids = {e.get("id") for e in tree.iter()}
@@ -163,7 +169,7 @@ def test_half_a_run_makes_a_page_without_the_other_half(run_dir, gone):
 
 def test_a_run_that_has_just_begun_makes_a_page(tmp_path):
     (tmp_path / "metrics.json").write_text('{"format_version": 1}')
-    page = report.render_html(report.collect(tmp_path))
+    page = report.render_html(report.build(report.collect(tmp_path)))
     assert "No student yet." in page
     ET.fromstring(page)
 
@@ -182,7 +188,49 @@ def test_a_correlation_with_one_seed_is_shown_as_such(run_dir, edit):
     assert rows[5][1:3] == ["0.4801 seed", "96.0%"]
 
 
+def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatch):
+    counted = collections.Counter()
+
+    def count(module, name):
+        original = getattr(module, name)
+
+        def counting(*arguments):
+            counted[name] += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(module, name, counting)
+
+    count(run_report, "RunAnalysis")
+    for name in ("models", "seeds", "parity", "training"):
+        count(run_tables, name)
+    for name in ("latency", "text", "start", "operators", "sustained", "conditions"):
+        count(device_tables, name)
+    for name in ("headline", "key_figures", "limits"):
+        count(summary, name)
+    report.write(run_dir)
+    assert len(counted) == 14 and set(counted.values()) == {1}
+
+
+def test_a_new_section_needs_no_change_of_a_renderer(run_dir):
+    value = report.build(report.collect(run_dir))
+    table = Table(
+        "confusion", "Confusion", ("Label", "Of it"), (cells.row("x|y", "7"),), ("Rows.",)
+    )
+    chart = charts.bars("confusion-chart", "Confused", [("", [charts.Bar("x", "7", 7.0, 1)])])
+    part = SectionPart("confusion-part", pictures=(Picture(chart, "Confused"),), tables=(table,))
+    section = ReportSection("classes", "Classes", "By class", "Seven.", (part,))
+    value = dataclasses.replace(value, sections=(*value.sections, section))
+    tree = page_reading.tree_of(report.render_html(value))
+    assert page_reading.faults_of(tree) == []
+    assert table_of(tree, "confusion") == [["Label", "Of it"], ["x|y", "7"]]
+    assert "By class" in text_of(next(tree.iter(HTML + "nav")))
+    assert r"| x\|y | 7 |" in report.render_markdown(value)
+    assert report.render_csv(value)["confusion.csv"] == "Label,Of it\nx|y,7\n"
+
+
 def test_rendering_is_pure(run_dir):
     results = report.collect(run_dir)
-    assert report.render_html(results) == report.render_html(results)
-    assert report.render_markdown(results) == report.render_markdown(results)
+    assert report.render_html(report.build(results)) == report.render_html(report.build(results))
+    assert report.render_markdown(report.build(results)) == report.render_markdown(
+        report.build(results)
+    )

@@ -1,25 +1,24 @@
 import re
 
 from tfdistill import report
-from tfdistill.report import cells, markdown, page
-from tfdistill.report.facts import Facts
+from tfdistill.report import render
+from tfdistill.report import table_cells as cells
 
 
 def test_markdown_holds_the_tables_of_the_page(run_dir):
-    results = report.collect(run_dir)
-    text = report.render_markdown(results)
-    facts = Facts(results)
-    made = page.all_tables(facts)
+    value = report.build(report.collect(run_dir))
+    text = report.render_markdown(value)
+    made = list(value.tables())
     assert len(made) == 9
     for table in made:
         for row in cells.plain(table):
-            assert all(markdown.escape(cell) in text for cell in row)
+            assert all(render.escape(cell) in text for cell in row)
     assert "| Teacher (6 layers × 384) | 90.0% | 100% | 22.9 M |" in text
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
     edit(run_dir / "metrics.json", lambda m: m["task"].update(name="a|b\n| c |"))
-    text = report.render_markdown(report.collect(run_dir))
+    text = report.render_markdown(report.build(report.collect(run_dir)))
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
     assert len(blocks) == 9
     for block in blocks:
@@ -28,11 +27,11 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
 
 
 def test_markup_in_names_is_made_plain():
-    assert markdown.escape("<b>*a*_b_`c`|d\n[e](f)") == (r"&lt;b&gt;\*a\*\_b\_\`c\`\|d \[e\](f)")
+    assert render.escape("<b>*a*_b_`c`|d\n[e](f)") == (r"&lt;b&gt;\*a\*\_b\_\`c\`\|d \[e\](f)")
 
 
 def test_limits_and_the_headline_are_there(run_dir):
-    text = report.render_markdown(report.collect(run_dir))
+    text = report.render_markdown(report.build(report.collect(run_dir)))
     assert text.startswith(
         "# tinybert\\_3l\\_192d\\_sst2\n\nA 3-layer student learned the task sst2"
     )

@@ -1,4 +1,4 @@
-"""Reads what a run folder holds. What is missing is said; what is malformed is an error."""
+"""Reads a run folder. What is missing is listed; what is malformed is an error."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import dataclasses
 import json
 import math
 import pathlib
-from typing import Any, TypeVar
+from typing import Any
 
-import pydantic
 import yaml
 
-from tfdistill import errors, files, manifest
-from tfdistill.benchmark import result as results_of
+from tfdistill import errors, files, manifest, results
+from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
-from tfdistill.report import schema, sources
-from tfdistill.report.devices import Named
-
-Part = TypeVar("Part", bound=pydantic.BaseModel)
+from tfdistill.report import collection
+from tfdistill.report.devices import NamedResult
 
 
 @dataclasses.dataclass(frozen=True)
-class History:
+class StageHistory:
     """The training history of one stage of one model.
 
     Attributes:
@@ -37,36 +34,59 @@ class History:
     stage: str
     columns: dict[str, list[float | None]]
 
+    @property
+    def label(self) -> str:
+        """The variant and the seed."""
+        return self.model if self.seed is None else f"{self.model}, seed {self.seed}"
+
+    def values(self, column: str) -> list[float]:
+        """Returns the values of a column that are known."""
+        return [value for value in self.columns.get(column, []) if value is not None]
+
+    def points(self, column: str) -> tuple[tuple[float, float], ...]:
+        """Returns epochs and values of a column; steps as fractions where epochs repeat."""
+        values = self.columns.get(column)
+        if values is None:
+            return ()
+        xs, steps = self.columns.get("epoch", []), self.columns.get("step", [])
+        if steps and not len(set(xs)) == len(xs) > 0:
+            last_epoch = max(self.values("epoch"), default=0.0)
+            last_step = max(self.values("step"), default=0.0)
+            scale = last_epoch / last_step if last_epoch and last_step else 1.0
+            xs = [None if step is None else step * scale for step in steps]
+        pairs = enumerate(zip(xs or [None] * len(values), values, strict=True), start=1)
+        return tuple((float(i) if x is None else x, y) for i, (x, y) in pairs if y is not None)
+
 
 @dataclasses.dataclass(frozen=True)
 class RunResults:
-    """All that a report is made of.
+    """The contents of a run folder.
 
     Attributes:
       name: Name of the run.
       metrics: metrics.json, or None.
       benchmark: benchmark.json, or None.
-      others: benchmark-*.json beside it: the same files on other devices.
+      others: benchmark-*.json: the same files on other devices.
       manifests: model.json by name of the export.
-      histories: One per stage that has a history; a stage that several models share comes once.
+      histories: One for each stage that has a history; a stage that models share occurs once.
       recipe: The resolved recipe as text, or None.
       environment: environment.json, or None.
-      missing: A sentence for each thing that is not there.
+      missing: A sentence for each file that is missing.
     """
 
     name: str
-    metrics: schema.RunMetrics | None = None
+    metrics: results.RunMetrics | None = None
     benchmark: measured.Result | None = None
-    others: tuple[Named, ...] = ()
+    others: tuple[NamedResult, ...] = ()
     manifests: dict[str, manifest.Manifest] = dataclasses.field(default_factory=dict)
-    histories: tuple[History, ...] = ()
+    histories: tuple[StageHistory, ...] = ()
     recipe: str | None = None
     environment: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
 
     @property
     def stage_kinds(self) -> dict[str, str]:
-        """The kind of each stage by its name, as the recipe says."""
+        """The kind of each stage of the recipe by its name."""
         stages = (yaml.safe_load(self.recipe or "") or {}).get("stages") or {}
         return {name: stage.get("kind", name) for name, stage in stages.items()}
 
@@ -78,20 +98,21 @@ def collect(run_dir: files.Path) -> RunResults:
       run_dir: The run folder.
 
     Returns:
-      What was found, and what was not.
+      The contents, and what is missing.
 
     Raises:
       DataError: If the folder holds neither metrics.json nor benchmark.json, or a file in it is
         malformed.
       BenchmarkError: If a benchmark is malformed or of another format.
-      ManifestError: If a manifest is malformed, or a path leads out of the folder.
+      ManifestError: If a manifest is malformed, or a path leaves the folder.
     """
     folder = pathlib.Path(run_dir)
     missing: list[str] = []
-    metrics = _read(folder / "metrics.json", schema.RunMetrics)
+    metrics = _metrics(folder / results.METRICS_FILE)
     benchmark = _benchmark(folder / "benchmark.json")
     others = tuple(
-        Named(path.stem, results_of.read_result(path)) for path in sources.other_results(folder)
+        NamedResult(path.stem, benchmark_result.read_result(path))
+        for path in collection.other_results(folder)
     )
     if metrics is None and benchmark is None:
         raise errors.DataError(
@@ -109,7 +130,7 @@ def collect(run_dir: files.Path) -> RunResults:
             "benchmark.json is missing: latency was not measured (`tfdistill benchmark`)."
         )
     manifests = {}
-    histories: tuple[History, ...] = ()
+    histories: tuple[StageHistory, ...] = ()
     if metrics is not None:
         manifests = _manifests(folder, metrics, missing)
         histories = _histories(folder, metrics, missing)
@@ -151,25 +172,27 @@ def _number(cell: str | None) -> float | None:
 
 
 def _manifests(
-    folder: pathlib.Path, metrics: schema.RunMetrics, missing: list[str]
+    folder: pathlib.Path, metrics: results.RunMetrics, missing: list[str]
 ) -> dict[str, manifest.Manifest]:
     found = {}
     for export in metrics.exports:
         path = files.inside(folder, export.manifest)
         if path.is_file():
-            # The files beside it may be gone (a report outlives them): what it says is enough.
+            # The model file may be gone (a report outlives it): the manifest is enough.
             found[export.name] = manifest.read_manifest(path, verify=False)
         else:
-            missing.append(f"{export.manifest} is missing: no facts about the {export.name} file.")
+            missing.append(
+                f"{export.manifest} is missing: nothing is known of the {export.name} file."
+            )
     if not metrics.exports:
         missing.append("Nothing was exported: no file size, no parity, no latency.")
     return found
 
 
 def _histories(
-    folder: pathlib.Path, metrics: schema.RunMetrics, missing: list[str]
-) -> tuple[History, ...]:
-    found: list[History] = []
+    folder: pathlib.Path, metrics: results.RunMetrics, missing: list[str]
+) -> tuple[StageHistory, ...]:
+    found: list[StageHistory] = []
     seen: set[pathlib.Path] = set()
     for model in metrics.models:
         for entry in model.history:
@@ -180,30 +203,18 @@ def _histories(
             text = _text(path)
             columns = read_history(text) if text is not None else {}
             if columns:
-                found.append(History(model.name, model.seed, entry.stage, columns))
+                found.append(StageHistory(model.name, model.seed, entry.stage, columns))
             else:
                 missing.append(f"{entry.csv} is missing or empty: no loss curve of that stage.")
     return tuple(found)
 
 
 def _benchmark(path: pathlib.Path) -> measured.Result | None:
-    return results_of.read_result(path) if path.is_file() else None
+    return benchmark_result.read_result(path) if path.is_file() else None
 
 
-def _read(path: pathlib.Path, kind: type[Part]) -> Part | None:
-    text = _text(path)
-    if text is None:
-        return None
-    try:
-        return kind.model_validate_json(text)
-    except pydantic.ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
-            for fault in error.errors()[:5]
-        )
-        raise errors.DataError(
-            errors.explain(f"{path}", f"a valid {path.name} of format_version 1", faults)
-        ) from error
+def _metrics(path: pathlib.Path) -> results.RunMetrics | None:
+    return results.read_result_file(path, results.RunMetrics) if path.is_file() else None
 
 
 def _json(path: pathlib.Path) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import pytest
 
 from tfdistill import errors, report
 from tfdistill.benchmark import result
-from tfdistill.report.results import read_history
+from tfdistill.report.run_results import read_history
 
 
 def test_a_whole_run_misses_nothing(run_dir):
@@ -36,9 +36,9 @@ def test_what_is_missing_is_said_and_the_rest_is_still_reported(run_dir, path, s
     results = report.collect(run_dir)
     (sentence,) = [s for s in results.missing if path in s]
     assert said in sentence
-    page = report.render_html(results)
+    page = report.render_html(report.build(results))
     assert sentence in page.replace("&#39;", "'")
-    assert sentence in report.render_markdown(results).replace("\\", "")
+    assert sentence in report.render_markdown(report.build(results)).replace("\\", "")
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
@@ -114,14 +114,14 @@ def test_writing_leaves_two_whole_files_and_the_tables(run_dir):
         "report-tables",
     }
     results = report.collect(run_dir)
-    assert html.read_text(encoding="utf-8") == report.render_html(results)
-    assert markdown.read_text(encoding="utf-8") == report.render_markdown(results)
+    assert html.read_text(encoding="utf-8") == report.render_html(report.build(results))
+    assert markdown.read_text(encoding="utf-8") == report.render_markdown(report.build(results))
 
 
 def test_the_place_of_the_folder_does_not_show(run_dir, tmp_path):
-    page = report.render_html(report.collect(run_dir))
+    page = report.render_html(report.build(report.collect(run_dir)))
     moved = shutil.move(run_dir, tmp_path / "elsewhere")
-    assert report.render_html(report.collect(moved)) == page
+    assert report.render_html(report.build(report.collect(moved))) == page
     assert str(tmp_path) not in page
 
 
@@ -159,10 +159,10 @@ def test_results_of_other_devices_beside_a_runs_own_have_sections_of_their_own(
     fake_run.write_json(run_dir / "benchmark-ba9876543210.json", phone)
     results = report.collect(run_dir)
     assert results.others[0].result == result.read_result(run_dir / "benchmark-ba9876543210.json")
-    tree = page_reading.tree_of(report.render_html(results))
+    tree = page_reading.tree_of(report.render_html(report.build(results)))
     assert page_reading.faults_of(tree) == []
     host, abroad = (page_reading.table_of(tree, key) for key in ("latency", "device-1-latency"))
     assert len(host) == 1 + 12 and len(abroad) == 1 + 2
     assert "410 ms" in abroad[1][3] and not any("410 ms" in " ".join(row) for row in host)
     assert "Phone: Example Phone 8" in page_reading.text_of(tree)
-    assert "Phone: Example Phone 8" in report.render_markdown(results)
+    assert "Phone: Example Phone 8" in report.render_markdown(report.build(results))

@@ -1,0 +1,49 @@
+"""The Pareto front of choices, whose costs may be intervals. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Cost = tuple[float, float]  # the interval of a cost, lower is better; both ends equal if exact
+
+
+def exact(value: float) -> Cost:
+    """Returns the interval of a cost that is known exactly."""
+    return value, value
+
+
+def dominates(one: Sequence[Cost], other: Sequence[Cost]) -> bool:
+    """Whether a choice is nowhere worse than another and somewhere better.
+
+    A cost is better or worse only where the intervals do not touch.
+
+    Args:
+      one: The costs of a choice.
+      other: The same costs of another.
+    """
+    return not any(a[0] > b[1] for a, b in zip(one, other, strict=True)) and any(
+        a[1] < b[0] for a, b in zip(one, other, strict=True)
+    )
+
+
+def front(choices: Sequence[Sequence[Cost]]) -> list[bool]:
+    """Finds the choices that no other dominates.
+
+    Args:
+      choices: For each the same number of costs.
+
+    Returns:
+      For each whether it is on the front. Equal choices are on it together.
+    """
+    costs = (
+        np.asarray(choices, dtype=np.float64).reshape(len(choices), -1, 2)
+        if choices
+        else np.empty((0, 0, 2))
+    )
+    lows, highs = costs[..., 0], costs[..., 1]
+    return [
+        not ((lows <= high).all(axis=1) & (highs < low).any(axis=1)).any()
+        for low, high in zip(lows, highs, strict=True)
+    ]

@@ -1,0 +1,323 @@
+"""The section of a device: charts with their captions, and tables. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from tfdistill.benchmark import schema
+from tfdistill.report import charts, device_tables, histogram, scatter, timeline_chart, tradeoff
+from tfdistill.report import format as fmt
+from tfdistill.report.devices import DeviceResults, Timing
+from tfdistill.report.document import (
+    Definitions,
+    Details,
+    Legend,
+    Picture,
+    ReportSection,
+    SectionPart,
+)
+from tfdistill.report.table_cells import Table
+from tfdistill.report.timeline_chart import MOST_LINES, Line
+
+_MOST_ROWS = 24  # of distributions
+_MOST_BARS = 6  # charts of operators
+_LONG = 18  # rows; a longer table is folded
+
+
+def section(device: DeviceResults) -> ReportSection:
+    """Shows everything that was measured on a device.
+
+    Args:
+      device: The device and its results.
+
+    Returns:
+      Its section.
+    """
+    number = len({file.label for file in device.files})
+    counted = f"{number} file{'s' if number != 1 else ''}"
+    if len(device.results) > 1:
+        counted += f" in {len(device.results)} results"
+    kind = {
+        "host": " A host is not a phone: there, other cores, clocks and heat decide.",
+        "emulator": " An emulated device shows whether a file runs, not how fast a phone is.",
+        "phone": "",
+    }[device.kind]
+    return ReportSection(
+        device.anchor("section"),
+        device.title,
+        device.device.name,
+        f"{counted}, measured {device.where}.{kind}",
+        (*trade_offs(device), *measurements(device), conditions(device)),
+        details=(Details(f"About {device.device.name}", description(device.device)),),
+    )
+
+
+def trade_offs(device: DeviceResults) -> list[SectionPart]:
+    """Accuracy against latency against size, one part for each task."""
+    found = tradeoff.of_device(device)
+    return [
+        trade_off(device.anchor(f"tradeoff-{i}"), value, several=len(found) > 1)
+        for i, value in enumerate(found, start=1)
+    ]
+
+
+def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> SectionPart:
+    """The two charts and the table of one task."""
+    metric = fmt.metric_title(value.metric)
+    pictures = []
+    for against, word in (("latency", "latency"), ("size", "file size")):
+        title = f"{metric} against {word}"
+        chart = scatter.accuracy_chart(
+            f"{key}-{against}",
+            value.points,
+            against=against,
+            metric=value.metric,
+            title=f"{title} on {value.task}",
+        )
+        caption = f"on {value.task}" + (f", {value.case}." if against == "latency" else ".")
+        pictures.append(Picture(chart, title, caption, scatter.legend(value.points)))
+    title = f"{metric}, latency and size" + (f": {value.task}" if several else "")
+    table = tradeoff.table(f"{key}-table", value)
+    # A chart of one point shows nothing that the table does not.
+    shown = tuple(pictures) if len(value.points) > 1 else ()
+    return SectionPart(key, title, tradeoff.sentence(value), shown, (table,))
+
+
+def measurements(device: DeviceResults, *, with_lengths: bool = True) -> list[SectionPart]:
+    """Latency, operators, sustained runs, answers and failures, as far as there are any."""
+
+    def part(
+        name: str,
+        title: str,
+        *tables: Table | None,
+        pictures: Sequence[Picture | None] = (),
+        folds: bool = False,
+    ) -> SectionPart:
+        made = [table for table in tables if table is not None]
+        folded = [table for table in made if folds or len(table.rows) > _LONG]
+        return SectionPart(
+            device.anchor(f"{name}-part"),
+            title,
+            pictures=tuple(picture for picture in pictures if picture is not None),
+            tables=tuple(table for table in made if table not in folded),
+            folded=tuple(folded),
+        )
+
+    drawn = [distribution(device), by_length(device) if with_lengths else None, by_threads(device)]
+    parts = [
+        part(
+            "latency",
+            "Latency",
+            *(device_tables.latency(device), device_tables.text(device)),
+            device_tables.start(device),
+            pictures=drawn,
+        ),
+        part(
+            "operators",
+            "Operators",
+            device_tables.operators(device),
+            pictures=operator_bars(device),
+            folds=True,
+        ),
+        part(
+            "sustained",
+            "Sustained speed",
+            device_tables.sustained(device),
+            pictures=[sustained(device)],
+        ),
+        part("answers", "Answers on the device", device_tables.answers(device)),
+        part("failures", "Not measured", device_tables.failures(device)),
+    ]
+    return [part for part in parts if part.pictures or part.tables or part.folded]
+
+
+def conditions(device: DeviceResults) -> SectionPart:
+    """The device's state around each result."""
+    table = device_tables.conditions(device)
+    tables = () if table is None else (table,)
+    return SectionPart(device.anchor("state"), "Device and conditions", tables=tables)
+
+
+def description(device: schema.Device) -> Definitions:
+    """Names and values of what is fixed about a device."""
+    clocks = sorted({round(value) for value in device.max_frequencies_mhz})
+    cores = f"{device.cores_logical or ''}"
+    if cores and device.cores_physical not in (None, device.cores_logical):
+        cores += f" ({device.cores_physical} physical)"
+    rows = [
+        ("System on a chip", device.soc),
+        ("System", device.os),
+        ("Kernel", device.kernel),
+        ("Architecture", device.abi),
+        ("Cores", cores),
+        ("Highest clocks", ", ".join(f"{value:,} MHz" for value in clocks)),
+        ("Governor", device.governor),
+        ("Instruction sets", ", ".join(device.cpu_flags)),
+        ("Memory", fmt.size(device.memory_bytes) if device.memory_bytes else None),
+        ("Build", device.fingerprint),
+        ("Device id", device.id),
+    ]
+    return tuple((name, fmt.cut(value)) for name, value in rows if value)
+
+
+def distribution(device: DeviceResults) -> Picture | None:
+    """How the durations at the common case are distributed."""
+    rows = [row for t in device.compared_timings() if (row := _distribution_row(t)) is not None]
+    if not rows or device.common_case is None:
+        return None
+    caption = f"of single inferences at {fmt.case(*device.common_case)}."
+    if any(row.repetitions for row in rows):
+        caption += (
+            " The taller, the more often; the upright stroke is the median, the short ones below "
+            "are those of the repetitions."
+        )
+    if any(row.blocks for row in rows):
+        caption += (
+            " Where the tool reports no single durations, a line is a burst of inferences from the "
+            "shortest to the longest, its dot their median or mean."
+        )
+    shown = rows[:_MOST_ROWS]
+    if histogram.is_relative(shown):
+        caption += " Each against its own median."
+    caption += _more(len(rows), _MOST_ROWS)
+    title = f"Durations {device.where}"
+    chart = histogram.distributions(device.anchor("distribution"), title, shown)
+    return Picture(chart, "Durations", caption)
+
+
+def by_length(device: DeviceResults) -> Picture | None:
+    """Latency over the length, on the threads of the common case."""
+    if device.common_case is None:
+        return None
+    threads = device.common_case[1]
+    found = _lines(device, lambda s: s.sequence_length, lambda s: s.threads == threads)
+    return _latencies(device, "length", found, f"on {fmt.threads(threads)}", "tokens")
+
+
+def by_threads(device: DeviceResults) -> Picture | None:
+    """Latency over the number of threads, at the length of the common case."""
+    if device.common_case is None:
+        return None
+    length = device.common_case[0]
+    found = _lines(device, lambda s: s.threads, lambda s: s.sequence_length == length)
+    return _latencies(device, "threads", found, f"at {length} tokens", "threads")
+
+
+def operator_bars(device: DeviceResults) -> list[Picture]:
+    """A chart of operators for each file at the common case, the first ones only."""
+    parts = device.parts("operators")
+    compared = [
+        (file, part)
+        for file, part in parts
+        if (part.sequence_length, part.threads) == device.common_case
+    ]
+    found = []
+    for i, (file, part) in enumerate(compared or parts):
+        series = device.numbers[device.name(file, part)]
+        key, title = device.anchor(f"operators-{i}"), f"Operators of {file.label}"
+        chart = charts.operator_bars(key, title, part, series)
+        if chart is not None:
+            caption = f"where the time goes, {device.describe(part, file.source)}."
+            found.append(Picture(chart, file.label, caption))
+    return found[:_MOST_BARS]
+
+
+def sustained(device: DeviceResults) -> Picture | None:
+    """The sustained runs on one time axis."""
+    runs = [
+        (device.name(file, part), part.windows)
+        for file, part in device.parts("sustained")
+        if part.windows
+    ]
+    if not runs:
+        return None
+    caption = "without pauses: the median of each window"
+    tails = any(window.p90_ms for _, windows in runs for window in windows)
+    caption += "; thin lines are 90th percentiles." if tails else "."
+    caption += _more(len(runs), MOST_LINES)
+    runs = runs[:MOST_LINES]
+    short = timeline_chart.short_names([name for name, _ in runs], device.order)
+    drawn = [(name, short[name], device.numbers[name], windows) for name, windows in runs]
+    title = f"Sustained speed {device.where}"
+    chart = timeline_chart.sustained(device.anchor("sustained-chart"), title, drawn)
+    return Picture(chart, "Speed", caption, _key(device, short))
+
+
+def _distribution_row(timing: Timing) -> histogram.DistributionRow | None:
+    """Samples, or blocks, of the measurements behind a summary."""
+    summary = timing.summary
+    case = ("model", "sequence_length", "threads", "delegate", "affinity")
+    found = [
+        measurement
+        for measurement in timing.file.source.result.measurements
+        if not measurement.left_out
+        and all(getattr(measurement, name) == getattr(summary, name) for name in case)
+    ]
+    repetitions = tuple(m.samples_ms for m in found if m.samples_ms)
+    blocks = () if repetitions else tuple(block for m in found for block in m.blocks)
+    if not repetitions and not blocks:
+        return None
+    written = f"p50 {fmt.milliseconds(summary.p50_ms)}"
+    if summary.p95_ms is not None:
+        written += f" · p95 {fmt.milliseconds(summary.p95_ms)}"
+    if summary.throttled:
+        written += " · throttled"
+    return histogram.DistributionRow(
+        timing.label, written, repetitions, blocks, timing.series, summary.p50_ms
+    )
+
+
+def _lines(
+    device: DeviceResults,
+    x_of: Callable[[schema.Summary], int],
+    holds: Callable[[schema.Summary], bool],
+) -> list[Line]:
+    """Curves of the files by x, where `holds`; the name of a curve is that of its file."""
+    curves: dict[str, list[Timing]] = {}
+    for timing in device.timings:
+        if holds(timing.summary):
+            curves.setdefault(timing.label, []).append(timing)
+    found = []
+    for label, timings in curves.items():
+        summaries = sorted((timing.summary for timing in timings), key=x_of)
+        found.append(
+            Line(
+                label,
+                tuple((float(x_of(s)), s.p50_ms) for s in summaries),
+                timings[0].series,
+                intervals=tuple(s.p50_ci_ms for s in summaries),
+                hollow=tuple(s.throttled for s in summaries),
+            )
+        )
+    return found
+
+
+def _latencies(
+    device: DeviceResults, name: str, lines: list[Line], where: str, x_title: str
+) -> Picture | None:
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    caption = f"{where}: medians with their 95% intervals."
+    if any(any(line.hollow) for line in lines):
+        caption += " Rings: the device slowed down meanwhile (throttled)."
+    caption += _more(len(lines), MOST_LINES)
+    lines = lines[:MOST_LINES]
+    short = timeline_chart.short_names([line.label for line in lines], device.order)
+    drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines]
+    title = f"Latency by {name} {device.where}"
+    chart = timeline_chart.latencies(device.anchor(f"by-{name}"), title, drawn, x_title)
+    return Picture(chart, f"Latency by {name}", caption, _key(device, short))
+
+
+def _more(number: int, shown: int) -> str:
+    return f" {number - shown} more files are in the table." if number > shown else ""
+
+
+def _key(device: DeviceResults, short: Mapping[str, str]) -> Legend:
+    """The meaning of the numbers at the ends of curves; empty where names are written there."""
+    return tuple(
+        (charts.legend_mark(device.numbers[name]), f"{written}: {name}")
+        for name, written in short.items()
+        if written != name
+    )

@@ -1,0 +1,125 @@
+"""A report as a value: it is built once and rendered to HTML, Markdown and CSV.
+
+A new section is one more `Section`: a title, notes, tables and charts. No renderer changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from tfdistill.report.table_cells import Table
+
+Legend = tuple[tuple[Markup, str], ...]  # marks and their meanings
+Definitions = tuple[tuple[str, str], ...]  # names and values
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyFigure:
+    """A key figure: a large number, what it is, and the numbers behind it."""
+
+    value: str
+    label: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A chart, what it shows (the subject, then the rest), and the meaning of its marks."""
+
+    chart: Markup
+    subject: str = ""
+    caption: str = ""
+    legend: Legend = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class SectionPart:
+    """A part of a section.
+
+    Attributes:
+      key: Anchor, unique in the report.
+      title: Its heading; empty for none.
+      intro: A sentence or none.
+      pictures: Its charts.
+      tables: Its tables.
+      folded: Tables that a reader opens.
+      small: Whether the charts are drawn small, several in a row.
+    """
+
+    key: str
+    title: str = ""
+    intro: str = ""
+    pictures: tuple[Picture, ...] = ()
+    tables: tuple[Table, ...] = ()
+    folded: tuple[Table, ...] = ()
+    small: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What a reader opens: names and values, or a text such as a recipe."""
+
+    title: str
+    rows: Definitions = ()
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportSection:
+    """A section of the page.
+
+    Attributes:
+      key: Anchor, unique in the report.
+      title: Its heading.
+      short: Its name in the list of sections.
+      intro: What it is, a sentence or none.
+      parts: Its parts.
+      legend: The meaning of the marks in all of its charts.
+      details: What a reader opens at its end.
+    """
+
+    key: str
+    title: str
+    short: str
+    intro: str = ""
+    parts: tuple[SectionPart, ...] = ()
+    legend: Legend = ()
+    details: tuple[Details, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Everything that a report shows.
+
+    Attributes:
+      name: Of the run, or of the comparison.
+      headline: What was done and what came of it, a sentence or two.
+      tags: Short facts next to the name: the task, the day.
+      synthetic: Whether all models were trained on synthetic data.
+      figures: The key figures.
+      missing: A sentence for each input that is missing.
+      overview: Charts before the first section.
+      sections: The sections.
+      limits: Sentences about what the numbers do not show.
+      environment: What the results depend on: settings, versions, devices.
+    """
+
+    name: str
+    headline: str
+    tags: tuple[str, ...] = ()
+    synthetic: bool = False
+    figures: tuple[KeyFigure, ...] = ()
+    missing: tuple[str, ...] = ()
+    overview: tuple[Picture, ...] = ()
+    sections: tuple[ReportSection, ...] = ()
+    limits: tuple[str, ...] = ()
+    environment: tuple[Details, ...] = ()
+
+    def tables(self) -> Iterator[Table]:
+        """Yields every table of every section, whole."""
+        for section in self.sections:
+            for part in section.parts:
+                yield from (*part.tables, *part.folded)

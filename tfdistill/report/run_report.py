@@ -1,0 +1,239 @@
+"""The report of a run. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tfdistill.report import charts, device_section, run_tables, summary, timeline_chart
+from tfdistill.report import format as fmt
+from tfdistill.report.document import Details, Picture, Report, ReportSection, SectionPart
+from tfdistill.report.run_analysis import RunAnalysis
+from tfdistill.report.run_results import RunResults, StageHistory
+
+_NO_LOSS_TERM = ("epoch", "step", "loss", "learning_rate", "seconds", "examples_per_second")
+
+
+def build(results: RunResults) -> Report:
+    """Computes everything that the report of a run shows.
+
+    Args:
+      results: The contents of the run folder.
+
+    Returns:
+      The report.
+    """
+    run = RunAnalysis(results)
+    metrics = results.metrics
+    tags = ()
+    if metrics is not None:
+        tags = (f"task {metrics.task.name}", *([metrics.created[:10]] if metrics.created else []))
+    sections = (*_models(run), *_latency(run), *_training(run), *_parity(run))
+    return Report(
+        name=results.name,
+        headline=summary.headline(run),
+        tags=tags,
+        synthetic=bool(metrics and metrics.synthetic_data),
+        figures=tuple(summary.key_figures(run)),
+        missing=results.missing,
+        overview=tuple(filter(None, (metric_chart(run), latency_chart(run)))),
+        sections=sections,
+        limits=tuple(summary.limits(run)),
+        environment=tuple(_environment(run)),
+    )
+
+
+def metric_chart(run: RunAnalysis) -> Picture | None:
+    """Draws the primary metric of every model."""
+    rows = [
+        charts.Dots(
+            run_tables.variant_title(group).removeprefix("Student: "),
+            fmt.mean_and_spread(run.metric, group.mean(run.metric), group.deviation(run.metric)),
+            tuple(group.values(run.metric)),
+            run.series[group.name],
+        )
+        for group in run.groups
+        if group.values(run.metric)
+    ]
+    if len(rows) < 2:
+        return None
+    metric = fmt.metric_title(run.metric)
+    title = f"{metric} on the development set"
+    chart = charts.metric_dots(
+        "metric-chart", title, rows, lambda value: fmt.metric_tick(run.metric, value), most=1.0
+    )
+    caption = (
+        "on the development set. A mark is a seed, an upright bar the mean, the dashed line the "
+        "teacher."
+    )
+    return Picture(chart, metric, caption)
+
+
+def latency_chart(run: RunAnalysis) -> Picture | None:
+    """Draws p50 (bars) and p95 (lines) by length, on the fewest threads measured."""
+    benchmark, device = run.results.benchmark, run.device
+    if benchmark is None or device is None or not run.summary:
+        return None
+    threads = min(row.threads for row in run.summary)
+    measured = {
+        (row.sequence_length, row.model): row for row in run.summary if row.threads == threads
+    }
+    usual = run.summary[0]
+    speedups = {
+        (row.sequence_length, row.candidate): f" · {fmt.ratio(row.speedup)}"
+        for row in benchmark.comparisons
+        if (row.threads, row.delegate, row.affinity) == (threads, usual.delegate, usual.affinity)
+    }
+    groups = []
+    for length in sorted({length for length, _ in measured}):
+        bars = [
+            charts.Bar(
+                name,
+                fmt.milliseconds(row.p50_ms) + speedups.get((length, name), ""),
+                row.p50_ms,
+                series,
+                row.p95_ms,
+            )
+            for name, series in device.series.items()
+            if (row := measured.get((length, name))) is not None
+        ]
+        groups.append((f"{length} tokens", bars))
+    title = f"Latency by length, {fmt.threads(threads)}, {run.where}"
+    caption = (
+        f"by length, one inference, {fmt.threads(threads)}. Bars are medians, thin lines reach to "
+        "the 95th percentile."
+    )
+    caption += "" if device.kind == "phone" else " Not a phone."
+    chart = charts.bars("latency-chart", title, groups)
+    return Picture(chart, f"Latency {run.where}", caption)
+
+
+def _models(run: RunAnalysis) -> Iterator[ReportSection]:
+    models, seeds = run_tables.models(run), run_tables.seeds(run)
+    if models is not None:
+        part = SectionPart("models-part", tables=(models,), folded=(seeds,) if seeds else ())
+        yield ReportSection("models", "Models", "Models", parts=(part,))
+
+
+def _latency(run: RunAnalysis) -> Iterator[ReportSection]:
+    """The trade-off, the latencies of the run's own device, and each other device."""
+    device = run.device
+    if device is not None:
+        parts = [
+            part
+            for part in device_section.trade_offs(device)
+            if any(len(table.rows) > 1 for table in part.tables)
+        ]
+        if len(parts) == 1:
+            parts = [dataclasses.replace(parts[0], title="")]
+        if parts:
+            title = "Accuracy, latency and size"
+            yield ReportSection("tradeoff", title, "Trade-off", parts=tuple(parts))
+        first, *rest = [
+            *device_section.measurements(device, with_lengths=False),
+            device_section.conditions(device),
+        ]
+        parts = [dataclasses.replace(first, title=""), *rest]
+        yield ReportSection("latency", f"Latency {run.where}", "Latency", parts=tuple(parts))
+    yield from map(device_section.section, run.others)
+
+
+def _training(run: RunAnalysis) -> Iterator[ReportSection]:
+    stages = _by_stage(run)
+    parts = []
+    for number, (stage, histories) in enumerate(stages.items()):
+        panels = tuple(map(Picture, _panels(run, f"curve-{number}", histories)))
+        if panels:
+            parts.append(SectionPart(f"stage-{number}", stage, pictures=panels, small=True))
+    table = run_tables.training(run, stages)
+    if table is not None:
+        legend = tuple(
+            (charts.legend_mark(run.series[group.name]), run_tables.variant_title(group))
+            for group in run.groups
+        )
+        parts.append(SectionPart("training-part", folded=(table,)))
+        yield ReportSection("training", "Training", "Training", parts=tuple(parts), legend=legend)
+
+
+def _parity(run: RunAnalysis) -> Iterator[ReportSection]:
+    table = run_tables.parity(run)
+    if table is not None:
+        part = SectionPart("parity-part", tables=(table,))
+        intro = "A file is exported only after a check: it and its model received the same inputs."
+        yield ReportSection("parity", "Parity of the files", "Parity", intro, (part,))
+
+
+def _by_stage(run: RunAnalysis) -> dict[str, list[StageHistory]]:
+    """Histories by stage, in the order of training; a teacher's own is a stage of its own."""
+    teachers = {group.name for group in run.groups if group.role == "teacher"}
+    chains = sorted((g.stages for g in run.groups if g.role == "student"), key=len, reverse=True)
+    found: dict[str, list[StageHistory]] = {stage: [] for chain in chains for stage in chain}
+    for history in run.results.histories:
+        title = "teacher" if history.model in teachers else history.stage
+        found.setdefault(title, []).append(history)
+    return {stage: histories for stage, histories in found.items() if histories}
+
+
+def _panels(run: RunAnalysis, key: str, histories: list[StageHistory]) -> Iterator[charts.Markup]:
+    """Draws the loss of a stage, its terms where there are several, the dev metric."""
+    columns = list(dict.fromkeys(name for h in histories for name in h.columns))
+    terms = [n for n in columns if n not in _NO_LOSS_TERM and not n.startswith("val_")]
+    metric = f"val_{run.metric}"
+    shown = ["loss", *(terms if len(terms) > 1 else []), *(n for n in columns if n == metric)]
+    for number, column in enumerate(shown):
+        lines = [
+            timeline_chart.Line(history.label, points, run.series.get(history.model, 0))
+            for history in histories
+            if (points := history.points(column))
+        ]
+        if not lines:
+            continue
+        panel = f"{key}-{number}"
+        if column == metric:
+            title = f"{fmt.metric_title(run.metric)}, development set"
+            yield timeline_chart.curve_panel(
+                panel, title, lines, show=lambda v: fmt.metric_tick(run.metric, v), most=1.0
+            )
+        else:
+            title = "Loss" if column == "loss" else f"{column.replace('_', ' ').capitalize()} loss"
+            yield timeline_chart.curve_panel(panel, title, lines, show=timeline_chart.loss)
+
+
+def _environment(run: RunAnalysis) -> Iterator[Details]:
+    """Yields names and values of what the results depend on, and the recipe."""
+    results = run.results
+    metrics, benchmark = results.metrics, results.benchmark
+    rows: list[tuple[str, str]] = []
+    if metrics is not None:
+        rows += _flat("Recipe", metrics.recipe) + _flat("Task", metrics.task.name)
+        rows += _flat("Labels", metrics.task.labels) + _flat("Exported student", metrics.chosen)
+        rows += _flat("Finished", metrics.created)
+    rows += _flat("", results.environment or {})
+    if rows:
+        yield Details("Run and software", tuple(rows))
+    if benchmark is not None:
+        rows = _flat("", {"created": benchmark.created, "command": benchmark.command})
+        rows += _flat("Device", benchmark.device.name)
+        rows += device_section.description(benchmark.device)
+        rows += _flat("Runtime", benchmark.runtime.model_dump())
+        yield Details("Benchmark", (*rows, *_flat("Settings", benchmark.settings)))
+    if results.recipe:
+        yield Details("The resolved recipe", text=results.recipe)
+
+
+def _flat(prefix: str, value: object) -> list[tuple[str, str]]:
+    """Flattens nested values to lines; what is None or empty is left out."""
+    if isinstance(value, dict):
+        lines: list[tuple[str, str]] = []
+        for key, inner in value.items():
+            if key != "format_version":
+                lines += _flat(f"{prefix} {key}".strip(), inner)
+        return lines
+    if value is None or value in ((), [], ""):
+        return []
+    title = prefix.replace("_", " ")
+    if isinstance(value, list | tuple):
+        value = (" " if title.endswith("command") else ", ").join(map(str, value))
+    if title.endswith("memory bytes"):
+        title, value = title.removesuffix(" bytes"), fmt.size(float(str(value)))
+    return [(title[:1].upper() + title[1:], fmt.cut(str(value)))]

@@ -1,0 +1,208 @@
+"""The tables of a run: models, seeds, training, agreement of files and models. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+
+from tfdistill import manifest
+from tfdistill.report import format as fmt
+from tfdistill.report import table_cells as cells
+from tfdistill.report.run_analysis import ModelGroup, RunAnalysis
+from tfdistill.report.run_results import StageHistory
+from tfdistill.report.table_cells import Cell, Table, row
+from tfdistill.report.timeline_chart import loss
+
+_LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
+_INPUTS = {"real": "real inputs", "random": "random ids"}
+
+
+def variant_title(group: ModelGroup) -> str:
+    """Names a group for a reader."""
+    if group.role == "teacher":
+        return "Teacher"
+    if group.taught is False:
+        return "Student without teacher"
+    by_stages = " + ".join(group.stages)
+    return "Student: " + (by_stages if 0 < len(by_stages) <= _LONGEST_TITLE else group.name)
+
+
+def models(run: RunAnalysis) -> Table | None:
+    """Teacher, student without teacher, student by stages: quality, size and speed."""
+    case, length = run.headline_case(), run.flops_length()
+    speedup = next((s.speedup for s in run.speeds if (s.sequence_length, s.threads) == case), None)
+    rows = []
+    borrowed = False
+    for group in run.groups:
+        source = group
+        if run.export_of(group) is None and run.has_student_shape(group):
+            source = run.student or group
+        mark = "" if source is group else " †"
+        found, latency = run.manifest_of(source), run.latency(source, case)
+        borrowed |= bool(mark) and (found is not None or latency is not None)
+        size = cells.size(found.model.size_bytes, found.quantization) if found else fmt.ABSENT
+        ratio = cells.ratio(speedup if source is run.student else None)
+        if group is run.teacher and run.speeds:
+            ratio = Cell("1×")
+        model = group.models[0]
+        flops = model.flops.get(length or "")
+        rows.append(
+            row(
+                Cell(variant_title(group), _shape(group)),
+                _metric(run, group),
+                _kept(run, group),
+                Cell(fmt.count(model.parameters), value=model.parameters),
+                Cell(fmt.flops(flops), value=flops),
+                _marked(size, mark),
+                _marked(cells.milliseconds(latency.p50_ms if latency else None), mark),
+                _marked(ratio, mark),
+                cells.seconds(group.train_seconds()),
+                strong=group is run.student,
+            )
+        )
+    columns = (
+        "Model",
+        fmt.metric_title(run.metric),
+        "Of the teacher’s",
+        "Parameters",
+        "FLOPs",
+        "File",
+        "Latency",
+        "Speed-up",
+        "Training",
+    )
+    meaning = [f"{fmt.metric_title(run.metric)} on the development set"]
+    meaning += [f"FLOPs at {length} tokens"] if length is not None else []
+    meaning += [f"median latency {run.where} at {fmt.case(*case)}"] if case is not None else []
+    notes = ["; ".join([*meaning, "training time of one model"]) + "."]
+    if borrowed:
+        notes.append("† Of the exported student, which has the same shape; not exported itself.")
+    if any(len(group.models) > 1 for group in run.groups):
+        notes.append("± is the standard deviation over the seeds (n − 1).")
+    task = run.results.metrics.task.name if run.results.metrics else ""
+    return cells.table("models", f"The models on {task}", columns, rows, notes)
+
+
+def seeds(run: RunAnalysis) -> Table | None:
+    """Every single model with all its metrics."""
+    listed = [(group, model) for group in run.groups for model in group.models]
+    names = list(dict.fromkeys(name for _, model in listed for name in model.metrics))
+    if len(listed) == len(run.groups) and len(names) < 2:
+        return None
+    chosen = run.results.metrics.chosen if run.results.metrics else None
+    rows = [
+        row(
+            Cell(variant_title(group), group.name if group.name != group.role else ""),
+            fmt.ABSENT if model.seed is None else str(model.seed),
+            *(cells.metric(name, model.metrics.get(name)) for name in names),
+            cells.number(model.num_examples),
+            cells.seconds(model.train_seconds),
+            strong=model.folder is not None and model.folder == chosen,
+        )
+        for group, model in listed
+    ]
+    columns = ("Model", "Seed", *map(fmt.metric_title, names), "Examples", "Training")
+    caption = "Every model by seed; the exported one is highlighted"
+    return cells.table("seeds", caption, columns, rows)
+
+
+def parity(run: RunAnalysis) -> Table | None:
+    """How far each file agrees with the model that it came from."""
+    rows, bounds = [], []
+    for name, found in run.results.manifests.items():
+        checked = found.parity
+        if checked is None:
+            continue
+        rows.append(
+            row(
+                Cell(name, found.quantization),
+                cells.number(checked.num_examples, _INPUTS[checked.inputs]),
+                _error(checked.max_abs_error, checked),
+                _error(checked.mean_abs_error, checked),
+                cells.decibels(checked.sqnr_db),
+                cells.share(checked.argmax_agreement),
+                cells.metric(run.metric, checked.model_metrics.get(run.metric)),
+                cells.metric(run.metric, checked.file_metrics.get(run.metric)),
+                cells.size(found.model.size_bytes, found.model.sha256[:12]),
+            )
+        )
+        if checked.bounds:
+            listed = ", ".join(f"{key} {value:g}" for key, value in checked.bounds.items())
+            bounds.append(f"Bounds that the {name} file had to meet: {listed}.")
+    title = fmt.metric_title(run.metric)
+    columns = (
+        "File",
+        "Examples",
+        "Largest error",
+        "Mean error",
+        "Signal to noise",
+        "Same answer",
+        f"{title} (model)",
+        f"{title} (file)",
+        "Size, sha256",
+    )
+    note = "Errors are those of the outputs; rms is the root mean square of the model’s outputs."
+    caption = "The files against the models that they were made from"
+    return cells.table("parity", caption, columns, rows, (note, *bounds))
+
+
+def training(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table | None:
+    """Start and end of every training curve."""
+    rows = []
+    for stage, histories in stages.items():
+        for history in histories:
+            losses, dev = history.values("loss"), history.values(f"val_{run.metric}")
+            speeds, epochs = history.values("examples_per_second"), history.values("epoch")
+            rows.append(
+                row(
+                    Cell(stage, history.label),
+                    f"{epochs[-1]:g}" if epochs else fmt.ABSENT,
+                    loss(losses[0]) if losses else fmt.ABSENT,
+                    loss(losses[-1]) if losses else fmt.ABSENT,
+                    fmt.metric(run.metric, max(dev) if dev else None),
+                    f"{statistics.fmean(speeds):,.0f}" if speeds else fmt.ABSENT,
+                )
+            )
+    columns = (
+        "Stage",
+        "Epochs",
+        "First loss",
+        "Last loss",
+        f"Best {fmt.metric_words(run.metric)}",
+        "Examples per second",
+    )
+    caption = "Training by stage; losses of different stages are different quantities"
+    return cells.table("training", caption, columns, rows)
+
+
+def _error(value: float, checked: manifest.Parity) -> Cell:
+    """An error, and its share of the size of the outputs."""
+    rms = checked.output_rms
+    return Cell(fmt.error(value), f"{fmt.error(100 * value / rms)}% of rms" if rms else "", value)
+
+
+def _marked(cell: Cell | str, mark: str) -> Cell:
+    cell = Cell(cell) if isinstance(cell, str) else cell
+    marked = mark and cell.text != fmt.ABSENT
+    return dataclasses.replace(cell, text=cell.text + mark) if marked else cell
+
+
+def _metric(run: RunAnalysis, group: ModelGroup) -> Cell:
+    number = len(group.values(run.metric))
+    detail = "" if group.role == "teacher" else f"{number} seed{'s' if number != 1 else ''}"
+    mean, deviation = group.mean(run.metric), group.deviation(run.metric)
+    return Cell(fmt.mean_and_spread(run.metric, mean, deviation), detail, mean)
+
+
+def _kept(run: RunAnalysis, group: ModelGroup) -> Cell:
+    return Cell("100%", value=1.0) if group.role != "student" else cells.share(run.kept(group), 1)
+
+
+def _shape(group: ModelGroup) -> str:
+    shape = group.models[0].architecture
+    parts = []
+    if "num_layers" in shape and "hidden_size" in shape:
+        parts.append(f"{shape['num_layers']} layers × {shape['hidden_size']}")
+    if group.name != group.role:
+        parts.append(group.name)
+    return " · ".join(parts)

@@ -1,0 +1,170 @@
+"""The sentences of a run's report: headline, key figures, limits. Pure."""
+
+from __future__ import annotations
+
+from tfdistill.benchmark import schema
+from tfdistill.report import format as fmt
+from tfdistill.report.document import KeyFigure
+from tfdistill.report.run_analysis import ModelGroup, RunAnalysis
+
+
+def headline(run: RunAnalysis) -> str:
+    """Writes in a sentence or two what was done and what came of it."""
+    student, teacher = run.student, run.teacher
+    metrics, benchmark = run.results.metrics, run.results.benchmark
+    if metrics is None or student is None:
+        names = ", ".join(model.name for model in benchmark.models) if benchmark else ""
+        return f"Measured {run.where}: {names}." if names else "No student yet."
+    shape = _shape(student)
+    if teacher is None or not student.taught:
+        return f"{_article(shape)} student was trained on the task {metrics.task.name}."
+    learned = f"student learned the task {metrics.task.name}"
+    done = " ".join(f"{_article(shape)} {learned} from its {_shape(teacher)} teacher".split())
+    gains = [gain for gain in (_kept(run), _smaller(run), _faster(run)) if gain]
+    return f"{done}. It {fmt.join(gains)}." if gains else f"{done}."
+
+
+def key_figures(run: RunAnalysis) -> list[KeyFigure]:
+    """Returns the key figures that are known."""
+    found: list[KeyFigure] = []
+    student, teacher, name = run.student, run.teacher, run.metric
+    kept, gain, smaller = run.kept(student), run.gain(), run.smaller()
+    speed = run.headline_speed()
+    if kept is not None and student is not None and teacher is not None:
+        detail = f"{_value(run, student)} against {_value(run, teacher)}"
+        label = f"of the teacher’s {fmt.metric_words(name)}"
+        found.append(KeyFigure(_percent(kept), label, detail))
+    if gain is not None and run.untaught is not None:
+        number, _, unit = fmt.metric_difference(name, gain).partition(" ")
+        label = f"{unit} over the same student without a teacher".strip()
+        found.append(KeyFigure(number, label, f"which reaches {_value(run, run.untaught)}"))
+    if smaller is not None:
+        manifests = [made for group in (student, teacher) if (made := run.manifest_of(group))]
+        sizes = [f"{fmt.size(made.model.size_bytes)} ({made.quantization})" for made in manifests]
+        factor, label = (smaller, "smaller") if smaller >= 1 else (1 / smaller, "as large")
+        found.append(KeyFigure(fmt.ratio(factor), f"{label} as a file", " against ".join(sizes)))
+    if speed is not None:
+        detail = f"{fmt.milliseconds(speed.student.p50_ms)} against "
+        detail += f"{fmt.milliseconds(speed.teacher.p50_ms)} at "
+        detail += fmt.case(speed.sequence_length, speed.threads)
+        if speed.interval:
+            detail += f"; 95% interval {fmt.interval(*speed.interval)}"
+        label = f"{'faster' if speed.faster else 'the speed'} {run.where}"
+        if speed.faster is None:
+            label += ": no clear difference" if speed.interval else ", by medians alone"
+        found.append(KeyFigure(fmt.ratio(speed.speedup), label, detail))
+    return found
+
+
+def limits(run: RunAnalysis) -> list[str]:
+    """Writes what the numbers do not show."""
+    found: list[str] = []
+    metrics, benchmark = run.results.metrics, run.results.benchmark
+    if metrics is not None and metrics.synthetic_data:
+        found.append(
+            "The data is synthetic: sentences written by a generator. The figures show that the "
+            "pipeline works, not how well it does on text that people wrote."
+        )
+    if benchmark is not None:
+        found += _of_device(benchmark)
+    teacher, student = run.manifest_of(run.teacher), run.manifest_of(run.student)
+    if run.speeds and teacher and student and teacher.quantization != student.quantization:
+        found.append(
+            f"Size and speed compare the student’s {student.quantization} file with the teacher’s "
+            f"{teacher.quantization} file: a part of both comes from the quantization."
+        )
+    if metrics is not None and metrics.models:
+        found.append(
+            "All metrics are of the development set, on which checkpoints may have been chosen; "
+            "an independent test set would be a little lower."
+        )
+        found += _uncertainty(run)
+    for name, made in run.results.manifests.items():
+        if made.parity is None:
+            found.append(f"The {name} file was not compared with its model.")
+        elif made.parity.inputs == "random":
+            found.append(f"The {name} file was checked on random token ids, not on sentences.")
+    for name in run.stale():
+        found.append(
+            f"The benchmark measured another {name} file than the one described here (its "
+            "checksum differs), so its latency is left out. Measure again."
+        )
+    notes = benchmark.notes if benchmark is not None else ()
+    return [*found, *(note if note.endswith(".") else f"{note}." for note in notes)]
+
+
+def _of_device(benchmark: schema.Result) -> list[str]:
+    name = benchmark.device.name
+    found = {
+        "host": f"Latency was measured on this host ({name}). It is not the latency of a phone: "
+        "there, other cores, clocks, caches and heat decide, and ratios change too.",
+        "emulator": f"Latency was measured on an emulated device ({name}): it shows that the files "
+        "run there, not how fast they are on a phone.",
+        "phone": f"Latency was measured on one phone ({name}); others differ widely.",
+    }
+    slow = "The device slowed down in a part of the measurement: see the latency table."
+    throttled = any(row.throttled for row in benchmark.summary)
+    return [found[benchmark.kind], *([slow] if throttled else [])]
+
+
+def _uncertainty(run: RunAnalysis) -> list[str]:
+    found = []
+    student = run.student
+    if student is not None and len(student.models) == 1:
+        found.append("One seed: how much another seed would differ is unknown.")
+    size = student.models[0].num_examples if student else None
+    value = student.mean(run.metric) if student else None
+    if size and value is not None and run.metric == "accuracy":
+        error = 100 * (max(value * (1 - value), 0.0) / size) ** 0.5
+        found.append(
+            f"With {size:,} examples the standard error of an accuracy is about {error:.1f} "
+            "points; smaller differences may be chance."
+        )
+    return found
+
+
+def _value(run: RunAnalysis, group: ModelGroup) -> str:
+    mean, deviation = group.mean(run.metric), group.deviation(run.metric)
+    return fmt.mean_and_spread(run.metric, mean, deviation)
+
+
+def _shape(group: ModelGroup) -> str:
+    layers = group.models[0].architecture.get("num_layers")
+    return f"{layers}-layer" if layers else ""
+
+
+def _article(shape: str) -> str:
+    vowel = shape.startswith(("8", "11-", "18-"))
+    return f"{'An' if vowel else 'A'} {shape}".strip()
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def _kept(run: RunAnalysis) -> str:
+    share = run.kept(run.student)
+    title = fmt.metric_words(run.metric)
+    return "" if share is None else f"keeps {_percent(share)} of the teacher’s {title}"
+
+
+def _smaller(run: RunAnalysis) -> str:
+    factor = run.smaller()
+    if factor is None:
+        return ""
+    if factor < 1:
+        return f"needs a file {fmt.ratio(1 / factor)} as large"
+    return f"fits in a file {fmt.ratio(factor)} smaller"
+
+
+def _faster(run: RunAnalysis) -> str:
+    speed = run.headline_speed()
+    if speed is None:
+        return ""
+    if speed.faster is False:
+        return f"answers {fmt.ratio(1 / speed.speedup)} slower {run.where}"
+    if speed.interval is None:
+        return f"has {fmt.ratio(speed.speedup)} the speed {run.where} by medians alone"
+    if speed.faster is None:
+        return f"answers about as fast {run.where}, as far as this run can tell"
+    return f"answers {fmt.ratio(speed.speedup)} faster {run.where}"

@@ -1,0 +1,304 @@
+"""Line charts: training curves, latency by length and by threads, speed over time. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from markupsafe import Markup
+
+from tfdistill.benchmark import schema
+from tfdistill.report import charts, device_tables, labels, svg
+from tfdistill.report import format as fmt
+
+MOST_LINES = 8  # more cannot be distinguished
+_LEFT, _TOP, _BOTTOM = 52.0, 32.0, 40.0
+_LONGEST_NAME = 100.0  # pixels
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A curve.
+
+    Attributes:
+      label: Its name.
+      points: x and y, x ascending; at least one.
+      series: Number of its colour and mark.
+      short: The text at its end; empty for none.
+      intervals: The 95% interval of each point, or None.
+      hollow: Which of the points are of a device that throttled.
+      tail: x and y of a thin line above it, such as a percentile.
+    """
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    series: int
+    short: str = ""
+    intervals: tuple[tuple[float, float] | None, ...] = ()
+    hollow: tuple[bool, ...] = ()
+    tail: tuple[tuple[float, float], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frame:
+    """The axes of a chart, and what was drawn of them."""
+
+    across: svg.Scale
+    up: svg.Scale
+    parts: list[Markup]
+
+
+def short_names(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, str]:
+    """Returns the texts at the ends of curves: names, or numbers where a name does not fit.
+
+    Args:
+      names: Names of the curves.
+      numbers: The number of each.
+
+    Returns:
+      Name -> text. Either all are names, or all are numbers.
+    """
+    if all(labels.width_of(name, labels.PLAIN) <= _LONGEST_NAME for name in names):
+        return {name: name for name in names}
+    return {name: f"{numbers[name]}" for name in names}
+
+
+def curve_panel(
+    key: str,
+    title: str,
+    lines: Sequence[Line],
+    *,
+    show: Callable[[float], str] = lambda value: f"{value:g}",
+    most: float | None = None,
+) -> Markup:
+    """Draws training curves over epochs, with a logarithmic y where values span a factor of 20.
+
+    Args:
+      key: Unique in the page.
+      title: What y is.
+      lines: The curves; one of a single point is drawn as its mark.
+      show: Writes a y value.
+      most: The largest possible y; no tick is above it.
+
+    Returns:
+      The chart.
+    """
+    width, height = 300.0, 190.0
+    ys = [y for line in lines for _, y in line.points]
+    log = _is_log(ys)
+    low, high = (min(ys) / 1.2, max(ys) * 1.2) if log else svg.padded(ys)
+    frame = _frame(lines, (low, high), log, (width, height), title, "epoch", show, most)
+    for line in lines:
+        frame.parts.extend(_curve(frame, line))
+    description = "; ".join(
+        f"{line.label}: {show(line.points[0][1])} at first, {show(line.points[-1][1])} at last"
+        for line in lines
+    )
+    return svg.picture(key, width, height, title, description, frame.parts)
+
+
+def latencies(key: str, title: str, lines: Sequence[Line], x_title: str) -> Markup:
+    """Draws latency over a few values of x: lengths, or numbers of threads.
+
+    Args:
+      key: Unique in the page.
+      title: What it is.
+      lines: At most `MOST_LINES` curves.
+      x_title: What x is.
+
+    Returns:
+      The chart: from zero, or with a logarithmic y where latencies span a factor of 20.
+    """
+    ys = [y for line in lines for _, y in line.points]
+    ends = [end for line in lines for interval in line.intervals if interval for end in interval]
+    frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)], x_title)
+    low, high = frame.up.low, frame.up.high
+    for i, line in enumerate(lines):
+        aside = 2.6 * (i - (len(lines) - 1) / 2)  # so that whiskers do not cover one another
+        for (x, _), interval in zip(line.points, line.intervals, strict=True):
+            if interval is None:
+                continue
+            top, bottom = (frame.up(min(max(value, low or 1e-9), high)) for value in interval)
+            if abs(top - bottom) > 7:
+                x = frame.across(x) + aside
+                style = f"whisker {charts.style(line.series)}"
+                frame.parts.append(svg.line(x, top, x, bottom, style))
+        frame.parts.extend(_curve(frame, line))
+    frame.parts.extend(_names(frame, lines))
+    description = "; ".join(
+        f"{line.label}: " + ", ".join(f"{fmt.milliseconds(y)} at {x:g}" for x, y in line.points)
+        for line in lines
+    )
+    return svg.picture(key, *size, title, description, frame.parts)
+
+
+def sustained(
+    key: str, title: str, runs: Sequence[tuple[str, str, int, Sequence[schema.Window]]]
+) -> Markup:
+    """Draws the median of each window of runs without pauses, the thermal status below each.
+
+    Args:
+      key: Unique in the page.
+      title: What it is.
+      runs: Name, text at the end, number of the colour, and windows (at least one).
+
+    Returns:
+      The chart.
+    """
+    longest = max(windows[-1].start_s for *_, windows in runs)
+    unit, x_title = (60.0, "minutes") if longest >= 120 else (1.0, "seconds")
+    lines = [
+        Line(
+            name,
+            tuple((window.start_s / unit, window.p50_ms) for window in windows),
+            series,
+            short,
+            tail=tuple((w.start_s / unit, w.p90_ms) for w in windows if w.p90_ms is not None),
+        )
+        for name, short, series, windows in runs
+    ]
+    ys = [y for line in lines for _, y in line.points]
+    tails = [y for line in lines for _, y in line.tail if y <= 1.5 * max(ys)]
+    frame, (width, height) = _latency_frame(lines, ys, tails, x_title, "Median of a window")
+    for line in lines:
+        frame.parts.extend(_curve(frame, line))
+    frame.parts.extend(_names(frame, lines))
+    y = height + 12
+    for _, short, _, windows in runs:
+        if any(device_tables.thermal_status(window) is not None for window in windows):
+            label = labels.fitted(f"Thermal status, {short}", width - 8)
+            frame.parts.append(svg.text(0, y, label, class_="tick"))
+            frame.parts.extend(_thermal_strip(frame, windows, y + 5, unit))
+            y += 34
+    description = "; ".join(
+        f"{name}: {fmt.milliseconds(windows[0].p50_ms)} at first, "
+        f"{fmt.milliseconds(windows[-1].p50_ms)} after {fmt.duration(windows[-1].start_s)}"
+        + _heat(windows)
+        for name, _, _, windows in runs
+    )
+    bottom = y - 6 if y > height + 12 else height
+    return svg.picture(key, width, bottom, title, description, frame.parts)
+
+
+def loss(value: float) -> str:
+    """Writes a loss at a tick: at most three digits."""
+    if value == 0 or abs(value) >= 1:
+        return f"{value:.3g}"
+    return fmt.digits(value, 3).rstrip("0")
+
+
+def _latency_frame(
+    lines: Sequence[Line],
+    ys: Sequence[float],
+    ends: Sequence[float],
+    x_title: str,
+    y_title: str = "Latency",
+) -> tuple[_Frame, tuple[float, float]]:
+    """Axes in milliseconds from zero, with room for names at the right, and the chart's size."""
+    size = 350.0, 254.0
+    log = _is_log(ys)
+    most = max([*ys, *ends])
+    limits = (min(ys) / 1.3, most * 1.3) if log else (0.0, most * 1.1)
+
+    def show(value: float) -> str:
+        return svg.tick_words(fmt.milliseconds, value) if value else "0"
+
+    return _frame(lines, limits, log, size, f"↑ {y_title}", x_title, show), size
+
+
+def _frame(
+    lines: Sequence[Line],
+    limits: tuple[float, float],
+    log: bool,
+    size: tuple[float, float],
+    y_title: str,
+    x_title: str,
+    show: Callable[[float], str],
+    most: float | None = None,
+) -> _Frame:
+    """Scales, grid, ticks and titles."""
+    width, height = size
+    xs = sorted({x for line in lines for x, _ in line.points})
+    widest = max(labels.width_of(line.short, labels.PLAIN) for line in lines)
+    right = width - (20 + min(widest, _LONGEST_NAME) if widest else 20)
+    span = (xs[0], xs[-1]) if len(xs) > 1 else (xs[0] - 1, xs[0] + 1)
+    across = svg.Scale(*span, _LEFT + 10, right)
+    up = svg.Scale(*limits, height - _BOTTOM, _TOP, log)
+    parts = [svg.text(0, 13, y_title + (" (log scale)" if log else ""), class_="tick")]
+    for tick in up.ticks(4):
+        if most is None or tick <= most:
+            y = up(tick)
+            parts.append(svg.line(_LEFT, y, right + 6, y, "grid"))
+            parts.append(svg.text(_LEFT - 6, y + 4, show(tick), class_="tick", anchor="end"))
+    for x in xs if len(xs) <= 6 else svg.round_ticks(*span, 4):
+        tick = svg.text(
+            across(x), height - _BOTTOM + 17, f"{x:,.4g}", class_="tick", anchor="middle"
+        )
+        parts.append(tick)
+    middle = (_LEFT + 10 + right) / 2
+    parts.append(svg.text(middle, height - 4, x_title, class_="tick", anchor="middle"))
+    return _Frame(across, up, parts)
+
+
+def _curve(frame: _Frame, line: Line) -> list[Markup]:
+    style = charts.style(line.series)
+    spots = [(frame.across(x), frame.up(y)) for x, y in svg.thinned(line.points)]
+    tail = [(frame.across(x), frame.up(min(y, frame.up.high))) for x, y in svg.thinned(line.tail)]
+    parts = [
+        svg.element("path", d=svg.polyline(part), class_=f"{name} {style}")
+        for name, part in (("tail", tail), ("curve", spots))
+        if len(part) > 1
+    ]
+    if len(spots) <= 12:
+        for i, (x, y) in enumerate(spots):
+            if line.hollow and line.hollow[i]:
+                parts.append(svg.element("circle", cx=x, cy=y, r=4, class_=f"ring {style}"))
+            else:
+                parts.append(charts.mark(x, y, line.series, 3.4))
+    return parts
+
+
+def _names(frame: _Frame, lines: Sequence[Line]) -> list[Markup]:
+    """The name of each curve at its end, with a thin line where it had to be moved."""
+    ends = [(frame.across(line.points[-1][0]), frame.up(line.points[-1][1])) for line in lines]
+    heights = labels.spread([y for _, y in ends], frame.up.end, frame.up.start)
+    right = max(x for x, _ in ends)
+    parts = []
+    for line, (x, y), height in zip(lines, ends, heights, strict=True):
+        if abs(height - y) > 3 or right - x > 3:
+            d = svg.polyline([(x + 5, y), (right + 11, height)])
+            parts.append(svg.element("path", d=d, class_=f"leader {charts.style(line.series)}"))
+        name = labels.fitted(line.short, _LONGEST_NAME, labels.PLAIN)
+        parts.append(svg.text(right + 14, height + 4, name, class_="name"))
+    return parts
+
+
+def _thermal_strip(
+    frame: _Frame, windows: Sequence[schema.Window], y: float, unit: float
+) -> list[Markup]:
+    """One box for each period of the same status, with its name inside."""
+    parts: list[Markup] = []
+    statuses = [device_tables.thermal_status(window) for window in windows]
+    first = 0
+    for i in range(1, len(windows) + 1):
+        if i < len(windows) and statuses[i] == statuses[first]:
+            continue
+        end = frame.across(windows[i].start_s / unit) if i < len(windows) else frame.across.end
+        x, status = frame.across(windows[first].start_s / unit), statuses[first]
+        class_ = f"thermal t{min(status or 0, 3)}"
+        width = max(end - x, 2.0)
+        parts.append(svg.element("rect", x=x, y=y, width=width, height=15, class_=class_))
+        word = device_tables.thermal_words(status)
+        if labels.width_of(word, labels.PLAIN) < width - 6:
+            parts.append(svg.text(x + 5, y + 11.5, word, class_="tick on-thermal"))
+        first = i
+    return parts
+
+
+def _heat(windows: Sequence[schema.Window]) -> str:
+    known = [s for window in windows if (s := device_tables.thermal_status(window)) is not None]
+    return f", thermal status up to {device_tables.thermal_words(max(known))}" if known else ""
+
+
+def _is_log(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) / min(values) > 20
