@@ -12,24 +12,72 @@ from typing import TYPE_CHECKING, Any
 from tfdistill._version import __version__
 
 if TYPE_CHECKING:
-    from tfdistill.config import load_recipe
-    from tfdistill.distillers import Distiller, LabelTrainer, TinyBertDistiller
-    from tfdistill.errors import TfdistillError
-    from tfdistill.run import run_recipe
-    from tfdistill.training import adamw, build_student, evaluate, load_teacher
+    from tfdistill.config import (
+        load_recipe,
+    )
+    from tfdistill.distillers import (
+        CombinationDistiller,
+        DistilBertDistiller,
+        Distiller,
+        LabelTrainer,
+        LogitDistiller,
+        MaskedLmTrainer,
+        MiniLmDistiller,
+        MobileBertDistiller,
+        PatientDistiller,
+        TermDistiller,
+        TinyBertDistiller,
+    )
+    from tfdistill.errors import (
+        TfdistillError,
+    )
+    from tfdistill.run import (
+        run_recipe,
+    )
+    from tfdistill.training import (
+        adamw,
+        build_student,
+        evaluate,
+        fit,
+        initialise_from_layers,
+        initialise_from_teacher,
+        lamb,
+        load_teacher,
+        run_transfer,
+        transfer_stages,
+    )
 
-_HOMES = {
-    "Distiller": "tfdistill.distillers",
-    "LabelTrainer": "tfdistill.distillers",
-    "TfdistillError": "tfdistill.errors",
-    "TinyBertDistiller": "tfdistill.distillers",
-    "adamw": "tfdistill.training",
-    "build_student": "tfdistill.training",
-    "evaluate": "tfdistill.training",
-    "load_recipe": "tfdistill.config",
-    "load_teacher": "tfdistill.training",
-    "run_recipe": "tfdistill.run",
+_NAMES_OF_MODULES = {
+    "tfdistill.config": ("load_recipe",),
+    "tfdistill.distillers": (
+        "CombinationDistiller",
+        "DistilBertDistiller",
+        "Distiller",
+        "LabelTrainer",
+        "LogitDistiller",
+        "MaskedLmTrainer",
+        "MiniLmDistiller",
+        "MobileBertDistiller",
+        "PatientDistiller",
+        "TermDistiller",
+        "TinyBertDistiller",
+    ),
+    "tfdistill.errors": ("TfdistillError",),
+    "tfdistill.run": ("run_recipe",),
+    "tfdistill.training": (
+        "adamw",
+        "build_student",
+        "evaluate",
+        "fit",
+        "initialise_from_layers",
+        "initialise_from_teacher",
+        "lamb",
+        "load_teacher",
+        "run_transfer",
+        "transfer_stages",
+    ),
 }
+_MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 _PACKAGES = (
     "benchmark",
     "config",
@@ -48,24 +96,38 @@ _PACKAGES = (
 )
 
 __all__ = [
+    "CombinationDistiller",
+    "DistilBertDistiller",
     "Distiller",
     "LabelTrainer",
+    "LogitDistiller",
+    "MaskedLmTrainer",
+    "MiniLmDistiller",
+    "MobileBertDistiller",
+    "PatientDistiller",
+    "TermDistiller",
     "TfdistillError",
     "TinyBertDistiller",
     "__version__",
     "adamw",
     "build_student",
     "evaluate",
+    "fit",
+    "initialise_from_layers",
+    "initialise_from_teacher",
+    "lamb",
     "load_recipe",
     "load_teacher",
     "run_recipe",
+    "run_transfer",
+    "transfer_stages",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name or a package when it is first used."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(_MODULE_OF[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"tfdistill.{name}")
     raise AttributeError(f"module 'tfdistill' has no attribute {name!r}")

@@ -7,7 +7,8 @@ import tf_keras as keras
 import toys
 
 from tfdistill import distillers, errors, models
-from tfdistill.distillers import answers, label
+from tfdistill.distillers import answers
+from tfdistill.distillers import batch as batches
 
 LENGTHS = (5, 3, 6, 2)
 TOKENS, CLASSES = 6, 3
@@ -168,14 +169,14 @@ def test_gold_losses_are_the_formulas(head):
             for side in (0, 1):
                 right = softmax(student[b, :length, side])[SPANS[b, side]]
                 rows.append((WEIGHTS[b], -np.log(right)))
-    received = label.gold_loss(batch_of(head, student), head)
+    received = answers.gold_loss(batch_of(head, student), head)
     assert float(received) == pytest.approx(mean_of(rows), rel=RELATIVE)
 
 
 def losses_of(head, teacher, student):
     batch = batch_of(head, student)
     batch.student["logits"] = student
-    yield label.gold_loss(batch, head)
+    yield answers.gold_loss(batch, head)
     for objective in answers.OBJECTIVES:
         yield answers.soft_loss(teacher, student, batch, head=head, objective=objective)
 
@@ -228,12 +229,12 @@ def test_a_batch_in_two_parts_has_the_same_mean(head):
             {"attention_mask": tf.constant(MASK[part])},
         )
         sizes.append(
-            float(tf.reduce_sum(answers.token_weights(batch)))
+            float(tf.reduce_sum(batches.token_weights(batch)))
             if head == "token"
             else float(tf.reduce_sum(batch.sample_weight))
         )
         parts.append(
-            [label.gold_loss(batch, head)]
+            [answers.gold_loss(batch, head)]
             + [
                 answers.soft_loss(teacher[part], student[part], batch, head=head, objective=name)
                 for name in answers.OBJECTIVES
@@ -247,7 +248,7 @@ def test_a_batch_in_two_parts_has_the_same_mean(head):
 def test_labels_of_another_head_are_refused(head):
     wrong = ONE if head != "span" else TOKEN_LABELS
     with pytest.raises(errors.ShapeError, match=rf"labels of a {head} head: expected shape"):
-        label.gold_loss(batch_of(head, logits_of(head, 1), labels=wrong), head)
+        answers.gold_loss(batch_of(head, logits_of(head, 1), labels=wrong), head)
 
 
 def test_options_that_do_not_exist_are_refused():
@@ -280,7 +281,7 @@ def test_metrics_see_one_row_for_each_answer(head):
         else keras.metrics.SparseCategoricalAccuracy()
     )
     own = "sequence" if head == "multi_label" else head
-    metric.update_state(*answers.metric_inputs(batch_of(head, student), own))
+    metric.update_state(*batches.metric_inputs(batch_of(head, student), own))
     assert float(metric.result()) == pytest.approx(mean_of(right), rel=RELATIVE)
 
 
@@ -330,7 +331,7 @@ def test_a_trainer_learns_the_labels_of_its_head(pair):
     head, _, student = pair
     logs = run_step(distillers.LabelTrainer(student, **argument(head)), head)
     batch = batch_of(head, student(FEATURES, training=False))
-    assert logs["label"] == pytest.approx(float(label.gold_loss(batch, head)), rel=RELATIVE)
+    assert logs["label"] == pytest.approx(float(answers.gold_loss(batch, head)), rel=RELATIVE)
     assert 0 <= logs["right"] <= 1
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import distillers, errors, models, objectives
-from tfdistill.distillers import described
+from tfdistill.distillers.terms import ATTENTION, STATES
 
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
@@ -167,7 +167,7 @@ def test_distilbert_as_a_combination(make):
 
 
 def test_without_a_map_layers_are_spread_evenly(make, wide):
-    described_as = {
+    options_of = {
         "default": {},
         "uniform": {"layer_map": "uniform"},
         "pairs": {"layers": [[1, 0], [3, 1]]},
@@ -177,7 +177,7 @@ def test_without_a_map_layers_are_spread_evenly(make, wide):
         "twice": {"layers": [[1, 0], [1, 0]]},
     }
     terms = {
-        name: {"objective": "hidden_state_mse", **options} for name, options in described_as.items()
+        name: {"objective": "hidden_state_mse", **options} for name, options in options_of.items()
     }
     value = logged(make(terms, student=wide), FEATURES)
     assert value["default"] == value["uniform"] == value["pairs"]
@@ -192,11 +192,11 @@ def test_every_layered_objective_is_what_it_is_called(make, teacher, wide):
     """Each on layer 2 of the teacher and 0 of the student, against the objective itself."""
     theirs, ours = (models.taps(model)(FEATURES, training=False) for model in (teacher, wide))
     mask = tf.cast(FEATURES["attention_mask"], tf.float32)
-    names = (*described.ATTENTION, *described.STATES)
+    names = (*ATTENTION, *STATES)
     terms = {name: {"objective": name, "layers": [[2, 0]]} for name in names}
     received = logged(make(terms, student=wide), FEATURES)
     for name in names:
-        tap = "attention_scores" if name in described.ATTENTION else "hidden_states"
+        tap = "attention_scores" if name in ATTENTION else "hidden_states"
         expected = getattr(objectives, name)(theirs[tap][2], ours[tap][0], mask)
         assert received[name] == pytest.approx(float(expected), rel=RELATIVE), name
 
@@ -343,8 +343,8 @@ def test_all_that_does_not_fit_is_told_at_once(make, built, teacher):
     told = str(caught.value).splitlines()
     for start, says in (
         ("term 'scores': student heads", "MiniLM's relations instead"),
-        ("term 'states': student width", "projection: per_layer"),
-        ("term 'cosine': student width", "hidden_state_mse can have a projection"),
+        ("term 'states': student width", "projection='per_layer'"),
+        ("term 'cosine': student width", "hidden_state_mse, which can have a projection"),
         ("term 'values': num_relation_heads", "Fitting: 1, 2, 4."),
         ("term 'soft': answers", "a sequence head with 3 and a sequence head with 2"),
         ("term 'words': student", "a masked language model"),

@@ -9,7 +9,7 @@ import tf_keras as keras
 import toys
 
 from tfdistill import distillers, errors, models
-from tfdistill.distillers import base, mlm
+from tfdistill.distillers import StepInputs, mlm
 
 LENGTHS = (9, 4, 7, 6)
 
@@ -51,7 +51,7 @@ def step_inputs(features, weights, *, seed=1):
     }
     weight = tf.constant(weights, tf.float32)
     mask = tf.cast(features["attention_mask"], tf.float32) * weight[:, None]
-    return base.StepInputs({}, student, None, mask, weight, features)
+    return StepInputs({}, student, None, mask, weight, features)
 
 
 def cross_entropy(logits, label):
@@ -252,6 +252,6 @@ def test_a_batch_without_the_features_says_where_they_come_from():
     ):
         batch = step_inputs(features, WEIGHTS)
         lacking = {key: value for key, value in features.items() if key != name}
-        batch = base.StepInputs({}, batch.student, None, batch.mask, batch.sample_weight, lacking)
+        batch = StepInputs({}, batch.student, None, batch.mask, batch.sample_weight, lacking)
         with pytest.raises(errors.ShapeError, match=f"{name} among them.*{source}"):
             (distillers.nsp_loss if name == "nsp_labels" else distillers.mlm_loss)(batch)

@@ -77,13 +77,15 @@ def pairs():
 def mobilebert(pairs):
     """Makes a compiled distiller over the MobileBERT pair."""
 
-    def make(name="mobilebert", *, optimizer=None, loss_weights=None, rates=None, **options):
+    def make(
+        name="mobilebert", *, optimizer=None, loss_weights=None, lr_multipliers=None, **options
+    ):
         teacher, student = options.pop("models", pairs[name])
         distiller = distillers.MobileBertDistiller(teacher, student, **options)
         distiller.compile(
             optimizer or keras.optimizers.SGD(0.01),
             loss_weights=loss_weights,
-            rates=rates,
+            lr_multipliers=lr_multipliers,
             run_eagerly=True,
         )
         return distiller
@@ -402,6 +404,6 @@ def test_unequal_widths_depths_heads_and_words_are_refused(pairs):
     heads.compile("sgd", loss_weights={"attention": 0})
     _, masked = pairs["bert"]
     mute = distillers.MobileBertDistiller(encoder(), masked)
-    with pytest.raises(errors.ShapeError, match="term distillation: expected a teacher that"):
+    with pytest.raises(errors.ShapeError, match="term 'distillation': teacher: expected a masked"):
         mute.compile("sgd")
     mute.compile("sgd", loss_weights={"distillation": 0, "mlm": 1})

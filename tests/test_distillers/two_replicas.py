@@ -24,7 +24,7 @@ def batch():
     return toys.features(LENGTHS), toys.labels(4)
 
 
-RATES = [("layer_0_*", 0.3), ("*embeddings*", 0.0), ("classifier", 3.0)]
+MULTIPLIERS = [("layer_0_*", 0.3), ("*embeddings*", 0.0), ("classifier", 3.0)]
 EQUAL_WIDTHS = toys.SHALLOW_STUDENT.replace(intermediate_size=16)
 
 
@@ -85,7 +85,7 @@ def main():
         ("intermediate", "sgd", {}),
         ("label", "global", {}),
         ("label", "per_tensor", {}),
-        ("label", "lamb", {"rates": RATES, "gradient_accumulation": 2}),
+        ("label", "lamb", {"lr_multipliers": MULTIPLIERS, "gradient_accumulation": 2}),
         ("mobilebert", "small", {}),
     ):
         one = trained(method, optimizers[name], None, **options)

@@ -49,6 +49,16 @@ def test_minus_infinity_at_padding_keys_of_float16_scores_is_ignored():
     assert float(attention_score_mse(teacher, student, [[1, 1, 0]])) == clean
 
 
+def test_a_variable_is_neither_refused_nor_changed():
+    teacher, student = scores(1, 2, 3, 3), scores(1, 2, 3, 3)
+    variable = tf.Variable(student)
+    for reduction in ("tokens", "reference"):
+        expected = attention_score_mse(teacher, student, [[1, 1, 0]], reduction=reduction)
+        value = attention_score_mse(teacher, variable, [[1, 1, 0]], reduction=reduction)
+        assert float(value) == float(expected)
+    np.testing.assert_array_equal(variable, student)
+
+
 def published_reduction(teacher, student, mask):
     """The published formula on whole arrays, as the facts state it."""
     additive = (1.0 - mask)[:, None, None, :] * -1e4

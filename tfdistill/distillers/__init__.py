@@ -1,17 +1,18 @@
 """Distillers: `keras.Model`s whose train_step is the method."""
 
-from tfdistill.distillers.answers import soft_loss
+from tfdistill.distillers.answers import gold_loss, soft_loss
 from tfdistill.distillers.base import Distiller
+from tfdistill.distillers.batch import StepInputs
 from tfdistill.distillers.combination import CombinationDistiller
 from tfdistill.distillers.distilbert import DistilBertDistiller
-from tfdistill.distillers.label import LabelTrainer, gold_loss
 from tfdistill.distillers.logit import LogitDistiller
 from tfdistill.distillers.minilm import MiniLmDistiller
-from tfdistill.distillers.mlm import MaskedLmTrainer, mlm_loss, nsp_loss, row_weights
+from tfdistill.distillers.mlm import mlm_loss, nsp_loss, row_weights
 from tfdistill.distillers.mobilebert import MobileBertDistiller
 from tfdistill.distillers.patient import PatientDistiller, patient_layer_map
-from tfdistill.distillers.step import StepInputs
+from tfdistill.distillers.terms import Term, TermDistiller
 from tfdistill.distillers.tinybert import TinyBertDistiller
+from tfdistill.distillers.trainers import LabelTrainer, MaskedLmTrainer
 
 __all__ = [
     "CombinationDistiller",
@@ -24,6 +25,8 @@ __all__ = [
     "MobileBertDistiller",
     "PatientDistiller",
     "StepInputs",
+    "Term",
+    "TermDistiller",
     "TinyBertDistiller",
     "gold_loss",
     "mlm_loss",

@@ -1,4 +1,4 @@
-"""What a head answers, and how two answers are compared: soft targets for every kind of head.
+"""What a head answers: how two answers are compared, and an answer with the gold label.
 
 A head gives logits; which axis is a distribution, and which rows count, depends on the head:
 
@@ -17,17 +17,21 @@ import tf_keras as keras
 
 from tfdistill import errors, models, objectives
 from tfdistill.distillers import checks
-from tfdistill.distillers.step import StepInputs
+from tfdistill.distillers.batch import StepInputs, span_logits, token_weights
+from tfdistill.objectives import reduction as reductions
 
 HEADS = ("sequence", "token", "span", "multi_label")
 OBJECTIVES = ("soft_cross_entropy", "kl_divergence", "logit_mse")
-UNLABELLED = -100
-# Logits of padding: far below any other, yet finite at every temperature above 1e-8.
-_NOWHERE = -1e30
+# The axes of the labels of each head but "sequence".
+_LABEL_AXES = {
+    "multi_label": ("batch", "classes"),
+    "token": ("batch", "tokens"),
+    "span": ("batch", "2"),
+}
 
 
 def resolve_head(student: keras.Model, head: str | None = None) -> str:
-    """Says which kind of answers a model gives.
+    """Returns which kind of answers a model gives.
 
     Args:
       student: A model of `tfdistill.models` with a head.
@@ -45,19 +49,15 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
         checks.check_choice("head", head, HEADS)
     if own not in HEADS:
         raise errors.ShapeError(
-            errors.explain(
-                "model",
-                "a classifier of sequences, tokens or spans",
-                "an encoder without a head" if own == "none" else f"a head for {own}",
-                "Use build_student.",
-            )
+            "model",
+            "a classifier of sequences, tokens or spans",
+            "an encoder without a head" if own == "none" else f"a head for {own}",
+            "Use build_student.",
         )
     if head is None or head == own:
         return own
     if (own, head) != ("sequence", "multi_label"):
-        raise errors.ShapeError(
-            errors.explain(f"head {head!r}", "a model with that head", f"a {own} head")
-        )
+        raise errors.ShapeError(f"head {head!r}", "a model with that head", f"a {own} head")
     return head
 
 
@@ -122,7 +122,7 @@ def soft_loss(
         weight = _shares_of_tokens(batch) if reduction == "batch" else batch.mask  # (B, L)
     elif head == "span":
         real = batch.features["attention_mask"]
-        teacher, student = over_tokens(teacher, real), over_tokens(student, real)  # (B, 2, L)
+        teacher, student = span_logits(teacher, real), span_logits(student, real)  # (B, 2, L)
         weight = tf.stack([weight, weight], axis=-1)  # (B, 2)
     elif head == "multi_label" and not squared:
         # A Bernoulli distribution is a softmax over two classes, one of which has the logit 0.
@@ -133,55 +133,117 @@ def soft_loss(
     return factor * compare(teacher, student, sample_weight=weight, **options)
 
 
-def token_weights(batch: StepInputs) -> tf.Tensor:
-    """The weights of the tokens that a token head answers for.
+def gold_loss(batch: StepInputs, head: str = "sequence") -> tf.Tensor:
+    """Cross entropy with the gold labels, or squared error where a sequence has one output.
+
+    - sequence: ``-log softmax(z)[y]``, or ``(z - y)^2``; a mean over the batch, weighted by the
+      sample weights (sum of weight times loss over sum of weights).
+    - token: ``-log softmax(z)[y]`` of each labelled token; a mean over these, weighted by the
+      sample weights.
+    - span: ``-log softmax(z_start)[start]`` and the same for the end, each softmax over the real
+      tokens of the example; the mean of both, then over the batch as for a sequence.
+    - multi_label: ``-y log s - (1 - y) log(1 - s)`` with ``s = sigmoid(z)``; a mean over classes,
+      then over the batch as for a sequence.
 
     Args:
-      batch: With labels int (B, L), `UNLABELLED` where there is none, or without labels.
+      batch: Needs `labels` and the student's ``logits``. Labels: sequence (B,), int or float;
+        token int (B, L), `batch.UNLABELLED` where there is none; span int (B, 2), first and
+        last token; multi_label (B, C) of 0 and 1.
+      head: One of `HEADS`.
 
     Returns:
-      float32 (B, L): `batch.mask`, and 0 at tokens without a label.
+      A float32 scalar.
+
+    Raises:
+      ShapeError: If the batch has no labels, or labels of another shape.
     """
     if batch.labels is None:
-        return batch.mask
-    return batch.mask * tf.cast(tf.not_equal(batch.labels, UNLABELLED), tf.float32)
-
-
-def over_tokens(logits: tf.Tensor, attention_mask: tf.Tensor) -> tf.Tensor:
-    """Turns a span head's logits into two rows over tokens, padding out of reach.
-
-    Args:
-      logits: (B, L, 2).
-      attention_mask: (B, L), 1 for real tokens.
-
-    Returns:
-      float32 (B, 2, L); a softmax over the last axis gives padding the probability 0.
-    """
-    rows = tf.transpose(tf.cast(logits, tf.float32), [0, 2, 1])  # (B, 2, L)
-    return tf.where(tf.cast(attention_mask, tf.bool)[:, None, :], rows, _NOWHERE)
-
-
-def metric_inputs(batch: StepInputs, head: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """What a Keras metric of (labels, logits) is updated with, so that every row is one answer.
-
-    Args:
-      batch: With labels.
-      head: As `models.head_of` gives it.
-
-    Returns:
-      Labels, logits and weights: sequence (B,) or (B, C), (B, C), (B,); token (B L,),
-      (B L, C), (B L,), weight 0 where there is no label; span (2 B,), (2 B, L), (2 B,).
-    """
-    labels, logits, weight = batch.labels, batch.student["logits"], batch.sample_weight
+        raise errors.ShapeError(
+            "batch", "(features, labels)", "features only", "Use a labelled set."
+        )
+    _check_labels(batch.labels, head)
+    logits = tf.cast(batch.student["logits"], tf.float32)
+    weight = batch.sample_weight  # (B,)
     if head == "token":
-        weight = tf.reshape(token_weights(batch), [-1])
-        labels = tf.reshape(tf.maximum(labels, 0), [-1])
-        return labels, tf.reshape(logits, [-1, logits.shape[-1]]), weight
-    if head == "span":
-        rows = over_tokens(logits, batch.features["attention_mask"])  # (B, 2, L)
-        rows = tf.reshape(rows, [-1, tf.shape(rows)[-1]])  # (2 B, L)
-        return tf.reshape(labels, [-1]), rows, tf.repeat(weight, 2)
-    return labels, logits, weight
+        weight = token_weights(batch)  # (B, L)
+        labels = tf.maximum(tf.cast(batch.labels, tf.int32), 0)  # (B, L)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B, L)
+    elif head == "span":
+        rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
+        labels = tf.cast(batch.labels, tf.int32)
+        both = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, rows)  # (B, 2)
+        loss = tf.reduce_mean(both, axis=1)  # (B,)
+    elif head == "multi_label":
+        each = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(batch.labels, tf.float32), logits)
+        loss = tf.reduce_mean(each, axis=1)  # (B,)
+    elif logits.shape[-1] == 1:
+        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.float32)
+        loss = tf.square(logits[:, 0] - labels)  # (B,)
+    else:
+        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.int32)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B,)
+    return reductions.weighted_mean(loss, weight)
+
+
+def _check_labels(labels: tf.Tensor, head: str) -> None:
+    axes = _LABEL_AXES.get(head)
+    if axes is None:
+        return
+    fits = labels.shape.rank in (None, len(axes))
+    if fits and head == "span" and labels.shape.rank is not None:
+        fits = labels.shape[-1] in (None, 2)
+    if not fits:
+        raise errors.ShapeError(
+            f"labels of a {head} head", f"shape ({', '.join(axes)})", f"shape {labels.shape}"
+        )
+
+
+def check_answers(
+    teacher: keras.Model,
+    student: keras.Model,
+    head: str | None,
+    objective: str,
+    *,
+    temperature: float = 1.0,
+    reduction: str = "batch",
+) -> str:
+    """Checks that `soft_loss` can compare two models' answers.
+
+    Args:
+      teacher: The teacher.
+      student: The student.
+      head: As for `resolve_head`.
+      objective: One of `OBJECTIVES`.
+      temperature: T > 0.
+      reduction: "batch" or "reference".
+
+    Returns:
+      The head, one of `HEADS`.
+
+    Raises:
+      ConfigError: If an option is unknown or out of range, or asks a regression, whose softmax is
+        always 1, for soft targets.
+      ShapeError: If the heads differ in kind or in the number of labels, or one has none.
+    """
+    checks.check_choice("objective", objective, OBJECTIVES)
+    checks.check_choice("reduction", reduction, ("batch", "reference"))
+    checks.check_number("temperature", temperature, above=0)
+    theirs, ours = (
+        (models.head_of(model), models.num_labels_of(model)) for model in (teacher, student)
+    )
+    if None in (theirs[1], ours[1]) or theirs != ours:
+        raise errors.ShapeError(
+            "answers of teacher and student",
+            "the same kind of head with the same number of labels",
+            " and ".join(f"a {head} head with {labels}" for head, labels in (theirs, ours)),
+            "Build both for the task, or fine-tune the teacher on it first.",
+        )
+    resolved = resolve_head(student, head)
+    if resolved == "sequence" and ours[1] == 1 and objective != "logit_mse":
+        raise errors.ConfigError(
+            "objective", "'logit_mse' for a regression, which has no soft targets", repr(objective)
+        )
+    return resolved
 
 
 def _shares_of_tokens(batch: StepInputs) -> tf.Tensor:

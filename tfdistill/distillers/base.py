@@ -1,7 +1,7 @@
 """The step that every method shares: one teacher pass, one student pass, weighted named terms.
 
-A distiller is a `keras.Model` used by plain `compile`, `fit` and `evaluate`. A method says in
-`compute_terms` which tensors feed which objective; everything else is here, once.
+A distiller is a `keras.Model` used by plain `compile`, `fit` and `evaluate`. `terms.TermDistiller`
+computes the terms of every method of this package; a subclass of your own may compute others.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.distillers import answers, updates
-from tfdistill.distillers.step import StepInputs
+from tfdistill.distillers import batch as batches
+from tfdistill.distillers import checks, updates
+from tfdistill.distillers.batch import StepInputs
 from tfdistill.objectives import reduction
 
 TEACHER_LOGITS = "teacher_logits"
-
-
-# Values of a batch, (n,), and their weights, (n,); the log shows their weighted mean.
-Report = Callable[[StepInputs], tuple[tf.Tensor, tf.Tensor]]
+# Values of a batch, (n,), and their weights, (n,); the log has their weighted mean.
+StepMetric = Callable[[StepInputs], tuple[tf.Tensor, tf.Tensor]]
 
 
 class Distiller(keras.Model, abc.ABC):
@@ -44,7 +43,9 @@ class Distiller(keras.Model, abc.ABC):
       student: The student: an encoder or a classifier of `tfdistill.models`.
       terms: The terms that `compute_terms` may return, with their weights unless `compile` says
         otherwise (0: off).
-      reports: Figures that are logged beside the terms and never trained on.
+      metrics: Name -> values of a batch and their weights, whose weighted mean is logged with the
+        terms and never trained on.
+      reports: The former name of `metrics`.
       seed: Seed of the dropout masks.
       name: The Keras name.
     """
@@ -55,7 +56,8 @@ class Distiller(keras.Model, abc.ABC):
         student: keras.Model,
         *,
         terms: Mapping[str, float],
-        reports: Mapping[str, Report] | None = None,
+        metrics: Mapping[str, StepMetric] | None = None,
+        reports: Mapping[str, StepMetric] | None = None,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -74,8 +76,9 @@ class Distiller(keras.Model, abc.ABC):
         self._term_weights = dict(terms)
         self._loss_tracker = keras.metrics.Mean(name="loss")
         self._term_trackers = {term: keras.metrics.Mean(name=term) for term in terms}
-        self._reports = dict(reports or {})
-        self._report_trackers = {name: keras.metrics.Mean(name=name) for name in self._reports}
+        self._step_metrics = dict(metrics or reports or {})
+        # The names of the attributes that hold trackers are those in checkpoints of earlier runs.
+        self._report_trackers = {name: keras.metrics.Mean(name=name) for name in self._step_metrics}
 
     @property
     def teacher(self) -> keras.Model | None:
@@ -99,7 +102,8 @@ class Distiller(keras.Model, abc.ABC):
         loss_weights: Mapping[str, float] | float | None = None,
         metrics: Sequence[Any] | None = None,
         gradient_accumulation: int = 1,
-        rates: updates.Rates | None = None,
+        lr_multipliers: updates.Multipliers | None = None,
+        rates: updates.Multipliers | None = None,
         **options: Any,
     ) -> None:
         """Sets the optimizer, the weights of the terms, and metrics of the student's logits.
@@ -109,29 +113,31 @@ class Distiller(keras.Model, abc.ABC):
           loss_weights: Term -> weight; a term that is left out keeps its own, which is 1 unless the
             method says otherwise, and 0 switches a term off. A single number scales every term.
           metrics: Keras metrics of (labels, logits).
-          gradient_accumulation: Batches that one optimizer step gathers; it takes the plain mean
-            of their gradients (see `updates.Updater`). A schedule counts optimizer steps, all
-            else counts batches. What a fit leaves over at its end is not applied.
-          rates: (pattern, multiplier) pairs that scale the learning rate of the layers whose name
-            matches; the first that matches decides. 0 freezes a layer, bit for bit.
+          gradient_accumulation: Batches of one optimizer step, which takes the plain mean of their
+            gradients (see `updates.Updater`). A schedule counts optimizer steps, all else counts
+            batches. What remains at the end of a fit is not applied.
+          lr_multipliers: (pattern, multiplier) pairs that scale the learning rate of the layers
+            whose name matches; the first that matches decides. 0 freezes a layer, bit for bit.
+          rates: The former name of `lr_multipliers`.
           **options: `run_eagerly`, `jit_compile`, `steps_per_execution` as in Keras.
 
         Raises:
           ConfigError: If a term is unknown, a weight is negative, no term is left, a `loss` is
-            passed (the terms are the loss), or `gradient_accumulation` or `rates` make no sense.
+            passed (the terms are the loss), or `gradient_accumulation` or `lr_multipliers` make no
+            sense.
           ShapeError: If an active term cannot be computed for this teacher and student.
         """
         if options.get("loss") is not None:
             raise errors.ConfigError(
-                errors.explain(
-                    "compile(loss=...)", "no loss", options["loss"], "The terms are the loss."
-                )
+                "compile(loss=...)", "no loss", options["loss"], "The terms are the loss."
             )
         self._term_weights = self._checked_weights(loss_weights)
         self.check_terms()
         super().compile(optimizer=optimizer, metrics=metrics, **options)
         with self.distribute_strategy.scope():
-            self._updater = updates.Updater(self, batches=gradient_accumulation, rates=rates)
+            self._updater = updates.Updater(
+                self, batches=gradient_accumulation, lr_multipliers=lr_multipliers or rates
+            )
         # The step reads it; a variable that is made inside a traced step would trace it twice, and
         # cannot be made there under a distribution strategy.
         _ = self.optimizer.iterations
@@ -142,41 +148,28 @@ class Distiller(keras.Model, abc.ABC):
         if not isinstance(weights, Mapping):
             weights = {term: weights * own for term, own in self._default_weights.items()}
         for term, weight in weights.items():
-            if term not in self.terms:
-                raise errors.ConfigError(
-                    errors.explain(
-                        "loss_weights",
-                        f"terms among {', '.join(self.terms)}",
-                        repr(term),
-                        errors.nearest(term, self.terms),
-                    )
-                )
-            if not 0 <= weight < float("inf"):
-                raise errors.ConfigError(
-                    errors.explain(f"loss_weights[{term!r}]", "a finite number >= 0", weight)
-                )
+            checks.check_choice("loss_weights", term, self.terms)
+            checks.check_number(f"loss_weights[{term!r}]", weight)
         checked = {**self._default_weights, **{t: float(w) for t, w in weights.items()}}
         if not any(checked.values()):
-            raise errors.ConfigError(
-                errors.explain("loss_weights", "at least one term above 0", checked)
-            )
+            raise errors.ConfigError("loss_weights", "at least one term above 0", checked)
         return checked
 
     @property
     def batches_trained(self) -> int:
-        """Batches trained on so far; the optimizer's steps, unless one gathers several batches."""
+        """Batches trained on so far; the optimizer's steps, unless one takes several batches."""
         return int(self._updater.batches_trained(self.optimizer.iterations).numpy())
 
     @property
-    def gathered(self) -> updates.Gathered:
-        """The gradients that wait for an optimizer step: part of the state of a fit."""
-        return self._updater.gathered
+    def gathered(self) -> updates.AccumulatedGradients:
+        """The accumulated gradients: part of the state of a fit, as the optimizer is."""
+        return self._updater.accumulated
 
     @abc.abstractmethod
     def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
         """Computes the unweighted terms of one batch, each a float32 scalar.
 
-        A method computes the terms in `active_terms` and may leave out the others.
+        Terms that are not in `active_terms` may be left out.
         """
 
     @abc.abstractmethod
@@ -203,7 +196,7 @@ class Distiller(keras.Model, abc.ABC):
         return self.student(_inputs_of(self.student, inputs), training=training)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """Learns from one batch; returns the running means of the loss and of every term."""
+        """Trains on one batch; returns the running means of the loss and of every term."""
         features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         teacher = self._run_teacher(features)
         with tf.GradientTape() as tape, models.dropout_seed(self._step_seed()):
@@ -282,14 +275,14 @@ class Distiller(keras.Model, abc.ABC):
             metric.name: metric.result()
             for metric in [self._loss_tracker, *(self._term_trackers[t] for t in self.active_terms)]
         }
-        for report, tracker in self._report_trackers.items():
-            values, weights = self._reports[report](batch)
+        for metric, tracker in self._report_trackers.items():
+            values, weights = self._step_metrics[metric](batch)
             tracker.update_state(values, sample_weight=weights)
-            results[report] = tracker.result()
+            results[metric] = tracker.result()
         answered = batch.labels is not None and "logits" in batch.student
         if answered and self.compiled_metrics is not None:
             head = models.head_of(self.student)
-            self.compiled_metrics.update_state(*answers.metric_inputs(batch, head))
+            self.compiled_metrics.update_state(*batches.metric_inputs(batch, head))
             results.update({m.name: m.result() for m in self.compiled_metrics.metrics})
         return results
 
@@ -308,7 +301,5 @@ def _inputs_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[st
     """Picks the features that a model takes, by name."""
     missing = [name for name in model.input_names if name not in features]
     if missing:
-        raise errors.ShapeError(
-            errors.explain("features", f"the inputs {model.input_names}", sorted(features))
-        )
+        raise errors.ShapeError("features", f"the inputs {model.input_names}", sorted(features))
     return {name: features[name] for name in model.input_names}

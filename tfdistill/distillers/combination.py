@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
-from tfdistill.distillers import answers, base, checks, described, label, minilm, mlm, projections
+from tfdistill.distillers import answers, checks, minilm, patient, terms
 from tfdistill.objectives import relations
 
-MASKED_LM = "masked_lm"
+_LAYERS = {"layers": None, "layer_map": None, "over_layers": "sum"}
+_STATES = {**_LAYERS, "states": "hidden_states"}
+_TOKENS = {"reduction": "tokens"}
+_ANSWERS = {"head": None, "reduction": "batch"}
+# Objective -> its options with their defaults.
+OPTIONS: dict[str, dict[str, Any]] = {
+    **{name: {**_LAYERS, **_TOKENS} for name in terms.ATTENTION},
+    "hidden_state_mse": {**_STATES, **_TOKENS, "projection": "none"},
+    "cosine_distance": _STATES,
+    **{name: {**_STATES, **_TOKENS} for name in terms.FEATURES},
+    "patient_mse": {**_LAYERS, "reduction": "batch", "projection": "none"},
+    "relation_kl": {**_LAYERS, **_TOKENS, "vectors": "values", "num_relation_heads": None},
+    **{name: {**_ANSWERS, "temperature": 1.0, "scale_by_t2": True} for name in terms.ANSWERS},
+    "logit_mse": _ANSWERS,
+    "label": {"head": None},
+    **{name: {} for name in terms.WORDS},
+}
+# The options that are the objective's own arguments.
+_ARGUMENTS = ("reduction", "temperature", "scale_by_t2", "num_relation_heads")
+_CHOICES = {
+    "over_layers": ("sum", "mean"),
+    "states": ("hidden_states", "embeddings"),
+    "vectors": ("queries", "keys", "values"),
+    "projection": ("none", "shared", "per_layer"),
+}
 
 
-class CombinationDistiller(base.Distiller):
+class CombinationDistiller(terms.TermDistiller):
     """Distils with any objectives, each described by plain values.
 
     ``terms`` maps the name of a term to its description, for example:
@@ -42,7 +66,7 @@ class CombinationDistiller(base.Distiller):
     - soft_cross_entropy, kl_divergence, logit_mse, on what the head answers, for a masked
       language model on its predicted rows: temperature (1), scale_by_t2 (true), reduction (batch),
       head (the student's own); logit_mse only the last two.
-    - label (`label.gold_loss`): head. mlm, nsp (`mlm.mlm_loss`, `mlm.nsp_loss`): none.
+    - label (`answers.gold_loss`): head. mlm, nsp (`mlm.mlm_loss`, `mlm.nsp_loss`): none.
 
     Common options. ``weight`` (1), for every objective. ``layers``: pairs [teacher layer, student
     layer], from 0 or, negative, from the end; or ``layer_map``: uniform, top, bottom, skip, last or
@@ -74,185 +98,169 @@ class CombinationDistiller(base.Distiller):
         name: str | None = None,
     ):
         """Reads the descriptions and builds the projections; see the class."""
-        theirs, ours = models.config_of(teacher), models.config_of(student)
-        parsed = described.parse_terms(terms, theirs, ours)
-        checks.check_same_vocabulary_size(teacher, student)
-        learns_words = any(term.objective == "mlm" for term in parsed)
-        super().__init__(
-            teacher,
-            student,
-            terms={term.name: term.weight for term in parsed},
-            reports={"mlm_accuracy": mlm.mlm_hits} if learns_words else None,
-            seed=seed,
-            name=name,
+        described = parse_terms(terms, models.config_of(teacher), models.config_of(student))
+        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+
+
+def parse_terms(
+    descriptions: Mapping[str, Mapping[str, Any]],
+    teacher: models.EncoderConfig,
+    student: models.EncoderConfig,
+) -> dict[str, terms.Term]:
+    """Reads the descriptions of a `CombinationDistiller`.
+
+    Args:
+      descriptions: Name -> description; see there.
+      teacher: The teacher's shape.
+      student: The student's.
+
+    Returns:
+      The terms, in the order of the descriptions.
+
+    Raises:
+      ConfigError: If a description is not valid; the message lists every fault of all.
+    """
+    if not isinstance(descriptions, Mapping) or not descriptions:
+        raise errors.ConfigError(
+            "terms", "at least one, {name: {'objective': ...}}", repr(descriptions)
         )
-        self._described = lambda: {term.name: term for term in parsed}  # Keras would wrap a dict
-        self.projections: list[keras.layers.Layer] = []
-        first: dict[str, int] = {}
-        for term in parsed:
-            first[term.name] = len(self.projections)
-            self.projections += [
-                projections.projection(ours.hidden_size, theirs.hidden_size, layer_name)
-                for layer_name in _projection_names(term)
-            ]
-        self._first_projection = lambda: first
+    faults: list[str] = []
+    parsed = {}
+    for name, description in descriptions.items():
 
-    def check_terms(self) -> None:
-        """Every active term must fit the two models.
+        def gather(check: Callable[..., Any], *arguments: Any, name: Any = name) -> Any:
+            try:
+                return check(*arguments)
+            except (errors.ConfigError, errors.ShapeError) as fault:
+                faults.append(f"terms[{name!r}]: {fault}")
 
-        Raises:
-          ShapeError: If one does not, or a regression is asked for soft targets; the message lists
-            all that do not.
-        """
-        faults = []
-        for term in self.active_terms:
-            for check in self._checks_of(self._described()[term]):
-                try:
-                    check()
-                except (errors.ShapeError, errors.ConfigError) as fault:
-                    faults.append(f"term {term!r}: {fault}")
-        if faults:
-            raise errors.ShapeError("\n".join(faults))
-
-    def needs_only_logits(self) -> bool:
-        """True where all active terms are about answers, but not those of a masked LM."""
-        active = {self._described()[term].objective for term in self.active_terms}
-        small = models.head_of(self.student) != MASKED_LM
-        return small and active <= {*described.ANSWERS, "label"}
-
-    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        """The active ones of the terms."""
-        return {name: self._term(self._described()[name], batch) for name in self.active_terms}
-
-    def _term(self, term: described.Term, batch: base.StepInputs) -> tf.Tensor:
-        if term.objective in described.GOLD:
-            if term.objective == "label":
-                return label.gold_loss(batch, self._head(term))
-            return {"mlm": mlm.mlm_loss, "nsp": mlm.nsp_loss}[term.objective](batch)
-        if term.objective in described.ANSWERS:
-            return self._answers(term, batch)
-        losses = [
-            self._layer_loss(term, place, source, layer, batch)
-            for place, (source, layer) in enumerate(term.layers)
-        ]
-        total = tf.add_n(losses)
-        return total / len(losses) if term.options["over_layers"] == "mean" else total
-
-    def _answers(self, term: described.Term, batch: base.StepInputs) -> tf.Tensor:
-        options = {key: value for key, value in term.options.items() if key != "head"}
-        if models.head_of(self.student) == MASKED_LM:
-            return getattr(objectives, term.objective)(
-                batch.teacher["mlm_logits"],
-                batch.student["mlm_logits"],
-                sample_weight=mlm.row_weights(batch),
-                **options,
-            )
-        return answers.soft_loss(
-            batch.teacher["logits"],
-            batch.student["logits"],
-            batch,
-            head=self._head(term),
-            objective=term.objective,
-            **options,
-        )
-
-    def _layer_loss(
-        self, term: described.Term, place: int, source: int, layer: int, batch: base.StepInputs
-    ) -> tf.Tensor:
-        """A term's loss between one teacher and one student layer."""
-        options = term.options
-        compare = getattr(objectives, term.objective)
-        if options.get("states") == "embeddings":
-            teacher, student = batch.teacher["embeddings"], batch.student["embeddings"]
+        gather(_check_name, str(name))
+        if isinstance(description, Mapping) and "objective" in description:
+            parsed[str(name)] = _parse(str(name), description, teacher, student, gather)
         else:
-            tap = _tap_of(term)
-            teacher, student = batch.teacher[tap][source], batch.student[tap][layer]
-        chosen = {key: options[key] for key in ("reduction",) if key in options}
-        if "projection" in options:
-            chosen["projection"] = self._projection(term, place)
-        if term.objective == "patient_mse":
-            weights = {"sample_weight": batch.sample_weight}
-            return compare(teacher[:, 0], student[:, 0], **weights, **chosen)
-        if term.objective == "relation_kl":
-            chosen["num_relation_heads"] = self._relation_heads(term)
-        return compare(teacher, student, batch.mask, **chosen)
-
-    def _projection(
-        self, term: described.Term, place: int
-    ) -> Callable[[tf.Tensor], tf.Tensor] | None:
-        kind = term.options["projection"]
-        if kind == "none":
-            return None
-        first = self._first_projection()[term.name]
-        return self.projections[first + (place if kind == "per_layer" else 0)]
-
-    def _relation_heads(self, term: described.Term) -> int:
-        wanted = term.options["num_relation_heads"]
-        return minilm.default_relation_heads(*self._configs()) if wanted is None else wanted
-
-    def _head(self, term: described.Term) -> str:
-        return answers.resolve_head(self.student, term.options["head"])
-
-    def _configs(self) -> tuple[models.EncoderConfig, models.EncoderConfig]:
-        assert self.teacher is not None
-        return models.config_of(self.teacher), models.config_of(self.student)
-
-    def _checks_of(self, term: described.Term) -> list[Callable[[], Any]]:
-        """What must hold between the two models for a term."""
-        teacher, student = self.teacher, self.student
-        assert teacher is not None
-        theirs, ours = self._configs()
-        if term.objective in described.ATTENTION:
-            remedy = "here {'objective': 'relation_kl'}."
-            return [lambda: checks.check_same_heads(teacher, student, remedy)]
-        if term.objective == "relation_kl":
-            widths = theirs.attention_width, ours.attention_width
-            return [lambda: relations.check_relation_heads(self._relation_heads(term), *widths)]
-        if term.objective in described.LAYERED:
-            if term.options.get("projection", "none") != "none":
-                return []
-            remedy = (
-                "Give projection: per_layer, or shared."
-                if "projection" in term.options
-                else "It compares states as they are; hidden_state_mse can have a projection."
-            )
-            return [lambda: checks.check_same_width(teacher, student, remedy)]
-        if term.objective in ("mlm", "nsp"):
-            found = [lambda: mlm.check_masked_lm(student, "student")]
-            if term.objective == "nsp":
-                found.append(lambda: _check_nsp_head(student))
-            return found
-        if term.objective == "label":
-            return [lambda: self._head(term)]
-        if models.head_of(student) == MASKED_LM and term.options["head"] is None:
-            return [lambda: mlm.check_masked_lm(teacher, "teacher")]
-        return [
-            lambda: checks.check_same_answers(teacher, student),
-            lambda: checks.check_soft_targets(student, self._head(term), term.objective),
-        ]
+            wanted = "{'objective': ..., ...}"
+            faults.append(errors.explain(f"terms[{name!r}]", wanted, repr(description)))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    return parsed
 
 
-def _check_nsp_head(student: keras.Model) -> None:
-    if not mlm.has_nsp_head(student):
-        raise errors.ShapeError(
-            errors.explain(
-                "student",
-                "a next-sentence head",
-                "none",
-                "Build it with build_masked_lm(..., next_sentence=True).",
-            )
+def _parse(
+    name: str,
+    description: Mapping[str, Any],
+    teacher: models.EncoderConfig,
+    student: models.EncoderConfig,
+    gather: Callable[..., Any],
+) -> terms.Term | None:
+    """Reads one description; `gather` notes what is wrong with it."""
+    given = {"weight": 1.0, **description}
+    objective, weight = given.pop("objective"), given.pop("weight")
+    gather(checks.check_choice, "objective", objective, tuple(OPTIONS))
+    gather(checks.check_number, "weight", weight)
+    if not isinstance(objective, str) or objective not in OPTIONS:
+        return None
+    known = OPTIONS[objective]
+    for key, value in given.items():
+        gather(_check_option, objective, key, value)
+    options = {**known, **given}
+    layers = ()
+    if objective in terms.LAYERED:
+        layers = gather(_layers_of, objective, options, teacher, student) or ()
+    tap = options.get("vectors", options.get("states", "hidden_states"))
+    if objective == "relation_kl" and options["num_relation_heads"] is None:
+        options["num_relation_heads"] = minilm.default_relation_heads(teacher, student)
+    return terms.Term(
+        objective,
+        weight,
+        {key: options[key] for key in _ARGUMENTS if key in known},
+        layers=layers,
+        tap="attention_scores" if objective in terms.ATTENTION else tap,
+        over_layers=options.get("over_layers", "sum"),
+        projections={
+            "shared": (f"{name}_projection",) * len(layers),
+            "per_layer": tuple(f"{name}_projection_{index}" for index in range(len(layers))),
+        }.get(options.get("projection", "none"), ()),
+        head=options.get("head"),
+    )
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or name in ("loss", "mlm_accuracy"):
+        raise errors.ConfigError(
+            "name of a term", "letters, digits and _, not what the log has already", repr(name)
         )
 
 
-def _tap_of(term: described.Term) -> str:
-    """What `models.taps` calls the tensors that a term is about."""
-    if term.objective in described.ATTENTION:
-        return "attention_scores"
-    return term.options["vectors"] if term.objective == "relation_kl" else "hidden_states"
+def _check_option(objective: str, key: str, value: Any) -> None:
+    """Checks one option by itself; how it fits the models comes later."""
+    known = OPTIONS[objective]
+    if key not in known:
+        checks.check_choice(f"option of {objective}", key, (*known, "weight"))
+    elif key in _CHOICES:
+        checks.check_choice(key, value, _CHOICES[key])
+    elif key == "reduction":
+        checks.check_choice(key, value, (known[key], "reference"))
+    elif key == "temperature":
+        checks.check_number(key, value, above=0)
+    elif key == "scale_by_t2" and not isinstance(value, bool):
+        raise errors.ConfigError(key, "true or false", repr(value))
+    elif key == "head" and value is not None:
+        checks.check_choice(key, value, answers.HEADS)
+    elif key == "num_relation_heads" and value is not None:
+        relations.check_relation_heads(value, None, None)
 
 
-def _projection_names(term: described.Term) -> list[str]:
-    kind = term.options.get("projection", "none")
-    if kind == "per_layer":
-        return [f"{term.name}_projection_{place}" for place in range(len(term.layers))]
-    return [f"{term.name}_projection"] if kind == "shared" else []
+def _layers_of(
+    objective: str,
+    options: Mapping[str, Any],
+    teacher: models.EncoderConfig,
+    student: models.EncoderConfig,
+) -> tuple[tuple[int, int], ...]:
+    """The pairs of layers that `layers`, `layer_map` or neither of them asks for."""
+    pairs, mapped = options["layers"], options["layer_map"]
+    embeddings = options.get("states") == "embeddings"
+    if sum((pairs is not None, mapped is not None, embeddings)) > 1:
+        raise errors.ConfigError(
+            "layers, layer_map and states='embeddings'",
+            "at most one of them",
+            ", ".join(
+                f"{key}={options[key]!r}"
+                for key in ("layers", "layer_map", "states")
+                if options.get(key) not in (None, "hidden_states")
+            ),
+        )
+    if embeddings:
+        return ((0, 0),)
+    counts = teacher.num_layers, student.num_layers
+    if pairs is not None:
+        return _checked_pairs(pairs, *counts)
+    if mapped is None and objective == "relation_kl":
+        return ((counts[0] - 1, counts[1] - 1),)
+    if mapped is None:
+        mapped = "skip" if objective == "patient_mse" else "uniform"
+    if mapped in patient.STRATEGIES:
+        sources = patient.patient_layer_map(*counts, mapped)
+    elif isinstance(mapped, (str, Sequence)):
+        sources = objectives.layer_map(*counts, mapped)
+    else:
+        raise errors.ConfigError("layer_map", "a name or a list of teacher layers", repr(mapped))
+    return tuple((source, layer) for layer, source in enumerate(sources))
+
+
+def _checked_pairs(
+    pairs: Any, teacher_layers: int, student_layers: int
+) -> tuple[tuple[int, int], ...]:
+    def is_list(value: Any) -> bool:
+        return isinstance(value, Sequence) and not isinstance(value, str)
+
+    if not is_list(pairs) or not pairs or any(not is_list(p) or len(p) != 2 for p in pairs):
+        raise errors.ConfigError(
+            "layers", "pairs [[teacher layer, student layer], ...]", repr(pairs)
+        )
+    return tuple(
+        (
+            checks.checked_layer("layers: teacher layer", source, teacher_layers),
+            checks.checked_layer("layers: student layer", layer, student_layers),
+        )
+        for source, layer in pairs
+    )

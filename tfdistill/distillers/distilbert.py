@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, objectives
-from tfdistill.distillers import base, checks, mlm
-
-TERMS = {"distillation": 5.0, "mlm": 2.0, "cosine": 1.0}
+from tfdistill.distillers import checks, mlm, terms
 
 
-class DistilBertDistiller(base.Distiller):
+class DistilBertDistiller(terms.TermDistiller):
     """Distils a masked language model with DistilBERT's triple loss.
 
     With R the real tokens of the batch (no padding; [CLS] and [SEP] count), z their logits over
@@ -25,7 +21,7 @@ class DistilBertDistiller(base.Distiller):
     say otherwise. Sample weights weigh the tokens of their example in every sum.
 
     The batches need the features ``mlm_labels`` and ``prediction_mask``; the latter is the
-    attention mask itself, since the teacher is heard at every token (`data.masking.Masker` with
+    attention mask itself, since the teacher is asked about every token (`data.masking.Masker` with
     ``predict="all"``). Both models answer the same masked text.
 
     The second step, while fine-tuning on a task, is `LogitDistiller` with ``temperature=2`` and
@@ -59,72 +55,10 @@ class DistilBertDistiller(base.Distiller):
         checks.check_number("temperature", temperature, above=0)
         mlm.check_masked_lm(teacher, "teacher")
         mlm.check_masked_lm(student, "student")
-        checks.check_same_vocabulary_size(teacher, student)
-        super().__init__(
-            teacher,
-            student,
-            terms=TERMS,
-            reports={"mlm_accuracy": mlm.mlm_hits},
-            seed=seed,
-            name=name,
-        )
-        self._temperature = temperature
-
-    def check_terms(self) -> None:
-        """The cosine compares states as they are.
-
-        Raises:
-          ShapeError: If ``cosine`` has a weight and the widths differ.
-        """
-        assert self.teacher is not None
-        if "cosine" in self.active_terms:
-            checks.check_same_width(
-                self.teacher,
-                self.student,
-                "DistilBERT has no projection: choose a student as wide as its teacher, or learn "
-                "without the cosine (loss_weights={'cosine': 0}).",
-            )
-
-    def needs_only_logits(self) -> bool:
-        """False: logits over a vocabulary are not kept on disk."""
-        return False
-
-    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        """The active ones of the three terms."""
-        losses = {
-            "distillation": self._distillation,
-            "mlm": mlm.mlm_loss,
-            "cosine": self._cosine,
+        soft = {"temperature": temperature, "scale_by_t2": True}
+        described = {
+            "distillation": terms.Term("kl_divergence", 5.0, soft, rows="all"),
+            "mlm": terms.Term("mlm", 2.0),
+            "cosine": terms.Term("cosine_distance", 1.0, layers=((-1, -1),)),
         }
-        return {term: losses[term](batch) for term in self.active_terms}
-
-    def _distillation(self, batch: base.StepInputs) -> tf.Tensor:
-        weights = mlm.row_weights(batch)  # (N,)
-        with tf.control_dependencies([_check_every_token_answers(batch)]):
-            weights = tf.identity(weights)
-        return objectives.kl_divergence(
-            batch.teacher["mlm_logits"],  # (N, vocabulary)
-            batch.student["mlm_logits"],
-            temperature=self._temperature,
-            sample_weight=weights,
-            scale_by_t2=True,
-        )
-
-    def _cosine(self, batch: base.StepInputs) -> tf.Tensor:
-        return objectives.cosine_distance(
-            batch.teacher["hidden_states"][-1], batch.student["hidden_states"][-1], batch.mask
-        )
-
-
-def _check_every_token_answers(batch: base.StepInputs) -> tf.Operation | None:
-    """Fails the step where a real token has no answer: the loss would be another one."""
-    return tf.debugging.assert_equal(
-        tf.not_equal(batch.features[mlm.PREDICTION_MASK], 0),
-        tf.not_equal(batch.features["attention_mask"], 0),
-        message=errors.explain(
-            "prediction_mask",
-            "the attention mask",
-            "another one",
-            "Mask the batches with data.masking.Masker(predict='all').",
-        ),
-    )
+        super().__init__(teacher, student, terms=described, seed=seed, name=name)

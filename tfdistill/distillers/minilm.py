@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import models, objectives
-from tfdistill.distillers import base, checks
+from tfdistill import models
+from tfdistill.distillers import checks, terms
 from tfdistill.objectives import relations
 
 # Term -> what `models.taps` calls the vectors.
 VECTORS = {"query": "queries", "key": "keys", "value": "values"}
 
 
-class MiniLmDistiller(base.Distiller):
+class MiniLmDistiller(terms.TermDistiller):
     """Distils one layer's token relations, as MiniLM v2.
 
     Three terms, of weight 1 each, with A relation heads and R the real tokens of the batch, for X
@@ -60,7 +59,6 @@ class MiniLmDistiller(base.Distiller):
     ):
         """Checks that the pair fits; see the class."""
         checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        checks.check_same_vocabulary_size(teacher, student)
         theirs, ours = models.config_of(teacher), models.config_of(student)
         layers = (
             checks.checked_layer("teacher_layer", teacher_layer, theirs.num_layers),
@@ -68,33 +66,16 @@ class MiniLmDistiller(base.Distiller):
         )
         if num_relation_heads is None:
             num_relation_heads = default_relation_heads(theirs, ours)
-        relations.check_relation_heads(
-            num_relation_heads, theirs.attention_width, ours.attention_width
-        )
-        super().__init__(teacher, student, terms=dict.fromkeys(VECTORS, 1.0), seed=seed, name=name)
+        widths = theirs.attention_width, ours.attention_width
+        relations.check_relation_heads(num_relation_heads, *widths)
+        options = {"num_relation_heads": num_relation_heads, "reduction": reduction}
+        described = {
+            name: terms.Term("relation_kl", 1.0, options, layers=(layers,), tap=vectors)
+            for name, vectors in VECTORS.items()
+        }
+        super().__init__(teacher, student, terms=described, seed=seed, name=name)
         self.teacher_layer, self.student_layer = layers
         self.num_relation_heads = num_relation_heads
-        self._reduction = reduction
-
-    def check_terms(self) -> None:
-        """Every term fits every pair."""
-
-    def needs_only_logits(self) -> bool:
-        """False."""
-        return False
-
-    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        """The active ones of the three terms."""
-        return {
-            term: objectives.relation_kl(
-                batch.teacher[VECTORS[term]][self.teacher_layer],
-                batch.student[VECTORS[term]][self.student_layer],
-                batch.mask,
-                num_relation_heads=self.num_relation_heads,
-                reduction=self._reduction,
-            )
-            for term in self.active_terms
-        }
 
 
 def default_relation_heads(teacher: models.EncoderConfig, student: models.EncoderConfig) -> int:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, models, objectives
-from tfdistill.distillers import base, checks, mlm
+from tfdistill import errors, models
+from tfdistill.distillers import checks, mlm, terms
 
 TRANSFER_TERMS = {"feature_map": 100.0, "mean": 5000.0, "variance": 5.0, "attention": 1.0}
 WORD_TERMS = {"mlm": 0.5, "distillation": 0.5}
-ATTENTION_OBJECTIVES = {
-    "cross_entropy": objectives.attention_cross_entropy,
-    "kl_divergence": objectives.attention_kl_divergence,
+_FEATURE_OBJECTIVES = {
+    "feature_map": "feature_map_mse",
+    "mean": "feature_mean_mse",
+    "variance": "feature_variance_mae",
 }
 
 
-class MobileBertDistiller(base.Distiller):
+class MobileBertDistiller(terms.TermDistiller):
     """Distils with MobileBERT's knowledge transfer, layer against layer of equal number.
 
     With h the output of a layer and a its attention scores, over the chosen layers l (a sum, or a
@@ -87,129 +87,34 @@ class MobileBertDistiller(base.Distiller):
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        checks.check_choice("attention", attention, tuple(ATTENTION_OBJECTIVES))
+        checks.check_choice("attention", attention, ("cross_entropy", "kl_divergence"))
         checks.check_choice("reduction", reduction, ("tokens", "reference"))
         checks.check_choice("layer_reduction", layer_reduction, ("sum", "mean"))
-        checks.check_same_vocabulary_size(teacher, student)
         if predict_words is None:
-            predict_words = models.head_of(student) == "masked_lm"
+            predict_words = models.head_of(student) == terms.MASKED_LM
         learnt = _checked_layers(teacher, student, layers)
-        super().__init__(
-            teacher,
-            student,
-            terms=_terms(student, bool(learnt), predict_words),
-            reports={"mlm_accuracy": mlm.mlm_hits} if predict_words else {},
-            seed=seed,
-            name=name,
-        )
+        described: dict[str, terms.Term] = {}
+        if learnt:
+            for name, weight in TRANSFER_TERMS.items():
+                described[name] = terms.Term(
+                    _FEATURE_OBJECTIVES.get(name, f"attention_{attention}"),
+                    weight,
+                    {"reduction": reduction},
+                    layers=tuple((layer, layer) for layer in learnt),
+                    tap="attention_scores" if name == "attention" else "hidden_states",
+                    over_layers=layer_reduction,
+                )
+        if predict_words:
+            mlm.check_masked_lm(student, "student")
+            described["mlm"] = terms.Term("mlm", WORD_TERMS["mlm"])
+            soft = terms.Term("soft_cross_entropy", WORD_TERMS["distillation"], rows="masked")
+            described["distillation"] = soft
+            if mlm.has_nsp_head(student):
+                described["nsp"] = terms.Term("nsp")
+        if not described:
+            raise errors.ConfigError("layers", "some, where no words are predicted", "none")
+        super().__init__(teacher, student, terms=described, seed=seed, name=name)
         self.layers_learnt = learnt
-        self._attention = ATTENTION_OBJECTIVES[attention]
-        self._reduction = reduction
-        self._divisor = len(self.layers_learnt) if layer_reduction == "mean" else 1
-
-    def check_terms(self) -> None:
-        """Feature maps need equal widths, attention equal heads, distillation a teacher of words.
-
-        Raises:
-          ShapeError: If an active term compares what differs.
-        """
-        assert self.teacher is not None
-        theirs, ours = models.config_of(self.teacher), models.config_of(self.student)
-        maps = [term for term in ("feature_map", "mean", "variance") if term in self.active_terms]
-        if maps and theirs.hidden_size != ours.hidden_size:
-            raise errors.ShapeError(
-                errors.explain(
-                    "student width between blocks",
-                    f"{theirs.hidden_size} as in the teacher",
-                    ours.hidden_size,
-                    "Feature maps are compared without a projection: choose models of equal "
-                    "hidden_size (they may differ inside the blocks), use TinyBertDistiller, which "
-                    "projects, or learn without them (loss_weights of 0 for "
-                    f"{', '.join(maps)}).",
-                )
-            )
-        if "attention" in self.active_terms and theirs.num_heads != ours.num_heads:
-            raise errors.ShapeError(
-                errors.explain(
-                    "student heads",
-                    f"{theirs.num_heads} as in the teacher",
-                    ours.num_heads,
-                    "Attention is compared head by head: learn MiniLM relations instead "
-                    "(MiniLmDistiller), which regroup both sides into a common number of heads, or "
-                    "learn without attention (loss_weights={'attention': 0}).",
-                )
-            )
-        if "distillation" in self.active_terms and models.head_of(self.teacher) != "masked_lm":
-            raise errors.ShapeError(
-                errors.explain(
-                    "term distillation",
-                    "a teacher that predicts words",
-                    "one without a masked-LM head",
-                    "Load it with weights.load_masked_lm, or learn the words without it "
-                    "(loss_weights={'distillation': 0, 'mlm': 1}).",
-                )
-            )
-
-    def needs_only_logits(self) -> bool:
-        """False: logits over a vocabulary are not kept on disk."""
-        return False
-
-    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        """The active terms; see the class."""
-        losses: dict[str, Callable[[], tf.Tensor]] = {
-            "feature_map": lambda: self._over_layers(
-                batch, "hidden_states", objectives.feature_map_mse
-            ),
-            "mean": lambda: self._over_layers(batch, "hidden_states", objectives.feature_mean_mse),
-            "variance": lambda: self._over_layers(
-                batch, "hidden_states", objectives.feature_variance_mae
-            ),
-            "attention": lambda: self._over_layers(batch, "attention_scores", self._attention),
-            "mlm": lambda: mlm.mlm_loss(batch),
-            "distillation": lambda: _distillation(batch),
-            "nsp": lambda: mlm.nsp_loss(batch),
-        }
-        return {term: losses[term]() for term in self.active_terms}
-
-    def _over_layers(
-        self, batch: base.StepInputs, view: str, objective: Callable[..., tf.Tensor]
-    ) -> tf.Tensor:
-        values = [
-            objective(
-                batch.teacher[view][layer],
-                batch.student[view][layer],
-                batch.mask,
-                reduction=self._reduction,
-            )
-            for layer in self.layers_learnt
-        ]
-        return tf.add_n(values) / self._divisor
-
-
-def _distillation(batch: base.StepInputs) -> tf.Tensor:
-    """Cross entropy with the teacher's distribution, a mean over masked tokens, weighted."""
-    chosen = tf.not_equal(batch.features[mlm.PREDICTION_MASK], 0)
-    labels = tf.boolean_mask(batch.features[mlm.MLM_LABELS], chosen)  # (N,)
-    masked = tf.cast(labels >= 0, tf.float32)
-    return objectives.soft_cross_entropy(
-        batch.teacher["mlm_logits"],  # (N, vocabulary)
-        batch.student["mlm_logits"],
-        sample_weight=mlm.row_weights(batch) * masked,
-    )
-
-
-def _terms(student: keras.Model, learns_layers: bool, predict_words: bool) -> dict[str, float]:
-    terms = dict(TRANSFER_TERMS) if learns_layers else {}
-    if predict_words:
-        mlm.check_masked_lm(student, "student")
-        terms.update(WORD_TERMS)
-        if mlm.has_nsp_head(student):
-            terms["nsp"] = 1.0
-    if not terms:
-        raise errors.ConfigError(
-            errors.explain("layers", "some, where no words are predicted", "none")
-        )
-    return terms
 
 
 def _checked_layers(
@@ -221,25 +126,21 @@ def _checked_layers(
     depths = [_depth(model, role) for model, role in ((teacher, "teacher"), (student, "student"))]
     if depths[0] != depths[1]:
         raise errors.ShapeError(
-            errors.explain(
-                "student layers",
-                f"{depths[0]} as in the teacher",
-                depths[1],
-                "Layers are compared one by one: choose models of equal num_layers, or use "
-                "TinyBertDistiller, which maps layers.",
-            )
+            "student layers",
+            f"{depths[0]} as in the teacher",
+            depths[1],
+            "Layers are compared one by one: choose models of equal num_layers, or use "
+            "TinyBertDistiller, which maps layers.",
         )
     chosen = range(depths[0]) if layers is None else layers
     checked = [checks.checked_layer("layers", layer, depths[0]) for layer in chosen]
     if len(set(checked)) < len(checked):
-        raise errors.ConfigError(errors.explain("layers", "each layer once", list(chosen)))
+        raise errors.ConfigError("layers", "each layer once", list(chosen))
     return tuple(sorted(checked))
 
 
 def _depth(model: keras.Model, role: str) -> int:
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
-        raise errors.ShapeError(
-            errors.explain(role, "a model with transformer layers", type(config).__name__)
-        )
+        raise errors.ShapeError(role, "a model with transformer layers", type(config).__name__)
     return config.num_layers

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
-from tfdistill.distillers import base, checks, projections
-from tfdistill.distillers.logit import SoftAnswers
+from tfdistill.distillers import answers, checks, terms
 
 # The map of all layers whose last pair is left out.
 _WHOLE_MAPS = {"skip": "uniform", "last": "top"}
@@ -46,22 +44,27 @@ def patient_layer_map(
     Reference: Sun et al. 2019, BERT-PKD, section 3.2.
     """
     if not isinstance(strategy, str):
-        return _checked_list(teacher_layers, student_layers, list(strategy))
+        layers = list(strategy)
+        if not 1 <= len(layers) <= student_layers:
+            raise errors.ConfigError(
+                "layer_map",
+                f"1 to {student_layers} teacher layers, one for each of the first student layers",
+                f"{len(layers)}: {layers}",
+            )
+        return objectives.layer_map(teacher_layers, len(layers), layers)
     checks.check_choice("layer_map", strategy, STRATEGIES)
     whole = objectives.layer_map(teacher_layers, student_layers, _WHOLE_MAPS[strategy])
     if student_layers < 2:
         raise errors.ShapeError(
-            errors.explain(
-                "student layers",
-                "at least 2, since the last one is not compared",
-                student_layers,
-                "Give layer_map=[<teacher layer>] to compare it all the same.",
-            )
+            "student layers",
+            "at least 2, since the last one is not compared",
+            student_layers,
+            "Give layer_map=[<teacher layer>] to compare it all the same.",
         )
     return whole[:-1]
 
 
-class PatientDistiller(base.Distiller):
+class PatientDistiller(terms.TermDistiller):
     """Distils answers and [CLS] states, as BERT-PKD.
 
     Three terms, with g the layer map (`patient_layer_map`) over K student layers, t and s the [CLS]
@@ -113,85 +116,26 @@ class PatientDistiller(base.Distiller):
         seed: int = 0,
         name: str | None = None,
     ):
-        """Checks that the pair fits and builds the projections; see the class."""
+        """Checks that the pair fits; see the class."""
         checks.check_share("alpha", alpha)
-        if not 0 <= beta < float("inf"):
-            raise errors.ConfigError(errors.explain("beta", "a finite number >= 0", repr(beta)))
+        checks.check_number("beta", beta)
         checks.check_choice("projection", projection, ("none", "per_layer"))
-        soft = SoftAnswers(
-            teacher,
-            student,
-            objective=objective,
-            temperature=temperature,
-            scale_by_t2=True,
-            head=head,
-            reduction="batch",
-        )
-        terms = {"label": float(alpha), "prediction": 1.0 - alpha, "patient": float(beta)}
-        super().__init__(teacher, student, terms=terms, seed=seed, name=name)
-        self._answers = soft
+        head = answers.check_answers(teacher, student, head, objective, temperature=temperature)
         theirs, ours = models.config_of(teacher), models.config_of(student)
-        self.layer_map = patient_layer_map(theirs.num_layers, ours.num_layers, layer_map)
-        self.projections: list[keras.layers.Layer] = []
-        if projection == "per_layer":
-            self.projections = [
-                projections.projection(
-                    ours.hidden_size, theirs.hidden_size, f"patient_projection_{index}"
-                )
-                for index in range(len(self.layer_map))
-            ]
-
-    def check_terms(self) -> None:
-        """[CLS] states are compared at the teacher's width.
-
-        Raises:
-          ShapeError: If ``patient`` has a weight, the widths differ and there are no projections.
-        """
-        assert self.teacher is not None
-        if "patient" in self.active_terms and not self.projections:
-            checks.check_same_width(
-                self.teacher,
-                self.student,
-                "Give projection='per_layer', or learn without [CLS] states "
-                "(loss_weights={'patient': 0}).",
-            )
-
-    def needs_only_logits(self) -> bool:
-        """True without the patient term."""
-        return "patient" not in self.active_terms
-
-    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        """The active ones of the three terms."""
-        losses = {
-            "label": self._answers.gold_loss,
-            "prediction": self._answers.loss,
-            "patient": self._patient,
+        mapped = patient_layer_map(theirs.num_layers, ours.num_layers, layer_map)
+        soft = {"temperature": temperature, "scale_by_t2": True}
+        described = {
+            "label": terms.Term("label", float(alpha), head=head),
+            "prediction": terms.Term(objective, 1.0 - alpha, soft, head=head),
+            "patient": terms.Term(
+                "patient_mse",
+                float(beta),
+                layers=tuple((source, layer) for layer, source in enumerate(mapped)),
+                over_layers="mean",
+                projections=tuple(f"patient_projection_{layer}" for layer in range(len(mapped)))
+                if projection == "per_layer"
+                else (),
+            ),
         }
-        return {term: losses[term](batch) for term in self.active_terms}
-
-    def _patient(self, batch: base.StepInputs) -> tf.Tensor:
-        theirs, ours = batch.teacher["hidden_states"], batch.student["hidden_states"]
-        losses = [
-            objectives.patient_mse(
-                theirs[source][:, 0],
-                ours[layer][:, 0],
-                projection=self.projections[layer] if self.projections else None,
-                sample_weight=batch.sample_weight,
-            )
-            for layer, source in enumerate(self.layer_map)
-        ]
-        return tf.add_n(losses) / len(losses)
-
-
-def _checked_list(
-    teacher_layers: int, student_layers: int, layers: Sequence[int]
-) -> tuple[int, ...]:
-    if not 1 <= len(layers) <= student_layers:
-        raise errors.ConfigError(
-            errors.explain(
-                "layer_map",
-                f"1 to {student_layers} teacher layers, one for each of the first student layers",
-                f"{len(layers)}: {layers}",
-            )
-        )
-    return objectives.layer_map(teacher_layers, len(layers), layers)
+        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        self.layer_map = mapped

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
-from tfdistill.distillers import answers, base, checks, label, projections
+from tfdistill.distillers import answers, checks, terms
 
 Stage = Literal["general", "intermediate", "prediction"]
 STAGES: tuple[Stage, ...] = ("general", "intermediate", "prediction")
-_LAYER_TERMS = {"attention": 1.0, "embedding": 1.0, "hidden": 1.0}
-_PREDICTION_TERMS = {"prediction": 1.0, "label": 0.0}
-PREDICTION_OBJECTIVES = answers.OBJECTIVES
 
 
-class TinyBertDistiller(base.Distiller):
+class TinyBertDistiller(terms.TermDistiller):
     """Distils with TinyBERT's losses.
 
     Stages ``general`` (a plain corpus, a teacher that is not fine-tuned) and ``intermediate``
@@ -34,7 +31,7 @@ class TinyBertDistiller(base.Distiller):
         label      = cross entropy with the gold label, off unless it is given a weight
 
     With one output (regression) ``prediction`` is the MSE to the gold label, as published. Heads
-    over tokens and spans and several labels at once: see `answers.soft_loss`, `label.gold_loss`.
+    over tokens and spans and several labels at once: see `answers.soft_loss`, `answers.gold_loss`.
 
     Args:
       teacher: The teacher, a model of `tfdistill.models`.
@@ -76,130 +73,71 @@ class TinyBertDistiller(base.Distiller):
         seed: int = 0,
         name: str | None = None,
     ):
-        """Checks that the pair fits and builds the projections; see the class."""
+        """Checks that the pair fits; see the class."""
         checks.check_choice("stage", stage, STAGES)
         checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
-        checks.check_choice("prediction", prediction, PREDICTION_OBJECTIVES)
+        checks.check_choice("prediction", prediction, answers.OBJECTIVES)
         checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        predicts = stage == "prediction"
-        super().__init__(
-            teacher,
-            student,
-            terms=_PREDICTION_TERMS if predicts else _LAYER_TERMS,
-            seed=seed,
-            name=name,
-        )
-        self.stage = stage
-        self._prediction = prediction
-        self._head = ""
-        self._temperature = temperature
-        self._reduction = reduction
         theirs, ours = models.config_of(teacher), models.config_of(student)
-        checks.check_same_vocabulary_size(teacher, student)
-        self._layer_weights = _checked_layer_weights(layer_weights or {}, ours.num_layers)
-        if predicts:
-            checks.check_same_answers(teacher, student)
-            self._head = answers.resolve_head(student, head)
-            checks.check_number("temperature", temperature, above=0)
-            self.layer_map: tuple[int, ...] = ()
-            self.projections: list[keras.layers.Layer] = []
+        weights = _checked_layer_weights(layer_weights or {}, ours.num_layers)
+        mapped: tuple[int, ...] = ()
+        if stage == "prediction":
+            described = _prediction_terms(
+                teacher, student, head, prediction, temperature, reduction
+            )
         else:
-            self.layer_map = objectives.layer_map(theirs.num_layers, ours.num_layers, layer_map)
-            self.projections = _projections(projection, theirs, ours)
-
-    def check_terms(self) -> None:
-        """Attention scores are compared head by head.
-
-        Raises:
-          ShapeError: If attention is learnt and the numbers of heads differ.
-        """
-        if "attention" in self.active_terms:
-            assert self.teacher is not None
-            remedy = "or learn without attention (loss_weights={'attention': 0})."
-            checks.check_same_heads(self.teacher, self.student, remedy)
-
-    def needs_only_logits(self) -> bool:
-        """True in the prediction stage."""
-        return self.stage == "prediction"
-
-    def projection(self, state: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
-        """The projection of a state: 0 is the embeddings, m the output of layer m."""
-        if not self.projections:
-            return None
-        return self.projections[state if len(self.projections) > 1 else 0]
-
-    def compute_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        """The terms of the stage; see the class."""
-        if self.stage == "prediction":
-            return self._prediction_terms(batch)
-        terms: dict[str, tf.Tensor] = {}
-        teacher, student = batch.teacher, batch.student
-        if "attention" in self.active_terms:
-            terms["attention"] = self._sum_over_layers(
-                "attention",
-                lambda layer, source: objectives.attention_score_mse(
-                    teacher["attention_scores"][source],
-                    student["attention_scores"][layer],
-                    batch.mask,
-                    reduction=self._reduction,
+            mapped = objectives.layer_map(theirs.num_layers, ours.num_layers, layer_map)
+            names = _projection_names(projection, theirs, ours)
+            options = {"reduction": reduction}
+            layers = tuple((source, layer) for layer, source in enumerate(mapped))
+            described = {
+                "attention": terms.Term(
+                    "attention_score_mse",
+                    options=options,
+                    layers=layers,
+                    tap="attention_scores",
+                    layer_weights=weights["attention"],
                 ),
-            )
-        if "embedding" in self.active_terms:
-            terms["embedding"] = self._hidden_mse(
-                teacher["embeddings"], student["embeddings"], batch.mask, state=0
-            )
-        if "hidden" in self.active_terms:
-            terms["hidden"] = self._sum_over_layers(
-                "hidden",
-                lambda layer, source: self._hidden_mse(
-                    teacher["hidden_states"][source],
-                    student["hidden_states"][layer],
-                    batch.mask,
-                    state=layer + 1,
+                "embedding": terms.Term(
+                    "hidden_state_mse",
+                    options=options,
+                    layers=((0, 0),),
+                    tap="embeddings",
+                    projections=names[:1],
                 ),
-            )
-        return terms
+                "hidden": terms.Term(
+                    "hidden_state_mse",
+                    options=options,
+                    layers=layers,
+                    layer_weights=weights["hidden"],
+                    projections=names[1:],
+                ),
+            }
+        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        self.stage = stage
+        self.layer_map = mapped
 
-    def _hidden_mse(
-        self, teacher: tf.Tensor, student: tf.Tensor, mask: tf.Tensor, *, state: int
-    ) -> tf.Tensor:
-        return objectives.hidden_state_mse(
-            teacher,
-            student,
-            mask,
-            projection=self.projection(state),
-            reduction=self._reduction,
-        )
 
-    def _sum_over_layers(self, term: str, loss: Callable[[int, int], tf.Tensor]) -> tf.Tensor:
-        weights = self._layer_weights[term]
-        return tf.add_n(
-            [
-                weights[layer] * loss(layer, source)
-                for layer, source in enumerate(self.layer_map)
-                if weights[layer] != 0
-            ]
-        )
-
-    def _prediction_terms(self, batch: base.StepInputs) -> dict[str, tf.Tensor]:
-        logits = batch.student["logits"]
-        terms: dict[str, tf.Tensor] = {}
-        if "prediction" in self.active_terms:
-            if self._head == "sequence" and logits.shape[-1] == 1:
-                terms["prediction"] = label.gold_loss(batch)
-            else:
-                terms["prediction"] = answers.soft_loss(
-                    batch.teacher["logits"],
-                    logits,
-                    batch,
-                    head=self._head,
-                    objective=self._prediction,
-                    temperature=self._temperature,
-                    reduction="reference" if self._reduction == "reference" else "batch",
-                )
-        if "label" in self.active_terms:
-            terms["label"] = label.gold_loss(batch, self._head)
-        return terms
+def _prediction_terms(
+    teacher: keras.Model,
+    student: keras.Model,
+    head: str | None,
+    objective: str,
+    temperature: float,
+    reduction: str,
+) -> dict[str, terms.Term]:
+    """The terms of the prediction stage."""
+    one_output = (models.head_of(student), models.num_labels_of(student)) == ("sequence", 1)
+    regression = one_output and head in (None, "sequence")
+    options = {
+        "temperature": temperature,
+        "reduction": "reference" if reduction == "reference" else "batch",
+    }
+    compared = "logit_mse" if regression else objective
+    head = answers.check_answers(teacher, student, head, compared, **options)
+    gold = terms.Term("label", head=head)
+    soft = gold if regression else terms.Term(objective, 1.0, options, head=head)
+    return {"prediction": soft, "label": dataclasses.replace(gold, weight=0.0)}
 
 
 def _checked_layer_weights(
@@ -210,37 +148,28 @@ def _checked_layer_weights(
         in_range = all(0 <= value < float("inf") for value in values)
         if len(values) != num_layers or not in_range or not any(values):
             raise errors.ConfigError(
-                errors.explain(
-                    f"layer_weights[{term!r}]",
-                    f"{num_layers} numbers, one per student layer, finite, >= 0, not all 0",
-                    tuple(values),
-                    f"loss_weights={{{term!r}: 0}} switches the whole term off.",
-                )
+                f"layer_weights[{term!r}]",
+                f"{num_layers} numbers, one per student layer, finite, >= 0, not all 0",
+                tuple(values),
+                f"loss_weights={{{term!r}: 0}} switches the whole term off.",
             )
     ones = (1.0,) * num_layers
     return {term: tuple(weights.get(term, ones)) for term in ("attention", "hidden")}
 
 
-def _projections(
+def _projection_names(
     kind: str, teacher: models.EncoderConfig, student: models.EncoderConfig
-) -> list[keras.layers.Layer]:
-    if kind == "none":
-        if teacher.hidden_size != student.hidden_size:
-            raise errors.ShapeError(
-                errors.explain(
-                    "projection='none'",
-                    "equal widths",
-                    f"{teacher.hidden_size} and {student.hidden_size}",
-                    "Use 'shared' or 'per_layer'.",
-                )
-            )
-        return []
-    count = 1 if kind == "shared" else student.num_layers + 1
-    return [
-        projections.projection(
-            student.hidden_size,
-            teacher.hidden_size,
-            "hidden_projection" if count == 1 else f"hidden_projection_{index}",
+) -> tuple[str, ...]:
+    """The projection of each state: 0 is the embeddings, m + 1 the output of layer m."""
+    if kind == "shared":
+        return ("hidden_projection",) * (student.num_layers + 1)
+    if kind == "per_layer":
+        return tuple(f"hidden_projection_{state}" for state in range(student.num_layers + 1))
+    if teacher.hidden_size != student.hidden_size:
+        raise errors.ShapeError(
+            "projection='none'",
+            "equal widths",
+            f"{teacher.hidden_size} and {student.hidden_size}",
+            "Use 'shared' or 'per_layer'.",
         )
-        for index in range(count)
-    ]
+    return ()

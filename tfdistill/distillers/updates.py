@@ -1,4 +1,4 @@
-"""From gradients to new weights: over one batch or several, at a rate of its own for each layer."""
+"""From gradients to new weights: gradient accumulation, and learning-rate multipliers by layer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.distillers import checks
 
-Rates = Sequence[tuple[str, float]]
+Multipliers = Sequence[tuple[str, float]]
 
 
-class Gathered(tf.Module):
-    """Gradients that wait for more batches.
+class AccumulatedGradients(tf.Module):
+    """The gradients that wait for the next optimizer step.
 
     Attributes:
-      batches: Batches an update, so that a checkpoint tells how its steps were counted.
-      pending: Batches gathered since the last update.
-      sums: The sum of their gradients, for each variable that is learnt. Neither is there where
-        every batch is an update.
+      batches: Batches an optimizer step, so that a checkpoint shows how its steps were counted.
+      pending: Batches since the last optimizer step.
+      sums: The sum of their gradients, for each variable that is learnt. Neither exists where
+        every batch is an optimizer step.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], batches: int):
@@ -38,7 +39,7 @@ class Gathered(tf.Module):
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
             name="pending",
         )
-        # Each replica keeps its own sum: only the update itself makes the replicas talk.
+        # Each replica keeps its own sum: only the update itself communicates.
         self.sums = [
             tf.Variable(
                 tf.zeros(variable.shape, variable.dtype),
@@ -52,54 +53,56 @@ class Gathered(tf.Module):
 
 
 class Updater:
-    """Applies gradients with an optimizer, one update after every so many batches.
+    """Applies gradients with an optimizer, one step after every `batches` batches.
 
-    The gradient of an update is the plain mean of those of its `batches`. For batches that count
-    alike (as many examples, tokens, masked positions) it is that of one batch `batches` times as
-    large. Otherwise each batch counts once, whatever it holds, as it does without gathering: the
-    terms of a loss divide by different counts, so that no one weight would make all of them means
-    over the larger batch. (Replicas share one batch, and tell each other its counts.)
+    The gradient of a step is the plain mean of those of its batches. For batches of equal counts
+    (of examples, tokens, masked positions) it is that of one batch `batches` times as large.
+    Otherwise each batch counts once, as it does without accumulation: the terms of a loss divide
+    by different counts, so no single weight would make all of them means over the larger batch.
+    (Replicas share one batch and sum its counts.)
 
-    A rate scales what a step changes: with w before the step and w' after it, the variable
-    becomes ``w + rate (w' - w)``. For every optimizer whose change is proportional to its
-    learning rate (SGD, Adam, AdamW, LAMB: weight decay too) that is the learning rate times
-    `rate`. A variable of rate 0 gets no gradient and no update: it keeps its bits.
+    A multiplier r scales what a step changes: with w before the step and w' after it, the variable
+    becomes ``w + r (w' - w)``. For every optimizer whose change is proportional to its learning
+    rate (SGD, Adam, AdamW, LAMB: weight decay too) that is r times the learning rate. A variable of
+    multiplier 0 gets no gradient and no update: it keeps its bits.
 
     Args:
       model: Its trainable variables are learnt.
-      batches: Batches an update, at least 1.
-      rates: (pattern, rate) pairs; the first pattern that matches the name of a variable's layer
-        decides ("layer_3_*", "*embeddings*", "*"), none means 1. See `fnmatch`.
+      batches: Batches an optimizer step, at least 1.
+      lr_multipliers: (pattern, multiplier) pairs; the first pattern that matches the name of a
+        variable's layer decides ("layer_3_*", "*embeddings*", "*"), none means 1. See `fnmatch`.
 
     Raises:
-      ConfigError: If a pattern matches nothing, a rate is negative or not finite, nothing is left
-        to learn, or `batches` is below 1.
+      ConfigError: If a pattern matches nothing, a multiplier is negative or not finite, nothing is
+        left to learn, or `batches` is below 1.
     """
 
-    def __init__(self, model: keras.Model, *, batches: int = 1, rates: Rates | None = None):
-        """Checks the options and makes the variables that gather gradients."""
+    def __init__(
+        self, model: keras.Model, *, batches: int = 1, lr_multipliers: Multipliers | None = None
+    ):
+        """Checks the options and makes the variables that accumulate gradients."""
         if isinstance(batches, bool) or not isinstance(batches, int) or batches < 1:
             raise errors.ConfigError(
-                errors.explain("gradient_accumulation", "an integer of at least 1", repr(batches))
+                "gradient_accumulation", "an integer of at least 1", repr(batches)
             )
-        by_variable = _rates_of(model, rates or ())
+        by_variable = _multipliers_of(model, lr_multipliers or ())
         learnt = [v for v in model.trainable_variables if by_variable.get(v.ref(), 1.0) != 0]
         if not learnt:
             raise errors.ConfigError(
-                errors.explain(
-                    "rates", "at least one trainable variable with a rate above 0", rates or "none"
-                )
+                "lr_multipliers",
+                "at least one trainable variable with a multiplier above 0",
+                lr_multipliers or "none",
             )
         self.variables = tuple(learnt)
         self.batches = batches
-        self.gathered = Gathered(learnt, batches)
-        self._rates = tuple(by_variable.get(variable.ref(), 1.0) for variable in learnt)
+        self.accumulated = AccumulatedGradients(learnt, batches)
+        self._multipliers = tuple(by_variable.get(variable.ref(), 1.0) for variable in learnt)
 
     def batches_trained(self, updates: Any) -> Any:
         """The batches that were trained on after `updates`, as int64."""
         if self.batches == 1:
             return tf.cast(updates, tf.int64)
-        return tf.cast(updates, tf.int64) * self.batches + self.gathered.pending
+        return tf.cast(updates, tf.int64) * self.batches + self.accumulated.pending
 
     def apply(self, optimizer: keras.optimizers.Optimizer, gradients: Sequence[Any]) -> None:
         """Takes the gradients of a batch; to be called in replica context, inside a train step.
@@ -113,25 +116,25 @@ class Updater:
             self._update(optimizer, reached, [gradients[index] for index in reached])
             return
         for index in reached:
-            self.gathered.sums[index].assign_add(gradients[index])
-        self.gathered.pending.assign_add(1)
+            self.accumulated.sums[index].assign_add(gradients[index])
+        self.accumulated.pending.assign_add(1)
 
         def update() -> None:
-            sums = [self.gathered.sums[index] for index in reached]
+            sums = [self.accumulated.sums[index] for index in reached]
             self._update(optimizer, reached, [total / self.batches for total in sums])
             for total in sums:
                 total.assign(tf.zeros_like(total))
-            self.gathered.pending.assign(0)
+            self.accumulated.pending.assign(0)
 
         def when_due(strategy: tf.distribute.Strategy) -> None:
             def on_all_replicas() -> tf.Tensor:
                 strategy.run(tf.autograph.experimental.do_not_convert(update))
                 return tf.constant(True)
 
-            due = tf.equal(self.gathered.pending, self.batches)
+            due = tf.equal(self.accumulated.pending, self.batches)
             tf.cond(due, on_all_replicas, lambda: tf.constant(False))
 
-        # Replicas may not talk inside a condition, but a condition may stand where they talk.
+        # Replicas cannot communicate inside a condition, but a condition can be in a merge call.
         _replica_context().merge_call(when_due)
 
     def _update(
@@ -139,9 +142,9 @@ class Updater:
     ) -> None:
         variables = [self.variables[index] for index in indices]
         scaled = [
-            (variable, self._rates[index])
+            (variable, self._multipliers[index])
             for variable, index in zip(variables, indices, strict=True)
-            if self._rates[index] != 1
+            if self._multipliers[index] != 1
         ]
         before = tuple(tf.identity(variable) for variable, _ in scaled)
         optimizer.apply_gradients(zip(gradients, variables, strict=True))
@@ -162,12 +165,12 @@ def _replica_context() -> tf.distribute.ReplicaContext:
 
 
 def _move(variable: tf.Variable, before: tf.Tensor, rate: float) -> tf.Operation:
-    """Leaves `rate` of the way that a variable has gone since `before`."""
+    """Scales the change of a variable since `before` by `rate`."""
     return variable.assign(before + rate * (variable - before))
 
 
-def _rates_of(model: keras.Model, rates: Rates) -> dict[Any, float]:
-    """Maps the variables that a pattern matches to their rates."""
+def _multipliers_of(model: keras.Model, multipliers: Multipliers) -> dict[Any, float]:
+    """Maps the variables that a pattern matches to their multipliers."""
     layers = [
         layer
         for layer in model.submodules
@@ -177,22 +180,17 @@ def _rates_of(model: keras.Model, rates: Rates) -> dict[Any, float]:
     ]
     names = {re.sub(r"^layer_\d+_", "layer_*_", layer.name) for layer in layers}
     by_variable: dict[Any, float] = {}
-    for pattern, rate in rates:
-        if not 0 <= rate < float("inf"):
-            raise errors.ConfigError(
-                errors.explain(f"rates[{pattern!r}]", "a finite number >= 0", rate)
-            )
+    for pattern, multiplier in multipliers:
+        checks.check_number(f"lr_multipliers[{pattern!r}]", multiplier)
         matching = [layer for layer in layers if fnmatch.fnmatchcase(layer.name, pattern)]
         if not matching:
             raise errors.ConfigError(
-                errors.explain(
-                    "rates",
-                    "patterns that match a trainable layer, such as 'layer_0_*'",
-                    repr(pattern),
-                    errors.nearest(pattern, names),
-                )
+                "lr_multipliers",
+                "patterns that match a trainable layer, such as 'layer_0_*'",
+                repr(pattern),
+                errors.nearest(pattern, names),
             )
         for layer in matching:
             for variable in layer.trainable_variables:
-                by_variable.setdefault(variable.ref(), float(rate))
+                by_variable.setdefault(variable.ref(), float(multiplier))
     return by_variable

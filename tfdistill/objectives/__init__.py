@@ -5,19 +5,21 @@ Objectives on tokens take ``(teacher, student, mask, *, ...)``, objectives on lo
 send no gradient to the teacher or to the mask, and keep no state.
 """
 
-from tfdistill.objectives.attention import attention_score_mse
+from tfdistill.objectives.attention import (
+    attention_cross_entropy,
+    attention_kl_divergence,
+    attention_score_mse,
+)
+from tfdistill.objectives.features import (
+    feature_map_mse,
+    feature_mean_mse,
+    feature_variance_mae,
+)
 from tfdistill.objectives.hidden import cosine_distance, hidden_state_mse
 from tfdistill.objectives.layer_map import describe_layer_map, layer_map
 from tfdistill.objectives.logits import kl_divergence, logit_mse, soft_cross_entropy
 from tfdistill.objectives.patient import patient_mse
 from tfdistill.objectives.relations import relation_kl
-from tfdistill.objectives.transfer import (
-    attention_cross_entropy,
-    attention_kl_divergence,
-    feature_map_mse,
-    feature_mean_mse,
-    feature_variance_mae,
-)
 
 __all__ = [
     "attention_cross_entropy",

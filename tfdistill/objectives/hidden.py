@@ -7,10 +7,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfdistill.objectives import reduction as reductions
+from tfdistill.objectives import shapes
 from tfdistill.objectives.reduction import Array
-from tfdistill.objectives.shapes import check_rank, check_same_shape, check_weights
-
-AXES = ("batch", "tokens", "width")
 
 
 def hidden_state_mse(
@@ -116,13 +114,5 @@ def direction(states: tf.Tensor) -> tf.Tensor:
 def _prepare(
     teacher: Array, student: Array, mask: Array, width_remedy: str
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Casts to float32, stops the gradients that must not flow and checks the shapes."""
-    teacher = reductions.as_constant(teacher)  # (batch, tokens, width)
-    student = reductions.as_float32(student)
-    mask = reductions.as_constant(mask)  # (batch, tokens)
-    check_rank("teacher hidden states", teacher, AXES)
-    check_rank("student hidden states", student, AXES)
-    remedies = {-1: width_remedy, 1: "Pad teacher and student to the same length."}
-    check_same_shape("student hidden states", teacher, student, remedies)
-    check_weights("mask", mask, teacher.shape[:2])
-    return teacher, student, mask
+    remedies = {-1: width_remedy}
+    return shapes.prepare("hidden states", shapes.STATES, teacher, student, mask, remedies)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-from tfdistill.errors import ConfigError, ShapeError, explain, nearest
+from tfdistill.errors import ConfigError, ShapeError, nearest
 
 STRATEGIES = ("uniform", "top", "bottom")
 
@@ -48,27 +48,23 @@ def layer_map(
         ("student layers", student_layers),
     ):
         if layers < 1:
-            raise ShapeError(explain(what, "at least 1", layers))
+            raise ShapeError(what, "at least 1", layers)
     if not isinstance(strategy, str):
         return _checked_list(teacher_layers, student_layers, list(strategy))
     if strategy not in STRATEGIES:
         raise ConfigError(
-            explain(
-                "layer map",
-                f"{', '.join(map(repr, STRATEGIES))} or a list of teacher layers",
-                repr(strategy),
-                nearest(strategy, STRATEGIES),
-            )
+            "layer map",
+            f"{', '.join(map(repr, STRATEGIES))} or a list of teacher layers",
+            repr(strategy),
+            nearest(strategy, STRATEGIES),
         )
     if student_layers > teacher_layers:
         raise ShapeError(
-            explain(
-                "student layers",
-                f"at most the teacher's {teacher_layers}",
-                student_layers,
-                "Choose a shallower student, or give the map as a list, in which teacher layers"
-                " may repeat.",
-            )
+            "student layers",
+            f"at most the teacher's {teacher_layers}",
+            student_layers,
+            "Choose a shallower student, or give the map as a list, in which teacher layers"
+            " may repeat.",
         )
     if strategy == "top":
         return tuple(range(teacher_layers - student_layers, teacher_layers))
@@ -99,23 +95,19 @@ def _checked_list(
     """Checks a map that the user wrote."""
     if len(layers) != student_layers:
         raise ConfigError(
-            explain(
-                "layer map",
-                f"a teacher layer for each of the {student_layers} student layers",
-                f"{len(layers)}: {list(layers)}",
-            )
+            "layer map",
+            f"a teacher layer for each of the {student_layers} student layers",
+            f"{len(layers)}: {list(layers)}",
         )
     checked = []
     for student, layer in enumerate(layers):
         whole = isinstance(layer, Integral) and not isinstance(layer, bool)
         if not whole or not 0 <= int(layer) < teacher_layers:
             raise ConfigError(
-                explain(
-                    f"layer map for student layer {student}",
-                    f"a teacher layer from 0 to {teacher_layers - 1}",
-                    repr(layer),
-                    "Layers are counted from 0.",
-                )
+                f"layer map for student layer {student}",
+                f"a teacher layer from 0 to {teacher_layers - 1}",
+                repr(layer),
+                "Layers are counted from 0.",
             )
         checked.append(int(layer))
     return tuple(checked)

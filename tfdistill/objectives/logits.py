@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfdistill.errors import ConfigError, ShapeError, explain
+from tfdistill.errors import ConfigError, ShapeError
 from tfdistill.objectives import reduction as reductions
 from tfdistill.objectives.reduction import Array
 from tfdistill.objectives.shapes import check_same_shape, check_weights
@@ -148,19 +148,17 @@ def logit_mse(
     """
     teacher, student, weights = _prepare(teacher_logits, student_logits, sample_weight, reduction)
     values = tf.reduce_mean(tf.math.squared_difference(student, teacher), axis=-1)
-    if reduction == "reference":
-        return reductions.reference_mean(values, weights)
-    return reductions.weighted_mean(values, weights)
+    return reductions.mean(values, weights, reduction)
 
 
 def _reduce(
     values: tf.Tensor, weights: tf.Tensor | None, reduction: str, logits: tf.Tensor
 ) -> tf.Tensor:
     """Reduces one value per example; "reference" divides by the classes as well."""
+    value = reductions.mean(values, weights, reduction)
     if reduction == "reference":
-        classes = tf.cast(tf.shape(logits)[-1], tf.float32)
-        return reductions.reference_mean(values, weights) / classes
-    return reductions.weighted_mean(values, weights)
+        return value / tf.cast(tf.shape(logits)[-1], tf.float32)
+    return value
 
 
 def _prepare(
@@ -175,7 +173,7 @@ def _prepare(
     student = reductions.as_float32(student_logits)
     for what, logits in (("teacher logits", teacher), ("student logits", student)):
         if logits.shape.rank is not None and logits.shape.rank < 2:
-            raise ShapeError(explain(what, "shape (batch, classes)", f"shape {logits.shape}"))
+            raise ShapeError(what, "shape (batch, classes)", f"shape {logits.shape}")
     check_same_shape("student logits", teacher, student, REMEDIES)
     if sample_weight is None:
         return teacher, student, None
@@ -190,16 +188,14 @@ def _check_classes(logits: tf.Tensor) -> None:
     """Refuses a single class, whose softmax is 1 whatever the student says."""
     if logits.shape[-1] == 1:
         raise ShapeError(
-            explain(
-                "teacher logits",
-                "at least 2 classes",
-                f"1 (shape {logits.shape})",
-                "A regression has no soft targets: use logit_mse.",
-            )
+            "teacher logits",
+            "at least 2 classes",
+            f"1 (shape {logits.shape})",
+            "A regression has no soft targets: use logit_mse.",
         )
 
 
 def _check_temperature(temperature: float) -> None:
     """Refuses a temperature that is zero, negative or not a number; a tensor passes."""
     if not tf.is_tensor(temperature) and not 0.0 < temperature < float("inf"):
-        raise ConfigError(explain("temperature", "a number above 0", temperature))
+        raise ConfigError("temperature", "a number above 0", temperature)

@@ -11,8 +11,6 @@ from tfdistill.objectives.hidden import direction
 from tfdistill.objectives.reduction import Array
 from tfdistill.objectives.shapes import check_rank, check_same_shape, check_weights
 
-AXES = ("batch", "width")
-
 
 def patient_mse(
     teacher: Array,
@@ -57,8 +55,8 @@ def patient_mse(
         student = projection(student)
     teacher = reductions.as_constant(teacher)  # (batch, width)
     student = reductions.as_float32(student)
-    check_rank("teacher [CLS] states", teacher, AXES)
-    check_rank("student [CLS] states", student, AXES)
+    check_rank("teacher [CLS] states", teacher, ("batch", "width"))
+    check_rank("student [CLS] states", student, ("batch", "width"))
     remedy = (
         "Choose a student as wide as its teacher, or give projection=keras.layers.Dense(<teacher"
         " width>)."
@@ -75,6 +73,4 @@ def patient_mse(
         teacher, student = tf.where(counts, teacher, 0.0), tf.where(counts, student, 0.0)
     error = tf.math.squared_difference(direction(student), direction(teacher))
     values = tf.reduce_mean(error, axis=-1)  # (batch,)
-    if reduction == "reference":
-        return reductions.reference_mean(values, weights)
-    return reductions.weighted_mean(values, weights)
+    return reductions.mean(values, weights, reduction)

@@ -21,7 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill.errors import ConfigError, explain, nearest
+from tfdistill.errors import ConfigError, nearest
 
 Array = Any
 """A tf.Tensor, or anything that becomes one: np.ndarray, list, number."""
@@ -45,12 +45,10 @@ def check_reduction(reduction: str, choices: tuple[str, ...]) -> None:
     """
     if reduction not in choices:
         raise ConfigError(
-            explain(
-                "reduction",
-                " or ".join(map(repr, choices)),
-                repr(reduction),
-                nearest(reduction, choices),
-            )
+            "reduction",
+            " or ".join(map(repr, choices)),
+            repr(reduction),
+            nearest(reduction, choices),
         )
 
 
@@ -134,3 +132,19 @@ def example_weights(mask: tf.Tensor) -> tf.Tensor:
       mask was multiplied by the sample weight `w`, 0 for one without any token.
     """
     return tf.reduce_max(mask, axis=1)
+
+
+def token_weights(mask: tf.Tensor, reduction: str) -> tf.Tensor:
+    """How much each token counts, (batch, tokens); in "reference" as much as its example."""
+    if reduction == "reference":
+        return tf.ones_like(mask) * example_weights(mask)[:, None]
+    return mask
+
+
+def mean(values: tf.Tensor, weights: tf.Tensor | None, reduction: str) -> tf.Tensor:
+    """`reference_mean` for "reference", else `weighted_mean`; the weights may be broadcast."""
+    if weights is not None:
+        weights = tf.broadcast_to(weights, tf.shape(values))
+    if reduction == "reference":
+        return reference_mean(values, weights)
+    return weighted_mean(values, weights)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfdistill.errors import ConfigError, ShapeError, explain
+from tfdistill.errors import ConfigError, ShapeError
 from tfdistill.objectives import reduction as reductions
 from tfdistill.objectives.reduction import Array
-from tfdistill.objectives.shapes import check_rank, check_weights
-
-AXES = ("batch", "tokens", "width")
+from tfdistill.objectives.shapes import STATES, check_rank, check_weights
 
 
 def relation_kl(
@@ -60,16 +58,14 @@ def relation_kl(
     teacher = reductions.as_constant(teacher)  # (batch, tokens, d_t)
     student = reductions.as_float32(student)  # (batch, tokens, d_s)
     mask = reductions.as_constant(mask)  # (batch, tokens)
-    check_rank("teacher relation vectors", teacher, AXES)
-    check_rank("student relation vectors", student, AXES)
+    check_rank("teacher relation vectors", teacher, STATES)
+    check_rank("student relation vectors", student, STATES)
     if not teacher.shape[:2].is_compatible_with(student.shape[:2]):
         raise ShapeError(
-            explain(
-                "student relation vectors",
-                f"the teacher's batch and tokens {teacher.shape[:2]}",
-                f"{student.shape[:2]}",
-                "Teacher and student must see the same batch, padded to the same length.",
-            )
+            "student relation vectors",
+            f"the teacher's batch and tokens {teacher.shape[:2]}",
+            f"{student.shape[:2]}",
+            "Teacher and student must see the same batch, padded to the same length.",
         )
     check_weights("mask", mask, teacher.shape[:2])
     check_relation_heads(num_relation_heads, teacher.shape[-1], student.shape[-1])
@@ -104,18 +100,16 @@ def check_relation_heads(
     whole = isinstance(num_relation_heads, int) and not isinstance(num_relation_heads, bool)
     if not whole or num_relation_heads < 1:
         raise ConfigError(
-            explain("num_relation_heads", "an integer of at least 1", repr(num_relation_heads))
+            "num_relation_heads", "an integer of at least 1", repr(num_relation_heads)
         )
     widths = [width for width in (teacher_width, student_width) if width is not None]
     if any(width % num_relation_heads for width in widths):
         fitting = common_divisors(*widths)
         raise ShapeError(
-            explain(
-                "num_relation_heads",
-                f"a divisor of the widths {' and '.join(map(str, widths))}",
-                num_relation_heads,
-                f"Fitting: {', '.join(map(str, fitting))}.",
-            )
+            "num_relation_heads",
+            f"a divisor of the widths {' and '.join(map(str, widths))}",
+            num_relation_heads,
+            f"Fitting: {', '.join(map(str, fitting))}.",
         )
 
 

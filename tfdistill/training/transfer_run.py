@@ -106,7 +106,7 @@ def run_transfer(
                     if term in distiller.terms
                 },
                 gradient_accumulation=gradient_accumulation,
-                rates=stage.rates,
+                lr_multipliers=stage.rates,
                 **(compile_options or {}),
             )
             part = stretch.Stretch(train, start=done, steps=steps)

