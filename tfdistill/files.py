@@ -105,12 +105,10 @@ def alone_in(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"{place}",
-                    "no other process in it",
-                    "one that is still running",
-                    "Wait for it, or choose another --out.",
-                )
+                f"{place}",
+                "no other process in it",
+                "one that is still running",
+                "Wait for it, or choose another --out.",
             ) from error
         try:
             yield
@@ -157,7 +155,5 @@ def inside(folder: Path, name: str) -> pathlib.Path:
     root = pathlib.Path(folder).resolve()
     path = (root / name).resolve()
     if pathlib.PurePath(name).is_absolute() or not path.is_relative_to(root) or path == root:
-        raise errors.ManifestError(
-            errors.explain("file name", f"a path inside {root.name}/", repr(name))
-        )
+        raise errors.ManifestError("file name", f"a path inside {root.name}/", repr(name))
     return path

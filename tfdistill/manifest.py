@@ -217,22 +217,16 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
         manifest = Manifest.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
         raise errors.ManifestError(
-            errors.explain(
-                "manifest", path, "no such file", "`tfdistill export` writes it with the model."
-            )
+            "manifest", path, "no such file", "`tfdistill export` writes it with the model."
         ) from error
     except pydantic.ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
             for fault in error.errors()
         )
-        raise errors.ManifestError(
-            errors.explain(f"manifest {path}", "a valid model.json", faults)
-        ) from error
+        raise errors.ManifestError(f"manifest {path}", "a valid model.json", faults) from error
     if about is not None and manifest.model.file != about:
-        raise errors.ManifestError(
-            errors.explain(f"manifest {path}", f"one about {about}", manifest.model.file)
-        )
+        raise errors.ManifestError(f"manifest {path}", f"one about {about}", manifest.model.file)
     if verify:
         _verify(manifest, path.parent)
     return manifest
@@ -249,10 +243,8 @@ def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
         received = files.sha256_of(file) if file.is_file() else "no such file"
         if received != record.sha256:
             raise errors.ManifestError(
-                errors.explain(
-                    f"{file.name}",
-                    f"sha256 {record.sha256}",
-                    received,
-                    "The file is not the one that was exported; export again.",
-                )
+                f"{file.name}",
+                f"sha256 {record.sha256}",
+                received,
+                "The file is not the one that was exported; export again.",
             )

@@ -55,12 +55,10 @@ def texts_of(
     same = [np.array_equal(again.row(i), encoded.row(i)) for i in range(len(encoded))]
     if not any(same) and encoded.sources is None:
         raise errors.DataError(
-            errors.explain(
-                "texts",
-                "the texts of check_on, in its order",
-                "none that gives its ids",
-                "Check that vocab_file and lower_case are those that check_on was encoded with.",
-            )
+            "texts",
+            "the texts of check_on, in its order",
+            "none that gives its ids",
+            "Check that vocab_file and lower_case are those that check_on was encoded with.",
         )
     pairs = examples.pairs or unknown
     return Texts(

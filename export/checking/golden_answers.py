@@ -136,11 +136,9 @@ def _cut_alike(
 
 def _of_another_vocabulary(what: str) -> errors.DataError:
     return errors.DataError(
-        errors.explain(
-            f"{what} of check_on",
-            "some that give its ids",
-            "none",
-            "Check that vocab_file and lower_case are those that check_on was encoded with, and "
-            "that it was encoded with the longest of lengths.",
-        )
+        f"{what} of check_on",
+        "some that give its ids",
+        "none",
+        "Check that vocab_file and lower_case are those that check_on was encoded with, and "
+        "that it was encoded with the longest of lengths.",
     )

@@ -87,9 +87,7 @@ def layer_errors(
     file = TfliteModel(float_file)
     fitting = np.flatnonzero(encoded.lengths <= max(file.lengths))
     if not len(fitting):
-        raise errors.DataError(
-            errors.explain("examples", f"some of at most {max(file.lengths)} tokens", "none")
-        )
+        raise errors.DataError("examples", f"some of at most {max(file.lengths)} tokens", "none")
     runs_at = np.searchsorted(file.lengths, encoded.lengths[fitting])
     busiest = int(np.bincount(runs_at).argmax())
     chosen = encoded.select(fitting[runs_at == busiest][:NUM_EXAMPLES])
@@ -105,9 +103,7 @@ def layer_errors(
         if exact_values[name].shape == rough_values[name].shape:
             found[name] = compare(exact_values[name], rough_values[name])
     if not found:
-        raise errors.ExportError(
-            errors.explain("layers of the two files", "tensors of the same names", "none")
-        )
+        raise errors.ExportError("layers of the two files", "tensors of the same names", "none")
     return _by_layer(rough.operators(), found)
 
 
@@ -205,7 +201,7 @@ class _Trace:
             self._runner = self._interpreter.get_signature_runner()
         except (ValueError, RuntimeError) as error:
             raise errors.ExportError(
-                errors.explain(f"model file {source}", "a file that LiteRT runs", error)
+                f"model file {source}", "a file that LiteRT runs", error
             ) from error
 
     def run(self, encoded: EncodedExamples) -> dict[str, np.ndarray]:

@@ -67,17 +67,13 @@ def compare(
     model = np.asarray(model, np.float64)
     file = np.asarray(file, np.float64)
     if model.ndim != 2 or model.shape != file.shape or not model.size:
-        raise errors.ShapeError(
-            errors.explain("outputs to compare", f"two of shape {model.shape}", file.shape)
-        )
+        raise errors.ShapeError("outputs to compare", f"two of shape {model.shape}", file.shape)
     if not np.isfinite(model).all():
         raise errors.ExportError(
-            errors.explain(
-                "model to export",
-                "finite outputs",
-                f"NaN or infinity on {int((~np.isfinite(model)).any(axis=1).sum())} examples",
-                "Train it again, or load an earlier checkpoint.",
-            )
+            "model to export",
+            "finite outputs",
+            f"NaN or infinity on {int((~np.isfinite(model)).any(axis=1).sum())} examples",
+            "Train it again, or load an earlier checkpoint.",
         )
     rms = float(np.sqrt(np.mean(model**2)))
     if decisions is None and model.shape[1] > 1:

@@ -40,27 +40,21 @@ def draw(
       DataError: If there are too few, or they do not fit the model.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < NUM_LEAST:
-        raise errors.ConfigError(
-            errors.explain("num_calibration", f"a whole number, at least {NUM_LEAST}", count)
-        )
+        raise errors.ConfigError("num_calibration", f"a whole number, at least {NUM_LEAST}", count)
     if not isinstance(calibrate_on, EncodedExamples | Batches | Iterable):
         raise errors.DataError(
-            errors.explain(
-                f"{_NAME}, which static quantizations measure their ranges on",
-                "Batches, EncodedExamples or batches of features by name",
-                "nothing" if calibrate_on is None else type(calibrate_on).__name__,
-                "Give some hundred training examples, or train the student quantization-aware.",
-            )
+            f"{_NAME}, which static quantizations measure their ranges on",
+            "Batches, EncodedExamples or batches of features by name",
+            "nothing" if calibrate_on is None else type(calibrate_on).__name__,
+            "Give some hundred training examples, or train the student quantization-aware.",
         )
     found = inputs.collect(calibrate_on, _NAME)
     if len(found) < NUM_LEAST:
         raise errors.DataError(
-            errors.explain(
-                _NAME,
-                f"at least {NUM_LEAST} examples",
-                len(found),
-                "Take some hundred examples of the training data; they need no labels.",
-            )
+            _NAME,
+            f"at least {NUM_LEAST} examples",
+            len(found),
+            "Take some hundred examples of the training data; they need no labels.",
         )
     inputs.check_examples(found, config, lengths, _NAME)
     chosen = np.arange(len(found))

@@ -79,11 +79,7 @@ def convert(
     if done.returncode or not pathlib.Path(file).is_file():
         last = _last_words(done.stdout + done.stderr)
         raise errors.ExportError(
-            errors.explain(
-                "TFLite converter",
-                "a file",
-                f"{_ending(done.returncode)}. Its last words: {last}",
-            )
+            "TFLite converter", "a file", f"{_ending(done.returncode)}. Its last words: {last}"
         )
 
 

@@ -93,12 +93,10 @@ def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
         places.append([text(tensor.name) for tensor in tensors])
     if len({len(names) for names in places}) > 1:
         raise errors.ExportError(
-            errors.explain(
-                "signatures to quantize",
-                "the same operators in each",
-                " and ".join(str(len(names)) for names in places),
-                "Export one length at a time.",
-            )
+            "signatures to quantize",
+            "the same operators in each",
+            " and ".join(str(len(names)) for names in places),
+            "Export one length at a time.",
         )
     for names in zip(*places, strict=True):
         known = [ranges[name] for name in names if name in ranges]
@@ -138,7 +136,7 @@ def _ranges(
     if not engine.need_calibration:
         return None
     if examples is None:
-        raise errors.ExportError(errors.explain("calibration", "examples", "none"))
+        raise errors.ExportError("calibration", "examples", "none")
     meter = calibrator.Calibrator(
         file.read_bytes(),
         num_threads=min(4, os.cpu_count() or 1),

@@ -66,30 +66,24 @@ def resolve(
         what = f"layers, {pattern!r}"
         if own.method == "static":
             raise errors.ConfigError(
-                errors.explain(
-                    what,
-                    "a quantization of weights",
-                    f"{name}, which is one of activations",
-                    "Give the file that one as `quantize`, and other layers another here.",
-                )
+                what,
+                "a quantization of weights",
+                f"{name}, which is one of activations",
+                "Give the file that one as `quantize`, and other layers another here.",
             )
         fitting = fnmatch.filter(names, pattern)
         if not fitting:
             raise errors.ConfigError(
-                errors.explain(
-                    what,
-                    "a pattern of layer names",
-                    "one that fits no layer",
-                    errors.nearest(pattern.strip("*"), names),
-                )
+                what,
+                "a pattern of layer names",
+                "one that fits no layer",
+                errors.nearest(pattern.strip("*"), names),
             )
         if base.method != "static" and not matrices & set(fitting):
             raise errors.ConfigError(
-                errors.explain(
-                    what,
-                    f"layers with weight matrices, which alone are quantized in {base.name}",
-                    ", ".join(fitting[:3]),
-                )
+                what,
+                f"layers with weight matrices, which alone are quantized in {base.name}",
+                ", ".join(fitting[:3]),
             )
         for layer in fitting:
             chosen.setdefault(layer, own)
@@ -153,13 +147,11 @@ def check_blocks(weights: Sequence[StoredWeight]) -> None:
     some = ", ".join(list(misfits)[:3]) + (", ..." if len(misfits) > 3 else "")
     names = {weight.quantization.name for weight in weights if weight.layer in misfits}
     raise errors.ConfigError(
-        errors.explain(
-            f"quantize {' and '.join(sorted(names))}",
-            "widths that its blocks divide",
-            f"{widths} ({some})",
-            "Take dynamic_wi4_afp32, which has a scale for each row of any width (for these layers "
-            "alone: layers={pattern: that}), or train a student whose widths are multiples.",
-        )
+        f"quantize {' and '.join(sorted(names))}",
+        "widths that its blocks divide",
+        f"{widths} ({some})",
+        "Take dynamic_wi4_afp32, which has a scale for each row of any width (for these layers "
+        "alone: layers={pattern: that}), or train a student whose widths are multiples.",
     )
 
 

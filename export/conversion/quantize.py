@@ -56,7 +56,7 @@ class Bounds:
         for name in changes:
             if name not in names:
                 raise errors.ConfigError(
-                    errors.explain("bounds", "known names", repr(name), errors.nearest(name, names))
+                    "bounds", "known names", repr(name), errors.nearest(name, names)
                 )
         return dataclasses.replace(self, **changes)
 
@@ -270,7 +270,7 @@ def quantization(name: str) -> Quantization:
         expected, hint = "one that this version offers", f"Choose from {', '.join(_BY_NAME)}."
     else:
         expected, hint = "a known name", errors.nearest(name, _BY_NAME)
-    raise errors.ConfigError(errors.explain("quantize", expected, repr(name), hint))
+    raise errors.ConfigError("quantize", expected, repr(name), hint)
 
 
 def refused() -> dict[str, str]:

@@ -68,12 +68,10 @@ def rules(
     lost = sorted(name for name in layers if name in matrices and name not in found)
     if lost:
         raise errors.ExportError(
-            errors.explain(
-                "layers with a quantization of their own",
-                "an operator of each in the file",
-                f"none of {', '.join(lost)}",
-                "Leave them out of `layers`.",
-            )
+            "layers with a quantization of their own",
+            "an operator of each in the file",
+            f"none of {', '.join(lost)}",
+            "Leave them out of `layers`.",
         )
     return recipe
 
@@ -111,12 +109,10 @@ def _agreed(chosen: Mapping[str, Quantization], base: Quantization) -> Quantizat
     if len(different) > 1:
         told = ", ".join(f"{name}: {value.name}" for name, value in sorted(chosen.items()))
         raise errors.ExportError(
-            errors.explain(
-                "layers with a quantization of their own",
-                "the same for layers that the file computes in one operator",
-                told,
-                "Name all of them in `layers`, or none.",
-            )
+            "layers with a quantization of their own",
+            "the same for layers that the file computes in one operator",
+            told,
+            "Name all of them in `layers`, or none.",
         )
     return different.pop()
 

@@ -49,9 +49,7 @@ def places(path: files.Path) -> Places:
     model = pathlib.Path(path)
     if model.suffix != SUFFIX or not _FILE_NAME.fullmatch(model.name) or model.is_dir():
         raise errors.ConfigError(
-            errors.explain(
-                "path", "a file of letters, digits, '.', '_' and '-' that ends in .tflite", path
-            )
+            "path", "a file of letters, digits, '.', '_' and '-' that ends in .tflite", path
         )
     card = manifest.manifest_path(model)
     prefix = "" if card.name == manifest.FILE_NAME else f"{model.stem}."
@@ -76,14 +74,12 @@ def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -
     """
     for file, content in contents.items():
         if file.is_dir():
-            raise errors.ConfigError(errors.explain(f"{file}", "a file or nothing", "a folder"))
+            raise errors.ConfigError(f"{file}", "a file or nothing", "a folder")
         if overwrite or not file.exists():
             continue
         if content is None or file.read_bytes() != content:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"{file}", "no such file", "one", "Choose another place, or overwrite it."
-                )
+                f"{file}", "no such file", "one", "Choose another place, or overwrite it."
             )
 
 
@@ -108,12 +104,10 @@ def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
                 os.replace(complete, file)
     except OSError as error:
         raise errors.ExportError(
-            errors.explain(
-                f"export to {folder}",
-                "room and permission to write it",
-                f"{error.strerror or error}",
-                "Nothing was replaced.",
-            )
+            f"export to {folder}",
+            "room and permission to write it",
+            f"{error.strerror or error}",
+            "Nothing was replaced.",
         ) from error
 
 

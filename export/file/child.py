@@ -50,6 +50,4 @@ def run(
             timeout=timeout_s,
         )
     except subprocess.TimeoutExpired:
-        raise errors.ExportError(
-            errors.explain(what, f"an end within {timeout_s:g} s", "none", remedy)
-        ) from None
+        raise errors.ExportError(what, f"an end within {timeout_s:g} s", "none", remedy) from None

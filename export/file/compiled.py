@@ -46,7 +46,7 @@ class CompiledFile:
             )
         except (ValueError, RuntimeError, OSError) as error:
             raise errors.ExportError(
-                errors.explain(f"model file {path}", "a file that LiteRT opens", error)
+                f"model file {path}", "a file that LiteRT opens", error
             ) from error
         self.signatures = tuple(self._model.get_signature_list())
         self._buffers: dict[str, tuple[dict, dict, dict]] = {}
@@ -71,7 +71,7 @@ class CompiledFile:
         expected = {name: (t["dtype"], tuple(t["shape"])) for name, t in sorted(wanted.items())}
         found = {name: (v.dtype.name, v.shape) for name, v in sorted(features.items())}
         if found != expected:
-            raise errors.ExportError(errors.explain(f"inputs of {signature}", expected, found))
+            raise errors.ExportError(f"inputs of {signature}", expected, found)
         for name, buffer in inputs.items():
             buffer.write(features[name])
         self._model.run_by_name(signature, inputs, outputs)
@@ -94,9 +94,7 @@ class CompiledFile:
 
     def _check(self, signature: str) -> None:
         if signature not in self.signatures:
-            raise errors.ExportError(
-                errors.explain("signature", f"one of {self.signatures}", repr(signature))
-            )
+            raise errors.ExportError("signature", f"one of {self.signatures}", repr(signature))
 
     def _allocate(self, signature: str) -> tuple[dict, dict, dict]:
         self._check(signature)

@@ -41,15 +41,13 @@ def delegate(path: files.Path, *, timeout_s: float = 300) -> dict[str | None, De
     except ValueError:
         last = " | ".join(done.stderr.strip().splitlines()[-2:])
         raise errors.ExportError(
-            errors.explain(
-                what,
-                "LiteRT to open it",
-                f"exit code {done.returncode}. Its last words: {last or 'none'}",
-                "Export it again.",
-            )
+            what,
+            "LiteRT to open it",
+            f"exit code {done.returncode}. Its last words: {last or 'none'}",
+            "Export it again.",
         ) from None
     if "error" in answer:
-        raise errors.ExportError(errors.explain(what, "LiteRT to open it", answer["error"]))
+        raise errors.ExportError(what, "LiteRT to open it", answer["error"])
     return {row.pop("signature"): Delegation(**row) for row in answer["subgraphs"]}
 
 

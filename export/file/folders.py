@@ -23,16 +23,14 @@ def check_free(folder: files.Path, *, mark: str, overwrite: bool) -> None:
         return
     if place.exists() and not (place / mark).is_file():
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{place}",
-                f"nothing, or a folder with {mark}",
-                "something else",
-                "It is never replaced: choose another place.",
-            )
+            f"{place}",
+            f"nothing, or a folder with {mark}",
+            "something else",
+            "It is never replaced: choose another place.",
         )
     if place.exists() and not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(f"{place}", "nothing", "one", "Choose another place, or overwrite it.")
+            f"{place}", "nothing", "one", "Choose another place, or overwrite it."
         )
 
 
@@ -45,8 +43,8 @@ def check_file_free(path: files.Path, *, suffix: str, overwrite: bool) -> None:
     """
     place = pathlib.Path(path)
     if place.suffix != suffix or place.is_dir():
-        raise errors.ConfigError(errors.explain("path", f"a file that ends in {suffix}", place))
+        raise errors.ConfigError("path", f"a file that ends in {suffix}", place)
     if place.exists() and not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(f"{place}", "nothing", "one", "Choose another place, or overwrite it.")
+            f"{place}", "nothing", "one", "Choose another place, or overwrite it."
         )

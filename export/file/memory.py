@@ -52,7 +52,7 @@ def peak_memory(
         last = " | ".join(done.stderr.strip().splitlines()[-2:])
         answer = {"error": f"exit code {done.returncode}. Its last words: {last or 'none'}"}
     if "error" in answer:
-        raise errors.ExportError(errors.explain(what, "a file that runs", answer["error"]))
+        raise errors.ExportError(what, "a file that runs", answer["error"])
     return answer["peak_bytes"]
 
 
@@ -86,9 +86,7 @@ def _resident_bytes(field: str) -> int:
         status = pathlib.Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         return 1024 * int(status.split(f"{field}:")[1].split()[0])
     except (OSError, IndexError):
-        raise errors.ExportError(
-            errors.explain("this system", "Linux's /proc", sys.platform)
-        ) from None
+        raise errors.ExportError("this system", "Linux's /proc", sys.platform) from None
 
 
 if __name__ == "__main__":

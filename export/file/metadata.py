@@ -184,12 +184,10 @@ def _signature(model: Any, file: files.Path) -> Any:
     if len(model.subgraphs) == 1 and len(model.signatureDefs or []) == 1:
         return model.signatureDefs[0]
     raise errors.ExportError(
-        errors.explain(
-            f"{file} for metadata",
-            "one signature and one subgraph, all that MediaPipe runs",
-            f"{len(model.signatureDefs or [])} and {len(model.subgraphs)}",
-            ONE_LENGTH,
-        )
+        f"{file} for metadata",
+        "one signature and one subgraph, all that MediaPipe runs",
+        f"{len(model.signatureDefs or [])} and {len(model.subgraphs)}",
+        ONE_LENGTH,
     )
 
 
@@ -197,12 +195,10 @@ def _check(file: files.Path, inputs: set[str], outputs: set[str]) -> None:
     if {"input_ids", "attention_mask"} <= inputs <= set(_INPUTS) and outputs == {SCORES}:
         return
     raise errors.ExportError(
-        errors.explain(
-            f"{file} for metadata",
-            f"inputs of {sorted(_INPUTS)} and the output {SCORES!r}",
-            f"{sorted(inputs)} and {sorted(outputs)}",
-            "Export a classifier with softmax.",
-        )
+        f"{file} for metadata",
+        f"inputs of {sorted(_INPUTS)} and the output {SCORES!r}",
+        f"{sorted(inputs)} and {sorted(outputs)}",
+        "Export a classifier with softmax.",
     )
 
 

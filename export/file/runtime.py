@@ -44,12 +44,10 @@ class TfliteModel:
             self._interpreter = litert.Interpreter(str(path), num_threads=threads)
         except (ValueError, RuntimeError, OSError) as error:
             raise errors.ExportError(
-                errors.explain(
-                    f"model file {path}",
-                    "a file that LiteRT opens",
-                    str(error).strip().rstrip("."),
-                    "It is no TFLite file, or a damaged one: copy or export it again.",
-                )
+                f"model file {path}",
+                "a file that LiteRT opens",
+                str(error).strip().rstrip("."),
+                "It is no TFLite file, or a damaged one: copy or export it again.",
             ) from error
         signatures = self._interpreter.get_signature_list()
         self.lengths = tuple(
@@ -61,12 +59,10 @@ class TfliteModel:
         )
         if not self.lengths:
             raise errors.ExportError(
-                errors.explain(
-                    f"signatures of {path.name}",
-                    "len32 or alike, one for each sequence length",
-                    sorted(signatures) or "none",
-                    "Export the model with export.to_tflite.",
-                )
+                f"signatures of {path.name}",
+                "len32 or alike, one for each sequence length",
+                sorted(signatures) or "none",
+                "Export the model with export.to_tflite.",
             )
         first = signatures[signature.signature_name(self.lengths[0])]
         self.inputs = tuple(sorted(first["inputs"]))
@@ -77,21 +73,17 @@ class TfliteModel:
             }
         except (ValueError, RuntimeError) as error:
             raise errors.ExportError(
-                errors.explain(
-                    f"model file {path}", "a file that LiteRT runs", error, "Export it again."
-                )
+                f"model file {path}", "a file that LiteRT runs", error, "Export it again."
             ) from error
         details = self._runners[self.lengths[0]].get_output_details()
         shapes = {name: tuple(tensor["shape"]) for name, tensor in details.items()}
         head = _head(shapes)
         if head is None or not {"input_ids"} <= set(self.inputs) <= set(_INPUTS):
             raise errors.ExportError(
-                errors.explain(
-                    f"signature {signature.signature_name(self.lengths[0])} of {path.name}",
-                    f"inputs of {', '.join(_INPUTS)}, and logits",
-                    f"inputs {', '.join(self.inputs)} and outputs {shapes}",
-                    "It is another program's file. Export the model with export.to_tflite.",
-                )
+                f"signature {signature.signature_name(self.lengths[0])} of {path.name}",
+                f"inputs of {', '.join(_INPUTS)}, and logits",
+                f"inputs {', '.join(self.inputs)} and outputs {shapes}",
+                "It is another program's file. Export the model with export.to_tflite.",
             )
         self.head = head
         self.outputs = graph.output_names(head, softmax=graph.SCORES in shapes)
@@ -106,12 +98,10 @@ class TfliteModel:
             if num_tokens <= length:
                 return length
         raise errors.ShapeError(
-            errors.explain(
-                "input_ids",
-                f"at most {self.lengths[-1]} tokens, the longest signature",
-                f"{num_tokens} tokens",
-                "Truncate the text, or export with a longer length.",
-            )
+            "input_ids",
+            f"at most {self.lengths[-1]} tokens, the longest signature",
+            f"{num_tokens} tokens",
+            "Truncate the text, or export with a longer length.",
         )
 
     def predict(
@@ -141,22 +131,16 @@ class TfliteModel:
         """
         ids = np.asarray(input_ids, np.int32)
         if ids.ndim != 1 or not len(ids):
-            raise errors.ShapeError(
-                errors.explain("input_ids", "a list of at least one id", f"shape {ids.shape}")
-            )
+            raise errors.ShapeError("input_ids", "a list of at least one id", f"shape {ids.shape}")
         fitting = self.length_for(len(ids))
         chosen = fitting if length is None else length
         if chosen not in self._runners or chosen < fitting:
             raise errors.ShapeError(
-                errors.explain(
-                    "length", f"one of {self.lengths} that holds {len(ids)} tokens", chosen
-                )
+                "length", f"one of {self.lengths} that holds {len(ids)} tokens", chosen
             )
         types = np.zeros_like(ids) if token_type_ids is None else np.asarray(token_type_ids)
         if types.shape != ids.shape:
-            raise errors.ShapeError(
-                errors.explain("token_type_ids", f"shape {ids.shape}", types.shape)
-            )
+            raise errors.ShapeError("token_type_ids", f"shape {ids.shape}", types.shape)
         features = {
             "input_ids": _padded(ids, chosen, pad_id),
             "attention_mask": _padded(np.ones_like(ids), chosen, 0),
@@ -166,12 +150,10 @@ class TfliteModel:
             given = self._runners[chosen](**{name: features[name] for name in self.inputs})
         except (ValueError, RuntimeError) as error:  # such as an id outside the embedding
             raise errors.ExportError(
-                errors.explain(
-                    f"signature {signature.signature_name(chosen)}",
-                    "an answer",
-                    error,
-                    "Check that the text was tokenized with the vocabulary of the model.",
-                )
+                f"signature {signature.signature_name(chosen)}",
+                "an answer",
+                error,
+                "Check that the text was tokenized with the vocabulary of the model.",
             ) from error
         if self.head == "sequence":
             return given[self.outputs[0]][0]

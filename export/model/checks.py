@@ -37,12 +37,10 @@ def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bo
             if head != "span":
                 received += f" with {num_labels} output{'s' * (num_labels > 1)}"
             raise errors.ConfigError(
-                errors.explain(
-                    f"task {task.name!r}",
-                    f"a model for {task.kind}",
-                    received,
-                    "Name the task that the model was trained on.",
-                )
+                f"task {task.name!r}",
+                f"a model for {task.kind}",
+                received,
+                "Name the task that the model was trained on.",
             )
     if not softmax:
         return
@@ -55,9 +53,7 @@ def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bo
         received = "several labels at once"
     if received is not None:
         raise errors.ConfigError(
-            errors.explain(
-                "softmax", "classes that exclude each other", received, "Leave it out: take logits."
-            )
+            "softmax", "classes that exclude each other", received, "Leave it out: take logits."
         )
 
 
@@ -79,19 +75,17 @@ def labels_of(
     expected = 0 if num_labels == 1 or head == "span" else num_labels
     if names and (len(names) != expected or len(set(names)) != len(names)):
         raise errors.ConfigError(
-            errors.explain("labels", f"{expected} different names, one for each output", names)
+            "labels", f"{expected} different names, one for each output", names
         )
     if any(not label or "\n" in label or "\r" in label for label in names):
-        raise errors.ConfigError(errors.explain("labels", "names of one line each", names))
+        raise errors.ConfigError("labels", "names of one line each", names)
     if task is not None and names != task.labels:
         if task.labels:
             raise errors.ConfigError(
-                errors.explain(
-                    "labels",
-                    f"the order of task {task.name!r}, {task.labels}",
-                    names,
-                    "Pass the task in the order of the model: task.with_labels(labels).",
-                )
+                "labels",
+                f"the order of task {task.name!r}, {task.labels}",
+                names,
+                "Pass the task in the order of the model: task.with_labels(labels).",
             )
         task = task.with_labels(names)
     return names, task
@@ -116,14 +110,12 @@ def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) 
     size = tokenizer.vocab_size
     if num_rows - size > _MOST_PADDING:
         raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary {vocab_file}",
-                f"{num_rows} tokens, the rows of the model's embedding (or up to {_MOST_PADDING} "
-                "fewer: padding)",
-                size,
-                "It belongs to another model, or is cut off. If the last rows really are unused, "
-                "add lines such as [unused1] until there are as many.",
-            )
+            f"vocabulary {vocab_file}",
+            f"{num_rows} tokens, the rows of the model's embedding (or up to {_MOST_PADDING} "
+            "fewer: padding)",
+            size,
+            "It belongs to another model, or is cut off. If the last rows really are unused, "
+            "add lines such as [unused1] until there are as many.",
         )
     return tokenizer
 
@@ -149,9 +141,7 @@ def check_texts(
         elif examples.sources is not None:
             count = int(examples.sources.max()) + 1
         if len(texts) != count:
-            raise errors.DataError(
-                errors.explain("texts", f"{count}, as many as in check_on", len(texts))
-            )
+            raise errors.DataError("texts", f"{count}, as many as in check_on", len(texts))
     if task is None or not real:
         return
     if task.kind == "span" and examples.span_sources is None:
@@ -164,10 +154,8 @@ def check_texts(
     else:
         return
     raise errors.DataError(
-        errors.explain(
-            f"check_on for task {task.name!r}",
-            {"span": "windows of questions", "token": "a label for each token"}[task.kind],
-            received,
-            remedy,
-        )
+        f"check_on for task {task.name!r}",
+        {"span": "windows of questions", "token": "a label for each token"}[task.kind],
+        received,
+        remedy,
     )

@@ -53,13 +53,11 @@ def check_head(model: keras.Model) -> None:
     head = models.head_of(model)
     if head in received:
         raise errors.ConfigError(
-            errors.explain(
-                f"model {model.name!r} to export",
-                "a classifier or regression of texts, a classifier of tokens or a model of spans",
-                received[head],
-                "Fine-tune it with a head first; as it is it runs in Python only: model.save, or "
-                "weights.save_hf.",
-            )
+            f"model {model.name!r} to export",
+            "a classifier or regression of texts, a classifier of tokens or a model of spans",
+            received[head],
+            "Fine-tune it with a head first; as it is it runs in Python only: model.save, or "
+            "weights.save_hf.",
         )
 
 
@@ -92,12 +90,10 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
     if head == "span":
         if softmax:
             raise errors.ConfigError(
-                errors.explain(
-                    "softmax",
-                    "a classifier",
-                    "a model that answers with a span",
-                    "Take the softmax over the tokens of the passage where the answer is decoded.",
-                )
+                "softmax",
+                "a classifier",
+                "a model that answers with a span",
+                "Take the softmax over the tokens of the passage where the answer is decoded.",
             )
         return lambda features: _span(model(features, training=False))
     answer = model

@@ -38,7 +38,7 @@ def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
     else:
         encoded = _unpadded(check_on, name)
     if not len(encoded):
-        raise errors.DataError(errors.explain(name, "at least one example", "none"))
+        raise errors.DataError(name, "at least one example", "none")
     return encoded
 
 
@@ -85,22 +85,18 @@ def check_examples(
     longest = int(encoded.lengths.max())
     if longest > max(lengths):
         raise errors.DataError(
-            errors.explain(
-                name,
-                f"at most {max(lengths)} tokens, the longest of lengths",
-                f"{longest} in example {int(encoded.lengths.argmax())}",
-                f"Encode it with max_length={max(lengths)}, or export with a longer length.",
-            )
+            name,
+            f"at most {max(lengths)} tokens, the longest of lengths",
+            f"{longest} in example {int(encoded.lengths.argmax())}",
+            f"Encode it with max_length={max(lengths)}, or export with a longer length.",
         )
     worst = int(encoded.ids.max())
     if worst >= config.vocab_size or int(encoded.ids.min()) < 0:
         raise errors.DataError(
-            errors.explain(
-                name,
-                f"token ids from 0 to {config.vocab_size - 1}, the model's vocabulary",
-                worst if worst >= config.vocab_size else int(encoded.ids.min()),
-                "Encode it with the vocabulary of the model.",
-            )
+            name,
+            f"token ids from 0 to {config.vocab_size - 1}, the model's vocabulary",
+            worst if worst >= config.vocab_size else int(encoded.ids.min()),
+            "Encode it with the vocabulary of the model.",
         )
 
 
@@ -173,21 +169,17 @@ def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:
             given = {key: np.asarray(features[key]) for key in ("input_ids", "attention_mask")}
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise errors.DataError(
-                errors.explain(
-                    name,
-                    "Batches, EncodedExamples or batches of features by name",
-                    f"{type(features).__name__} ({error!r})",
-                )
+                name,
+                "Batches, EncodedExamples or batches of features by name",
+                f"{type(features).__name__} ({error!r})",
             ) from error
         kinds = given["input_ids"].dtype, given["attention_mask"].dtype
         if any(kind.kind not in "iub" for kind in kinds):
             raise errors.DataError(
-                errors.explain(
-                    f"{name}, input_ids and attention_mask",
-                    "whole numbers (int32)",
-                    " and ".join(str(kind) for kind in kinds),
-                    "Batches of `tfdistill.data` have them.",
-                )
+                f"{name}, input_ids and attention_mask",
+                "whole numbers (int32)",
+                " and ".join(str(kind) for kind in kinds),
+                "Batches of `tfdistill.data` have them.",
             )
         mask = given["attention_mask"] > 0
         token_types = np.asarray(features.get("token_type_ids", np.zeros_like(mask)))
@@ -199,7 +191,7 @@ def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:
             of_tokens = gold.shape == mask.shape and gold.dtype.kind == "i"  # a label a position
             labels.append(gold[mask] if of_tokens else gold)
     if not ids:
-        raise errors.DataError(errors.explain(name, "at least one batch", "none"))
+        raise errors.DataError(name, "at least one batch", "none")
     return EncodedExamples(
         ids=np.concatenate(ids).astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),

@@ -33,17 +33,13 @@ def check_lengths(lengths: Sequence[int], max_positions: int) -> tuple[int, ...]
     chosen = tuple(lengths)
     whole = all(isinstance(length, int) and not isinstance(length, bool) for length in chosen)
     if not chosen or not whole or len(set(chosen)) != len(chosen):
-        raise errors.ConfigError(
-            errors.explain("lengths", "different whole numbers of tokens", lengths)
-        )
+        raise errors.ConfigError("lengths", "different whole numbers of tokens", lengths)
     if min(chosen) < 2 or max(chosen) > max_positions:
         raise errors.ConfigError(
-            errors.explain(
-                "lengths",
-                f"2 (for [CLS] and [SEP]) to {max_positions} tokens, the model's positions",
-                lengths,
-                "Leave the others out; longer inputs need a model with more positions.",
-            )
+            "lengths",
+            f"2 (for [CLS] and [SEP]) to {max_positions} tokens, the model's positions",
+            lengths,
+            "Leave the others out; longer inputs need a model with more positions.",
         )
     return tuple(sorted(chosen))
 
@@ -83,6 +79,4 @@ def save(
     try:
         tf.saved_model.save(module, str(folder), signatures=signatures)
     except (tf.errors.OpError, OSError) as error:
-        raise errors.ExportError(
-            errors.explain("SavedModel", f"it to be written to {folder}", error)
-        ) from error
+        raise errors.ExportError("SavedModel", f"it to be written to {folder}", error) from error

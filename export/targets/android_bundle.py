@@ -109,12 +109,10 @@ def to_android(
         files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise errors.ExportError(
-            errors.explain(
-                f"bundle {folder}",
-                "room and permission to write it",
-                f"{error.strerror or error}",
-                "Nothing was replaced.",
-            )
+            f"bundle {folder}",
+            "room and permission to write it",
+            f"{error.strerror or error}",
+            "Nothing was replaced.",
         ) from error
     return folder
 
@@ -127,12 +125,10 @@ def check_texts(texts: Examples | None) -> None:
     """
     if texts is None or not len(texts.texts):
         raise errors.ConfigError(
-            errors.explain(
-                "Android bundle",
-                "a task with texts: the app's tests compare with their answers",
-                "none",
-                "Name one with --task and --data-dir; a run folder knows its own.",
-            )
+            "Android bundle",
+            "a task with texts: the app's tests compare with their answers",
+            "none",
+            "Name one with --task and --data-dir; a run folder knows its own.",
         )
 
 
@@ -150,7 +146,7 @@ def place(target: files.Path, name: str) -> pathlib.Path:
     """
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
         raise errors.ConfigError(
-            errors.explain("name of a bundle", "letters, digits, '.', '_' and '-'", repr(name))
+            "name of a bundle", "letters, digits, '.', '_' and '-'", repr(name)
         )
     return pathlib.Path(target) / FOLDER / name
 
@@ -167,11 +163,11 @@ def check_free(target: files.Path, name: str, *, overwrite: bool) -> None:
         return
     if not (folder / manifests.FILE_NAME).is_file():
         raise errors.OutputExistsError(
-            errors.explain(f"{folder}", "a bundle or nothing", "something else", "Choose a name.")
+            f"{folder}", "a bundle or nothing", "something else", "Choose a name."
         )
     if not overwrite:
         raise errors.OutputExistsError(
-            errors.explain(f"{folder}", "no bundle", "one", "Choose another name, or overwrite it.")
+            f"{folder}", "no bundle", "one", "Choose another name, or overwrite it."
         )
 
 
@@ -193,19 +189,15 @@ def read_index(target: files.Path, *, verify: bool = False) -> Index:
         index = Index.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
         raise errors.ManifestError(
-            errors.explain(
-                "bundles", path, "no such file", "`tfdistill export --android` makes it."
-            )
+            "bundles", path, "no such file", "`tfdistill export --android` makes it."
         ) from error
     except pydantic.ValidationError as error:
         fault = error.errors()[0]
         raise errors.ManifestError(
-            errors.explain(
-                f"{path}",
-                "an index of bundles",
-                f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}",
-                "Remove it together with the bundles, and export them again.",
-            )
+            f"{path}",
+            "an index of bundles",
+            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}",
+            "Remove it together with the bundles, and export them again.",
         ) from error
     if verify:
         for name, entry in index.bundles.items():
@@ -219,23 +211,19 @@ def _contents(
     """Returns the files of the bundle, the manifest last."""
     if card.tokenizer is None:
         raise errors.ManifestError(
-            errors.explain(
-                f"export {source}",
-                "a vocabulary: the app starts from text",
-                "none",
-                "Export with vocab_file.",
-            )
+            f"export {source}",
+            "a vocabulary: the app starts from text",
+            "none",
+            "Export with vocab_file.",
         )
     golden = card.golden_file
     examples = json.loads((source / golden.file).read_bytes())["examples"] if golden else []
     if not any(example.get("text") is not None for example in examples):
         raise errors.ManifestError(
-            errors.explain(
-                f"export {source}",
-                "golden vectors with real texts: the app's tests compare with them",
-                "none",
-                "Export with the task's texts (--task and --data-dir, or a run folder).",
-            )
+            f"export {source}",
+            "golden vectors with real texts: the app's tests compare with them",
+            "none",
+            "Export with the task's texts (--task and --data-dir, or a run folder).",
         )
     vocab = source / card.tokenizer.vocab.file
     tokenizer = Tokenizer(vocab, lower_case=card.tokenizer.lower_case)
@@ -303,11 +291,9 @@ def _check(folder: pathlib.Path, entry: Bundle, name: str) -> None:
         received = files.sha256_of(file) if file.is_file() else "no such file"
         if received != record.sha256:
             raise errors.ManifestError(
-                errors.explain(
-                    f"bundle {name}, {record.file}",
-                    f"sha256 {record.sha256}",
-                    received,
-                    "Export this bundle again, or take it out of the index.",
-                )
+                f"bundle {name}, {record.file}",
+                f"sha256 {record.sha256}",
+                received,
+                "Export this bundle again, or take it out of the index.",
             )
     manifests.read_manifest(folder)

@@ -59,12 +59,10 @@ def to_keras(model: keras.Model, path: files.Path, *, overwrite: bool = False) -
             check_same(model, keras3.saving.load_model(temporary, compile=False), path.name)
     except OSError as error:
         raise errors.ExportError(
-            errors.explain(
-                f"{path}",
-                "room and permission to write it",
-                f"{error.strerror or error}",
-                "Nothing was replaced.",
-            )
+            f"{path}",
+            "room and permission to write it",
+            f"{error.strerror or error}",
+            "Nothing was replaced.",
         ) from error
     return path
 
@@ -77,18 +75,14 @@ def check_keras(model: keras.Model) -> None:
     """
     head = models.head_of(model)
     if head not in _HEADS:
-        raise errors.ConfigError(
-            errors.explain("model for Keras 3", f"a head of {_HEADS}", f"the head {head!r}")
-        )
+        raise errors.ConfigError("model for Keras 3", f"a head of {_HEADS}", f"the head {head!r}")
     strange = {type(layer).__name__ for layer in model.layers} - _TRANSLATIONS.keys()
     if strange:
         raise errors.ConfigError(
-            errors.explain(
-                "model for Keras 3",
-                "a float model of the BERT family",
-                f"layers of the kinds {sorted(strange)}",
-                "Recurrent and quantization-aware models leave as TFLite files only.",
-            )
+            "model for Keras 3",
+            "a float model of the BERT family",
+            f"layers of the kinds {sorted(strange)}",
+            "Recurrent and quantization-aware models leave as TFLite files only.",
         )
 
 

@@ -72,9 +72,7 @@ def to_keras_hub(
     check_keras_hub(model)
     config, num_labels = models.config_of(model), models.num_labels_of(model)
     if labels and (len(labels) != num_labels or len(set(labels)) != num_labels):
-        raise errors.ConfigError(
-            errors.explain("labels", f"{num_labels} different names", tuple(labels))
-        )
+        raise errors.ConfigError("labels", f"{num_labels} different names", tuple(labels))
     folders.check_free(folder, mark=MARK, overwrite=overwrite)
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
@@ -92,12 +90,10 @@ def to_keras_hub(
             keras3.check_same(model, loaded, folder.name, rename)
     except OSError as error:
         raise errors.ExportError(
-            errors.explain(
-                f"preset {folder}",
-                "room and permission to write it",
-                f"{error.strerror or error}",
-                "Nothing was replaced.",
-            )
+            f"preset {folder}",
+            "room and permission to write it",
+            f"{error.strerror or error}",
+            "Nothing was replaced.",
         ) from error
     return folder
 
@@ -112,13 +108,10 @@ def check_keras_hub(model: keras.Model) -> None:
     faults = list(_faults(model))
     if faults:
         raise errors.ConfigError(
-            errors.explain(
-                "model for a KerasHub preset",
-                "what its classes can be",
-                "; ".join(faults),
-                "Write a Keras 3 model instead (to_keras, --keras FILE.keras): it has no such "
-                "limits.",
-            )
+            "model for a KerasHub preset",
+            "what its classes can be",
+            "; ".join(faults),
+            "Write a Keras 3 model instead (to_keras, --keras FILE.keras): it has no such limits.",
         )
     keras3.check_keras(model)
     _keras_hub()
@@ -143,9 +136,7 @@ def _keras_hub() -> Any:
         return importlib.import_module("keras_hub")
     except ImportError as error:
         raise errors.EnvironmentFault(
-            errors.explain(
-                "KerasHub", "it to be installed", error, "pip install 'tfdistill[keras-hub]'"
-            )
+            "KerasHub", "it to be installed", error, "pip install 'tfdistill[keras-hub]'"
         ) from error
 
 

@@ -66,7 +66,7 @@ def to_mediapipe(
     lengths = [entry.sequence_length for entry in card.signatures.values()]
     chosen = max(lengths) if length is None else length
     if chosen not in lengths:
-        raise errors.ConfigError(errors.explain("length", f"one of {sorted(lengths)}", length))
+        raise errors.ConfigError("length", f"one of {sorted(lengths)}", length)
     original = folder / card.model.file
     file = TfliteModel(original)
     vocab = None if card.tokenizer is None else folder / card.tokenizer.vocab.file
@@ -86,9 +86,7 @@ def to_mediapipe(
     if found or vocab is None:
         raise metadata.refusal(found)
     if target.resolve() == original.resolve():
-        raise errors.ConfigError(
-            errors.explain("path", "a place of its own", "the exported file itself")
-        )
+        raise errors.ConfigError("path", "a place of its own", "the exported file itself")
     bundle.check_free({target: None}, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="tfdistill-mediapipe-") as temporary:
         candidate = pathlib.Path(temporary) / target.name
@@ -176,10 +174,8 @@ def _check(
         worst = max(worst, float(np.abs(copy.predict(ids, types).ravel() - expected).max()))
     if not worst <= _SAME:
         raise errors.ParityError(
-            errors.explain(
-                "copy for MediaPipe",
-                f"the file's probabilities within {_SAME:g}",
-                f"a difference of {worst:.3g}",
-                "It was not written. Export one length with softmax instead.",
-            )
+            "copy for MediaPipe",
+            f"the file's probabilities within {_SAME:g}",
+            f"a difference of {worst:.3g}",
+            "It was not written. Export one length with softmax instead.",
         )

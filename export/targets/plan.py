@@ -176,12 +176,10 @@ def _check_method(
     """Checks that a quantization can be made of this model."""
     if quantization.method == "static" and isinstance(models.config_of(model), models.BiLstmConfig):
         raise errors.ConfigError(
-            errors.explain(
-                f"quantize {quantization.name}",
-                "an encoder with attention",
-                "a BiLSTM, whose ranges the ai-edge-quantizer cannot measure",
-                "Take dynamic_wi8_afp32: as small, and more accurate.",
-            )
+            f"quantize {quantization.name}",
+            "an encoder with attention",
+            "a BiLSTM, whose ranges the ai-edge-quantizer cannot measure",
+            "Take dynamic_wi8_afp32: as small, and more accurate.",
         )
     if not aware:
         mixed.check_blocks(mixed.stored_weights(model, quantization, layers))
@@ -190,11 +188,9 @@ def _check_method(
 
     if quantization.name != "static_wi8_ai8" or layers:
         raise errors.ConfigError(
-            errors.explain(
-                "quantize of a quantization-aware model",
-                "static_wi8_ai8, which it was trained for, for all of its layers",
-                f"{quantization.name}{' and layers of another' if layers else ''}",
-                "Export compress.strip(model), its float weights, in other quantizations.",
-            )
+            "quantize of a quantization-aware model",
+            "static_wi8_ai8, which it was trained for, for all of its layers",
+            f"{quantization.name}{' and layers of another' if layers else ''}",
+            "Export compress.strip(model), its float weights, in other quantizations.",
         )
     compress.check_ranges(model)

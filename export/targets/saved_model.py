@@ -92,9 +92,7 @@ def to_saved_model(
     check_max_length(length, paired=True)
     if length > config.max_positions:
         raise errors.ConfigError(
-            errors.explain(
-                "max_length", f"at most {config.max_positions}, the model's positions", length
-            )
+            "max_length", f"at most {config.max_positions}, the model's positions", length
         )
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
@@ -108,12 +106,10 @@ def to_saved_model(
             _check(temporary, network, tokenizer, answer, length, check_on)
     except (OSError, tf.errors.OpError) as error:
         raise errors.ExportError(
-            errors.explain(
-                f"SavedModel {folder}",
-                "room and permission to write it",
-                error,
-                "Nothing was replaced.",
-            )
+            f"SavedModel {folder}",
+            "room and permission to write it",
+            error,
+            "Nothing was replaced.",
         ) from error
     return folder
 
@@ -127,12 +123,10 @@ def check_saved_model(model: keras.Model) -> None:
     head = models.head_of(model)
     if head != "sequence":
         raise errors.ConfigError(
-            errors.explain(
-                "model for a SavedModel from text",
-                "a classifier or regression of whole texts",
-                f"one with the head {head!r}",
-                "Write the TFLite file or the Hugging Face folder instead.",
-            )
+            "model for a SavedModel from text",
+            "a classifier or regression of whole texts",
+            f"one with the head {head!r}",
+            "Write the TFLite file or the Hugging Face folder instead.",
         )
 
 
@@ -147,9 +141,7 @@ def _names(
         str(index) for index in range(count)
     )
     if len(names) != count or len(set(names)) != count:
-        raise errors.ConfigError(
-            errors.explain("labels", f"{count} different names, one for each output", names)
-        )
+        raise errors.ConfigError("labels", f"{count} different names, one for each output", names)
     return names
 
 
@@ -243,10 +235,8 @@ def _check(
             if not error.max() <= _BOUND:
                 worst = int(np.unravel_index(error.argmax(), error.shape)[0])
                 raise errors.ParityError(
-                    errors.explain(
-                        f"SavedModel, {name}, {output} of {texts[worst][:60]!r}",
-                        f"the model's answer within {_BOUND:g}",
-                        f"an error of {error.max():.3g}",
-                        "Nothing was written.",
-                    )
+                    f"SavedModel, {name}, {output} of {texts[worst][:60]!r}",
+                    f"the model's answer within {_BOUND:g}",
+                    f"an error of {error.max():.3g}",
+                    "Nothing was written.",
                 )

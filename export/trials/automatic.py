@@ -280,7 +280,7 @@ def _order(model: keras.Model, names: Sequence[str] | None) -> list[Quantization
     """The quantizations from the smallest to the largest; of one size the plainest first."""
     chosen = list(quantizing.quantizations()) if names is None else list(dict.fromkeys(names))
     if not chosen:
-        raise errors.ConfigError(errors.explain("names", "at least one quantization", "none"))
+        raise errors.ConfigError("names", "at least one quantization", "none")
     values = [quantizing.quantization(name) for name in chosen]
     return sorted(
         values,

@@ -94,11 +94,11 @@ def sweep(
     for argument in ("quantize", "path"):
         if argument in arguments:
             raise errors.ConfigError(
-                errors.explain("sweep", f"no {argument}", "one", "It has `names` and a folder.")
+                "sweep", f"no {argument}", "one", "It has `names` and a folder."
             )
     chosen = list(dict.fromkeys(quantizing.quantizations() if names is None else names))
     if not chosen:
-        raise errors.ConfigError(errors.explain("names", "at least one quantization", "none"))
+        raise errors.ConfigError("names", "at least one quantization", "none")
     for name in chosen:
         quantizing.quantization(name)
     for examples in ("check_on", "calibrate_on"):
@@ -233,9 +233,7 @@ def _finished(place: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]:
         taken = [name for name in quantizing.quantizations() if (place / name).exists()]
         if taken:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"{place}", f"no {taken[0]}", "one", "Choose another folder, or overwrite it."
-                )
+                f"{place}", f"no {taken[0]}", "one", "Choose another folder, or overwrite it."
             )
         return {}
     try:
@@ -244,17 +242,15 @@ def _finished(place: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]:
         rows = [Trial.from_dict(row) for row in saved["rows"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.OutputExistsError(
-            errors.explain(f"{path}", "a sweep to go on with", error, "Pass overwrite to start.")
+            f"{path}", "a sweep to go on with", error, "Pass overwrite to start."
         ) from error
     rows = [row for row in rows if row.verdict in _SETTLED]
     if rows and not same:
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{path}",
-                "a sweep of this model with these arguments",
-                "another one",
-                "Choose another folder, or overwrite it to start anew.",
-            )
+            f"{path}",
+            "a sweep of this model with these arguments",
+            "another one",
+            "Choose another folder, or overwrite it to start anew.",
         )
     return {row.name: row for row in rows if _is_whole(place, row)}
 
@@ -280,7 +276,5 @@ def _save(place: pathlib.Path, request: dict[str, Any], done: Mapping[str, Trial
         files.atomic_write_json(place / FILE_NAME, content)
     except OSError as error:
         raise errors.ExportError(
-            errors.explain(
-                f"{place / FILE_NAME}", "room and permission to write it", error.strerror or error
-            )
+            f"{place / FILE_NAME}", "room and permission to write it", error.strerror or error
         ) from error

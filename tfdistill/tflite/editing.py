@@ -72,18 +72,14 @@ def keep_signature(model: Any, key: str) -> None:
     """
     entries = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
     if key not in entries:
-        raise errors.ExportError(
-            errors.explain("signature", f"one of {sorted(entries)}", repr(key))
-        )
+        raise errors.ExportError("signature", f"one of {sorted(entries)}", repr(key))
     graph = model.subgraphs[entries[key].subgraphIndex]
     if any(name_of(model, operator) in CONTROL_FLOW for operator in graph.operators):
         raise errors.ExportError(
-            errors.explain(
-                f"signature {key!r}",
-                "one subgraph",
-                "one that runs others, as loops do",
-                "It cannot be cut out of the file.",
-            )
+            f"signature {key!r}",
+            "one subgraph",
+            "one that runs others, as loops do",
+            "It cannot be cut out of the file.",
         )
     model.subgraphs, model.signatureDefs = [graph], [entries[key]]
     entries[key].subgraphIndex = 0

@@ -165,15 +165,13 @@ def open_flatbuffer(path: files.Path) -> Iterator[tuple[Any, mmap.mmap]]:
     if not path.is_file():
         received = "a folder" if path.is_dir() else "no such file"
         raise errors.ModelFileError(
-            errors.explain(what, "a .tflite file", received, "`tfdistill export` writes one.")
+            what, "a .tflite file", received, "`tfdistill export` writes one."
         )
     with open(path, "rb") as opened:
         head = opened.read(8)
         if head[4:] != IDENTIFIER:
             raise errors.ModelFileError(
-                errors.explain(
-                    what, "the identifier TFL3 at byte 4", repr(head[4:]), "It is no TFLite file."
-                )
+                what, "the identifier TFL3 at byte 4", repr(head[4:]), "It is no TFLite file."
             )
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
             try:
@@ -181,7 +179,7 @@ def open_flatbuffer(path: files.Path) -> Iterator[tuple[Any, mmap.mmap]]:
             except _DAMAGE as error:
                 received = f"a damaged one ({type(error).__name__}: {error})"
                 raise errors.ModelFileError(
-                    errors.explain(what, "a readable flatbuffer", received, "Export it again.")
+                    what, "a readable flatbuffer", received, "Export it again."
                 ) from error
 
 
