@@ -9,10 +9,13 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import Examples
+from tfdistill.data.tasks import Examples, SpanRules
 from tfdistill.data.tokenize import Tokenizer
 
-from ..model import rows, signature
+from ..conversion.plan import ExportPlan
+from ..model import signature
+from ..model.heads import HEADS, Head
+from . import golden_answers
 
 FORMAT_VERSION = 1
 
@@ -67,6 +70,36 @@ def texts_of(
     )
 
 
+def content(
+    plan: ExportPlan, chosen: np.ndarray, logits: np.ndarray, outputs: np.ndarray
+) -> dict[str, Any]:
+    """Makes the content of golden.json from some of a plan's examples.
+
+    Args:
+      plan: The plan.
+      chosen: int (m,), the examples.
+      logits: The model's logits for all examples, (rows, num_labels).
+      outputs: The file's outputs for all examples, (rows, num_labels).
+    """
+    probes, longest, texts = plan.examples.select(chosen), max(plan.lengths), plan.request.texts
+    rows = plan.head.rows_of(plan.examples, chosen)
+    logits, outputs = logits[rows], outputs[rows]
+    sources = chosen if probes.sources is None else probes.sources
+    known = None if texts is None else texts.select(sources)
+    found = texts_of(probes, known, plan.tokenizer, longest)
+    made = golden(probes, found, plan.lengths, logits, outputs, head=plan.head)
+    if plan.head.name == "token":
+        made["sentences"] = golden_answers.sentences(
+            probes, texts, plan.tokenizer, longest, outputs, plan.labels
+        )
+    elif plan.head.name == "span":
+        rules = SpanRules() if plan.task is None else plan.task.spans
+        made["questions"] = golden_answers.questions(
+            probes, plan.tokenizer, longest, outputs, rules
+        )
+    return made
+
+
 def golden(
     encoded: EncodedExamples,
     texts: Texts,
@@ -74,7 +107,7 @@ def golden(
     logits: np.ndarray,
     outputs: np.ndarray,
     *,
-    head: str = "sequence",
+    head: Head = HEADS["sequence"],
 ) -> dict[str, Any]:
     """Makes the content of golden.json.
 
@@ -82,9 +115,9 @@ def golden(
       encoded: The examples.
       texts: Their texts.
       lengths: Sequence lengths of the file, ascending.
-      logits: The model's logits, (rows, num_labels), see `export.model.rows`.
+      logits: The model's logits, (rows, num_labels), see `export.model.heads`.
       outputs: The file's outputs on this host, (rows, num_labels).
-      head: What the file answers: "sequence", "token" or "span".
+      head: What the file answers for.
 
     Returns:
       Plain values: format_version and, for each example, text, pair, the shortest signature that
@@ -95,10 +128,11 @@ def golden(
     for i in range(len(encoded)):
         ids = encoded.row(i)
         length = lengths[int(np.searchsorted(lengths, len(ids)))]
-        own = rows.rows_of(encoded, head, np.array([i]))
-        values = [_plain(array[own]) for array in (logits, outputs)]
-        if head == "sequence":
-            values = [array[i].tolist() for array in (logits, outputs)]
+        own = head.rows_of(encoded, np.array([i]))
+        values = [
+            _plain(array[own]) if head.per_token else array[i].tolist()
+            for array in (logits, outputs)
+        ]
         found.append(
             {
                 "text": texts.texts[i],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfdistill import errors
+from tfdistill import errors, models
 
+from ..conversion import mixed
 from ..conversion.mixed import StoredWeight
+from ..conversion.plan import ExportPlan
 from ..conversion.quantize import Quantization
 from ..file.inspection import GraphReport, ModelReport
 from ..model import signature
+from ..model.heads import Head
 
 # Operators that only exist where a variable was not frozen into the file.
 _VARIABLES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
@@ -25,7 +28,7 @@ class Expectation:
       quantization: How its numbers are stored, but for the weights that say otherwise.
       lengths: Sequence lengths, one signature each.
       inputs: Names of the inputs of every signature.
-      head: What the outputs of every signature are: "sequence", "token" or "span".
+      head: What the model answers for.
       outputs: Their names.
       num_labels: Width of the outputs of a classifier.
       weights: The model's weights, except the position table.
@@ -35,20 +38,11 @@ class Expectation:
     quantization: Quantization
     lengths: tuple[int, ...]
     inputs: tuple[str, ...]
-    head: str
+    head: Head
     outputs: tuple[str, ...]
     num_labels: int
     weights: tuple[StoredWeight, ...]
     position_width: int
-
-    def output_shape(self, length: int) -> tuple[int, ...]:
-        """Shape of each output of the signature for `length` tokens."""
-        shapes = {
-            "sequence": (1, self.num_labels),
-            "token": (1, length, self.num_labels),
-            "span": (1, length),
-        }
-        return shapes[self.head]
 
     @property
     def is_mixed(self) -> bool:
@@ -76,6 +70,21 @@ class Expectation:
             totals[0] += both[0]
             totals[1] += both[1]
         return totals[0], totals[1]
+
+
+def expectation(plan: ExportPlan) -> Expectation:
+    """Returns what a plan's file is expected to hold."""
+    recurrent = isinstance(plan.config, models.BiLstmConfig)
+    return Expectation(
+        quantization=plan.quantization,
+        lengths=plan.lengths,
+        inputs=tuple(plan.model.input_names),
+        head=plan.head,
+        outputs=plan.head.output_names(softmax=plan.request.softmax),
+        num_labels=plan.num_labels,
+        weights=tuple(mixed.stored_weights(plan.model, plan.quantization, plan.layers)),
+        position_width=0 if recurrent else plan.config.hidden_size,
+    )
 
 
 def check(report: ModelReport, expected: Expectation) -> None:
@@ -116,7 +125,7 @@ def _signature_faults(report: ModelReport, expected: Expectation) -> list[str]:
         found = {key: (t.dtype, t.shape) for key, t in sorted(graph.inputs.items())}
         if wanted != found:
             faults.append(errors.explain(f"inputs of {name}", wanted, found))
-        shape = expected.output_shape(length)
+        shape = expected.head.output_shape(length, expected.num_labels)
         wanted = {key: ("float32", shape) for key in sorted(expected.outputs)}
         found = {key: (t.dtype, t.shape) for key, t in sorted(graph.outputs.items())}
         if wanted != found:

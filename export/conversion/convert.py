@@ -4,158 +4,142 @@ TensorFlow's converter writes float32, float16 and dynamic int8 files and those 
 quantization-aware models; every other quantization is made from its float32 file by the
 ai-edge-quantizer.
 
-The converter leaks memory at each call and a fault in it takes its process along, so every
-conversion gets a fresh one: ``python -m export.conversion.convert SAVED_MODEL FILE --quantize NAME
---signatures KEY,KEY ...``.
+The converter leaks memory at each call and a fault in it ends its process, so every conversion
+gets a fresh one: ``python -m export.conversion.convert CONVERSION.json``.
 """
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import json
 import os
 import pathlib
 import signal
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tfdistill import errors, files
-from tfdistill.data.encoded import EncodedExamples
 
 from ..file import child
-from . import calibrate
+from ..model import signature
+from . import calibrate, mixed
 from . import quantize as quantizing
+from .plan import ExportPlan
 from .quantize import Quantization
 
 # Lines of TensorFlow's log (I0000, 2026-01-01 ...) that say nothing about a failure.
 _NOISE = ("I0000", "W0000", "INFO:", "WARNING:")
 
 
-def convert(
-    saved_model: files.Path,
-    file: files.Path,
-    *,
-    quantize: str,
-    signatures: Sequence[str],
-    layers: Mapping[str, str] | None = None,
-    matrices: Sequence[str] = (),
-    examples: EncodedExamples | None = None,
-    quantize_aware: bool = False,
-    timeout_s: float = 1800,
-) -> None:
-    """Converts a SavedModel into one TFLite file.
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """What the converter does.
 
-    Args:
+    Attributes:
       saved_model: Folder of the SavedModel.
       file: The file to write, inside an existing folder.
       quantize: Name of a quantization.
       signatures: Keys of the signatures to keep.
       layers: Layers with another quantization: name of the layer -> name of the quantization.
       matrices: Names of the layers that have a weight matrix, in the order of the model.
-      examples: What the ranges of a static quantization are measured on.
+      examples: An npz file of what the ranges of a static quantization are measured on, or None.
       quantize_aware: Whether the SavedModel has the ranges in it.
-      timeout_s: Seconds after which the converter is stopped.
+    """
+
+    saved_model: str
+    file: str
+    quantize: str
+    signatures: Sequence[str]
+    layers: dict[str, str] = dataclasses.field(default_factory=dict)
+    matrices: Sequence[str] = ()
+    examples: str | None = None
+    quantize_aware: bool = False
+
+
+def convert(plan: ExportPlan, file: files.Path) -> None:
+    """Converts the model of a plan into one TFLite file.
+
+    Args:
+      plan: The plan.
+      file: The file to write, inside an existing folder.
 
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
     """
-    arguments = command_line(
-        saved_model,
-        file,
-        quantize=quantize,
-        signatures=signatures,
-        layers=layers,
-        matrices=matrices,
-        examples=examples,
-        quantize_aware=quantize_aware,
-    )
-    done = child.run(
-        "conversion.convert",
-        arguments,
-        timeout_s=timeout_s,
-        what="TFLite converter",
-        remedy="Raise timeout_s, or convert fewer lengths.",
-    )
-    if done.returncode or not pathlib.Path(file).is_file():
-        last = _last_words(done.stdout + done.stderr)
+    with tempfile.TemporaryDirectory(prefix="tfdistill-saved-model-") as temporary:
+        folder = pathlib.Path(temporary)
+        saved, examples = folder / "saved_model", folder / "examples.npz"
+        signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax)
+        if plan.calibration is not None:
+            calibrate.save(plan.calibration, examples)
+        conversion = Conversion(
+            str(saved),
+            os.path.abspath(file),
+            plan.quantization.name,
+            [signature.signature_name(length) for length in plan.lengths],
+            layers={name: own.name for name, own in plan.layers.items()},
+            matrices=mixed.with_matrices(plan.model),
+            examples=None if plan.calibration is None else str(examples),
+            quantize_aware=plan.quantize_aware,
+        )
+        run_in_child(conversion, timeout_s=plan.request.timeout_s)
+
+
+def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
+    """Runs a conversion in a process of its own.
+
+    Raises:
+      ExportError: If the converter fails, crashes or takes too long; with its last words.
+    """
+    with tempfile.NamedTemporaryFile("w", prefix="tfdistill-", suffix=".json") as described:
+        json.dump(dataclasses.asdict(conversion), described)
+        described.flush()
+        done = child.run(
+            "conversion.convert",
+            [described.name],
+            timeout_s=timeout_s,
+            what="TFLite converter",
+            remedy="Raise timeout_s, or convert fewer lengths.",
+        )
+    if done.returncode or not pathlib.Path(conversion.file).is_file():
         raise errors.ExportError(
-            "TFLite converter", "a file", f"{_ending(done.returncode)}. Its last words: {last}"
+            "TFLite converter",
+            "a file",
+            f"{_ending(done.returncode)}. Its last words: {_last_words(done.stdout + done.stderr)}",
         )
 
 
-def command_line(
-    saved_model: files.Path,
-    file: files.Path,
-    *,
-    quantize: str,
-    signatures: Sequence[str],
-    layers: Mapping[str, str] | None = None,
-    matrices: Sequence[str] = (),
-    examples: EncodedExamples | None = None,
-    quantize_aware: bool = False,
-) -> list[str]:
-    """Returns what `main` takes for the arguments of `convert`; examples go beside `file`."""
-    arguments = [os.path.abspath(saved_model), os.path.abspath(file), "--quantize", quantize]
-    arguments += ["--signatures", ",".join(signatures)]
-    if matrices:
-        arguments += ["--matrices", ",".join(matrices)]
-    if layers:
-        arguments += ["--layers", json.dumps(dict(layers))]
-    if examples is not None:
-        beside = f"{os.path.abspath(file)}.examples.npz"
-        calibrate.save(examples, beside)
-        arguments += ["--examples", beside]
-    if quantize_aware:
-        arguments += ["--quantize-aware"]
-    return arguments
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Converts; what the module runs as a program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m export.conversion.convert", description=__doc__
-    )
-    parser.add_argument("saved_model")
-    parser.add_argument("file")
-    parser.add_argument("--quantize", required=True, choices=quantizing.quantizations())
-    parser.add_argument("--signatures", required=True, help="keys, separated by commas")
-    parser.add_argument("--layers", default="{}", help='JSON: {"layer": "quantization"}')
-    parser.add_argument("--matrices", default="", help="layers with a weight matrix, commas")
-    parser.add_argument("--examples", help="npz file that ranges are measured on")
-    parser.add_argument("--quantize-aware", action="store_true", help="the model has its ranges")
-    options = parser.parse_args(arguments)
-    base = quantizing.quantization(options.quantize)
-    layers = {
-        name: quantizing.quantization(own) for name, own in json.loads(options.layers).items()
-    }
-    signatures = options.signatures.split(",")
-    if options.quantize_aware or (base.route == "converter" and not layers):
-        content = _converted(options.saved_model, signatures, base)
-        pathlib.Path(options.file).write_bytes(content)
+def run(conversion: Conversion) -> None:
+    """Runs a conversion in this process."""
+    base = quantizing.quantization(conversion.quantize)
+    layers = {name: quantizing.quantization(own) for name, own in conversion.layers.items()}
+    if conversion.quantize_aware or (base.route == "converter" and not layers):
+        pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
         return
 
     from . import edge_quantizer
 
     with tempfile.TemporaryDirectory(prefix="tfdistill-convert-") as folder:
         source = pathlib.Path(folder) / "float.tflite"
-        float32 = quantizing.quantization("float32")
-        source.write_bytes(_converted(options.saved_model, signatures, float32))
+        source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
+        examples = conversion.examples
         edge_quantizer.quantize(
             source,
-            options.file,
+            conversion.file,
             base=base,
             layers=layers,
-            matrices=[name for name in options.matrices.split(",") if name],
-            examples=None if options.examples is None else calibrate.load(options.examples),
+            matrices=conversion.matrices,
+            examples=None if examples is None else calibrate.load(examples),
         )
 
 
-def _converted(saved_model: str, signatures: Sequence[str], quantization: Quantization) -> bytes:
+def _converted(conversion: Conversion, quantization: Quantization) -> bytes:
     """Runs TensorFlow's converter."""
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(
-        saved_model, signature_keys=list(signatures)
+        conversion.saved_model, signature_keys=list(conversion.signatures)
     )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if quantization.name != "float32":
@@ -167,7 +151,7 @@ def _converted(saved_model: str, signatures: Sequence[str], quantization: Quanti
 
 def _ending(code: int) -> str:
     if code == 0:
-        return "no file, though it said that all is well"
+        return "no file, though it reported success"
     if code > 0:
         return f"exit code {code}"
     try:
@@ -185,4 +169,4 @@ def _last_words(output: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(Conversion(**json.loads(pathlib.Path(sys.argv[1]).read_bytes())))

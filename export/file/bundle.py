@@ -1,8 +1,8 @@
 """The files of an export: the model, its manifest, vocabulary, labels and golden vectors.
 
-They are written to a temporary folder beside their place first and renamed when all are complete,
+They are written to a temporary folder in the same folder and renamed when all are complete,
 the manifest last. A full disk leaves the old files as they were; a kill between two renames leaves
-whole files whose checksums tell that they do not belong together.
+whole files whose checksums show that they do not belong together.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
-    """Where the files of an export go, all in one folder."""
+class ExportPaths:
+    """The paths of an export's files, all in one folder."""
 
     model: pathlib.Path
     manifest: pathlib.Path
@@ -31,17 +31,17 @@ class Places:
     golden: pathlib.Path
 
 
-def places(path: files.Path) -> Places:
-    """Says where the files of an export go.
+def paths_of(path: files.Path) -> ExportPaths:
+    """Returns where the files of an export go.
 
-    vocab.txt, labels.txt and golden.json lie beside model.json; where the folder's model.json is
+    vocab.txt, labels.txt and golden.json are next to model.json; where the folder's model.json is
     about another file, all of them are called after this one: student.json, student.vocab.txt.
 
     Args:
       path: The .tflite file to write.
 
     Returns:
-      The places.
+      The paths.
 
     Raises:
       ConfigError: If `path` is no file name that a manifest can hold.
@@ -51,11 +51,11 @@ def places(path: files.Path) -> Places:
         raise errors.ConfigError(
             "path", "a file of letters, digits, '.', '_' and '-' that ends in .tflite", path
         )
-    card = manifest.manifest_path(model)
-    prefix = "" if card.name == manifest.FILE_NAME else f"{model.stem}."
-    return Places(
+    described = manifest.manifest_path(model)
+    prefix = "" if described.name == manifest.FILE_NAME else f"{model.stem}."
+    return ExportPaths(
         model,
-        card,
+        described,
         *(model.with_name(prefix + name) for name in ("vocab.txt", "labels.txt", "golden.json")),
     )
 
@@ -79,7 +79,7 @@ def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -
             continue
         if content is None or file.read_bytes() != content:
             raise errors.OutputExistsError(
-                f"{file}", "no such file", "one", "Choose another place, or overwrite it."
+                f"{file}", "no such file", "one", "Choose another path, or overwrite it."
             )
 
 
@@ -87,7 +87,7 @@ def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
     """Writes files into one folder: all of them or none.
 
     Args:
-      contents: File -> its bytes, or a file to copy. They are put in place in this order.
+      contents: File -> its bytes, or a file to copy. They are renamed in this order.
 
     Raises:
       ExportError: If they cannot be written; the old ones are as they were.

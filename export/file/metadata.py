@@ -24,7 +24,7 @@ from tfdistill import errors, files
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from ..model.graph import SCORES
+from ..model.heads import SCORES
 from . import metadata_schema as names
 
 NAME = "TFLITE_METADATA"

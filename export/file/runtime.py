@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 
-from ..model import graph, signature
+from ..model import signature
+from ..model.heads import SCORES, head_of_file
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -25,7 +26,7 @@ class TfliteModel:
       lengths: Sequence lengths of the signatures, ascending.
       inputs: Names of the inputs.
       outputs: Names of the outputs: one, or "start_logits" and "end_logits".
-      head: What the file answers: "sequence", "token" or "span", as `models.head_of` calls it.
+      head: What the file answers for.
     """
 
     def __init__(self, path: files.Path, threads: int = 1) -> None:
@@ -77,7 +78,7 @@ class TfliteModel:
             ) from error
         details = self._runners[self.lengths[0]].get_output_details()
         shapes = {name: tuple(tensor["shape"]) for name, tensor in details.items()}
-        head = _head(shapes)
+        head = head_of_file(shapes)
         if head is None or not {"input_ids"} <= set(self.inputs) <= set(_INPUTS):
             raise errors.ExportError(
                 f"signature {signature.signature_name(self.lengths[0])} of {path.name}",
@@ -86,7 +87,7 @@ class TfliteModel:
                 "It is another program's file. Export the model with export.to_tflite.",
             )
         self.head = head
-        self.outputs = graph.output_names(head, softmax=graph.SCORES in shapes)
+        self.outputs = head.output_names(softmax=SCORES in shapes)
 
     def length_for(self, num_tokens: int) -> int:
         """Returns the shortest length that holds `num_tokens` tokens.
@@ -155,20 +156,7 @@ class TfliteModel:
                 error,
                 "Check that the text was tokenized with the vocabulary of the model.",
             ) from error
-        if self.head == "sequence":
-            return given[self.outputs[0]][0]
-        rows = [given[name][0][: len(ids)] for name in self.outputs]
-        return rows[0] if self.head == "token" else np.stack(rows, axis=-1)  # (tokens, 2)
-
-
-def _head(shapes: Mapping[str, tuple[int, ...]]) -> str | None:
-    """Tells from the names and shapes of the outputs what a file answers; None: nothing known."""
-    if set(shapes) == set(graph.output_names("span")):
-        return "span"
-    if set(shapes) in ({graph.LOGITS}, {graph.SCORES}):
-        (shape,) = shapes.values()
-        return {2: "sequence", 3: "token"}.get(len(shape))
-    return None
+        return self.head.rows_of_file([given[name] for name in self.outputs], len(ids))
 
 
 def _padded(values: np.ndarray, length: int, filler: int) -> np.ndarray:

@@ -9,21 +9,18 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 
+from .heads import HEADS, Head
+
 # Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
 _MOST_PADDING = 127
-_HEADS = {
-    "sequence": "a classifier or regression of whole texts",
-    "token": "a classifier of tokens",
-    "span": "a model that answers with a span",
-}
 
 
-def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bool) -> None:
+def check_task(task: TaskSpec | None, head: Head, num_labels: int, *, softmax: bool) -> None:
     """Checks that a model can answer a task, and with probabilities where they are asked for.
 
     Args:
       task: The task, or None.
-      head: The model's head: "sequence", "token" or "span".
+      head: The model's head.
       num_labels: Width of the model's logits.
       softmax: Whether the file is to give probabilities.
 
@@ -31,10 +28,10 @@ def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bo
       ConfigError: If it cannot.
     """
     if task is not None:
-        wanted = task.head if task.head in ("token", "span") else "sequence"
-        if wanted != head or task.regression != (head == "sequence" and num_labels == 1):
-            received = _HEADS[head]
-            if head != "span":
+        wanted = HEADS.get(task.head, HEADS["sequence"])
+        if wanted is not head or task.regression != (not head.per_token and num_labels == 1):
+            received = head.description
+            if head.name != "span":
                 received += f" with {num_labels} output{'s' * (num_labels > 1)}"
             raise errors.ConfigError(
                 f"task {task.name!r}",
@@ -45,8 +42,8 @@ def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bo
     if not softmax:
         return
     received = None
-    if head == "span":
-        received = "a model that answers with a span"
+    if head.name == "span":
+        received = head.description
     elif num_labels == 1:
         received = "a regression"
     elif task is not None and task.kind == "multi_label":
@@ -58,7 +55,7 @@ def check_task(task: TaskSpec | None, head: str, num_labels: int, *, softmax: bo
 
 
 def labels_of(
-    task: TaskSpec | None, labels: Sequence[str] | None, head: str, num_labels: int
+    task: TaskSpec | None, labels: Sequence[str] | None, head: Head, num_labels: int
 ) -> tuple[tuple[str, ...], TaskSpec | None]:
     """Returns the label names and the task that has them.
 
@@ -72,7 +69,7 @@ def labels_of(
       ConfigError: If the names do not fit the logits or the task.
     """
     names = tuple(labels) if labels else task.labels if task is not None else ()
-    expected = 0 if num_labels == 1 or head == "span" else num_labels
+    expected = 0 if num_labels == 1 or head.name == "span" else num_labels
     if names and (len(names) != expected or len(set(names)) != len(names)):
         raise errors.ConfigError(
             "labels", f"{expected} different names, one for each output", names

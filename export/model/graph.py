@@ -19,28 +19,9 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 
-LOGITS = "logits"
-SCORES = "scores"
-START_LOGITS = "start_logits"
-END_LOGITS = "end_logits"
+from .heads import END_LOGITS, HEADS, START_LOGITS
 
 Features = dict[str, tf.Tensor]
-
-
-def output_names(head: str, *, softmax: bool = False) -> tuple[str, ...]:
-    """Returns the names of what a file with this head answers.
-
-    Args:
-      head: "sequence", "token" or "span", see `models.head_of`.
-      softmax: Whether the file gives probabilities.
-
-    Returns:
-      "start_logits" and "end_logits" for a span; otherwise "scores" (probabilities) with softmax,
-      else "logits".
-    """
-    if head == "span":
-        return (START_LOGITS, END_LOGITS)
-    return (SCORES if softmax else LOGITS,)
 
 
 def check_head(model: keras.Model) -> None:
@@ -95,11 +76,11 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
                 "a model that answers with a span",
                 "Take the softmax over the tokens of the passage where the answer is decoded.",
             )
-        return lambda features: _span(model(features, training=False))
+        return lambda features: _split_span(model(features, training=False))
     answer = model
     if head == "sequence" and _is_plain_encoder(model, config):
         answer = _for_first_token(model, config)
-    (name,) = output_names(head, softmax=softmax)
+    (name,) = HEADS[head].output_names(softmax=softmax)
 
     def run(features: Features) -> Features:
         logits = answer(features, training=False)
@@ -114,8 +95,8 @@ def _is_plain_encoder(model: keras.Model, config: models.EncoderConfig) -> bool:
     return not wrapped and not isinstance(config, models.BiLstmConfig)
 
 
-def _span(logits: tf.Tensor) -> Features:
-    """Takes (1, L, 2) apart."""
+def _split_span(logits: tf.Tensor) -> Features:
+    """Splits (1, L, 2)."""
     rows = tf.transpose(tf.reshape(logits, (-1, 2)))  # (2, L)
     # XNNPACK takes a split over, but no slice that reaches to the end.
     start, end = tf.split(rows, 2)  # (1, L)

@@ -23,7 +23,7 @@ from tfdistill.tflite import editing
 from ..file import bundle, metadata
 from ..file.runtime import TfliteModel
 from ..model import signature
-from ..model.graph import SCORES
+from ..model.heads import SCORES
 
 _SAME = 1e-5  # of probabilities: found 1e-7 apart, by the order of sums
 _NUM_RANDOM = 8
@@ -62,7 +62,7 @@ def to_mediapipe(
     card = manifests.read_manifest(source)
     folder = pathlib.Path(source)
     folder = folder if folder.is_dir() else folder.parent
-    target = bundle.places(path).model
+    target = bundle.paths_of(path).model
     lengths = [entry.sequence_length for entry in card.signatures.values()]
     chosen = max(lengths) if length is None else length
     if chosen not in lengths:
@@ -74,7 +74,7 @@ def to_mediapipe(
     if card.labels_file is not None:
         labels = (folder / card.labels_file.file).read_text("utf-8").splitlines()
     found = metadata.obstacles(
-        head=file.head,
+        head=file.head.name,
         kind=None if card.task is None else card.task.kind,
         pair=card.task is not None and card.task.pair,
         lengths=[chosen],

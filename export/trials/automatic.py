@@ -14,6 +14,7 @@ import tf_keras as keras
 
 from tfdistill import errors, files, models
 from tfdistill.manifest import Manifest, read_manifest
+from tfdistill.results import Trial
 
 from ..checking.layer_errors import culprits, layer_errors
 from ..conversion import mixed
@@ -21,7 +22,8 @@ from ..conversion import quantize as quantizing
 from ..conversion.quantize import Quantization
 from ..file import bundle
 from ..model import inputs
-from .trial import Measure, Report, Trial, attempt
+from ..model.request import ExportRequest
+from .trial import Measure, Report, attempt
 
 _ROUNDING = 1e-9  # of decimal bounds such as 0.94 - 0.93
 # Where some layers of the best file are in float32, others are tried that may save this share.
@@ -29,24 +31,6 @@ _LEAST_SAVING = 0.05
 _MAX_ROUNDS = 3  # of leaving more layers in float
 _MOST_FLOAT_LAYERS = 0.5  # share of the layers: beyond it little is quantized
 _PLAINNESS = ("dynamic", "weight_only", "float", "static")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Found:
-    """A file that may be taken."""
-
-    trial: Trial
-    file: pathlib.Path
-
-    @property
-    def latency(self) -> float:
-        """Geometric mean of the medians over the lengths, in ms."""
-        return math.exp(sum(map(math.log, self.trial.p50_ms.values())) / len(self.trial.p50_ms))
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the file."""
-        return self.trial.size_bytes or 0
 
 
 def auto(
@@ -58,8 +42,7 @@ def auto(
     prefer: Literal["size", "latency"] = "size",
     measure: Measure | None = None,
     report: Report | None = None,
-    overwrite: bool = False,
-    **arguments: Any,
+    **options: Any,
 ) -> Manifest:
     """Exports a model in the best quantization whose file is accurate enough.
 
@@ -76,13 +59,12 @@ def auto(
       model: As for `to_tflite`.
       path: The .tflite file to write, with what belongs to it.
       names: Quantizations that may be taken; default all of `quantizations()`.
-      max_drop: Most that the task's primary metric of the file may lie below the model's.
+      max_drop: Most that the task's primary metric may fall from the model to the file.
       prefer: What is best.
-      measure: Measures a file: gives "p50_ms" by length, as `tfdistill.benchmark.glance` does.
+      measure: Measures a file: returns "p50_ms" by length, as `tfdistill.benchmark.glance` does.
         Needed for "latency".
-      report: Is told of each trial as soon as it is finished.
-      overwrite: Whether existing files may be replaced.
-      **arguments: The other arguments of `to_tflite` but `quantize` and `layers`, which are chosen.
+      report: Called with each trial as soon as it is finished.
+      **options: The other arguments of `to_tflite` but `quantize` and `layers`, which are chosen.
 
     Returns:
       The manifest of the file; `quantization` and `quantized_layers` say what was taken.
@@ -95,61 +77,54 @@ def auto(
       ExportError: If none can be had for other reasons.
     """
     order = _order(model, names)
-    _check(max_drop, prefer, measure, arguments)
-    places = bundle.places(path)
-    unknown = dict.fromkeys((places.model, places.manifest, places.golden))
-    bundle.check_free(unknown, overwrite=overwrite)
-    for examples in ("check_on", "calibrate_on"):
-        if arguments.get(examples) is not None:  # an iterator would be used up by the first trial
-            arguments[examples] = inputs.collect(arguments[examples])
-    arguments["name"] = arguments.get("name") or places.model.stem
-    arguments["bounds"] = {"metric_drop": max_drop, **(arguments.get("bounds") or {})}
+    _check(max_drop, prefer, measure, options)
+    request = ExportRequest(model, path, **options)
+    paths = bundle.paths_of(path)
+    unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
+    bundle.check_free(unknown, overwrite=request.overwrite)
+    request = request.collected().replace(
+        name=request.manifest_name, bounds={"metric_drop": max_drop, **(request.bounds or {})}
+    )
     with tempfile.TemporaryDirectory(prefix="tfdistill-auto-") as temporary:
         search = _Search(
-            model,
+            request,
             frozenset(quantization.name for quantization in order),
             pathlib.Path(temporary),
-            places,
             max_drop,
-            prefer,
-            measure,
+            measure if prefer == "latency" else None,
             report,
-            arguments,
         )
         for quantization in order:
             search.consider(quantization)
         if search.best is None:
             raise _nothing(search.trials, max_drop)
-        return _put(search.best.file, places, overwrite=overwrite)
+        return _move(search.best[1], paths, overwrite=request.overwrite)
 
 
+@dataclasses.dataclass
 class _Search:
-    """Tries quantizations and keeps the best file so far, each in a folder of its own."""
+    """Tries quantizations and keeps the best file so far, each in a folder of its own.
 
-    def __init__(
-        self,
-        model: keras.Model,
-        allowed: frozenset[str],
-        folder: pathlib.Path,
-        places: bundle.Places,
-        max_drop: float,
-        prefer: str,
-        measure: Measure | None,
-        report: Report | None,
-        arguments: Mapping[str, Any],
-    ) -> None:
-        self.trials: list[Trial] = []
-        self.best: _Found | None = None
-        self._allowed = allowed
-        self._model = model
-        self._folder = folder
-        self._places = places
-        self._max_drop = max_drop
-        self._prefer = prefer
-        self._measure = measure if prefer == "latency" else None
-        self._report = report
-        self._arguments = arguments
-        self._reference: pathlib.Path | None = None
+    Attributes:
+      request: What is asked for; each trial changes its path, quantization and layers.
+      allowed: Names of the quantizations that may be taken.
+      folder: Where the files of the trials go.
+      max_drop: Most that the primary metric may fall.
+      measure: Measures a file, where the fastest is the best; None where the smallest is.
+      report: Called with each trial.
+      trials: The trials so far.
+      best: The best trial so far and its file.
+    """
+
+    request: ExportRequest
+    allowed: frozenset[str]
+    folder: pathlib.Path
+    max_drop: float
+    measure: Measure | None
+    report: Report | None
+    trials: list[Trial] = dataclasses.field(default_factory=list)
+    best: tuple[Trial, pathlib.Path] | None = None
+    _reference: pathlib.Path | None = None
 
     def consider(self, quantization: Quantization) -> None:
         """Tries a quantization and, where integers fail, with some layers in float."""
@@ -158,13 +133,13 @@ class _Search:
             return
         trial, file = self._try(quantization.name, {})
         layers: tuple[str, ...] = ()
+        weighty = {layer.name for layer in self.request.model.layers if layer.weights}
         for _ in range(_MAX_ROUNDS):
             if self._good(trial) or trial.size_bytes is None or quantization.weight_bits > 8:
                 return
             named = self._name_culprits(quantization, file)
             more = tuple(dict.fromkeys((*layers, *named)))
-            limit = _MOST_FLOAT_LAYERS * sum(bool(layer.weights) for layer in self._model.layers)
-            if more == layers or len(self._weighty(more)) > limit:
+            if more == layers or len(weighty & set(more)) > _MOST_FLOAT_LAYERS * len(weighty):
                 return
             layers = more
             trial, file = self._try(quantization.name, dict.fromkeys(layers, "float32"))
@@ -172,84 +147,76 @@ class _Search:
     def _try(self, name: str, layers: dict[str, str]) -> tuple[Trial, pathlib.Path]:
         """Makes a trial; returns it and its file, which may be a refused one or missing."""
         number = len(self.trials)
-        file, refused = (self._place(f"{number}"), self._place(f"{number}-refused"))
+        file, refused = self._new_file(f"{number}"), self._new_file(f"{number}-refused")
+        may_mix = quantizing.quantization(name).weight_bits <= 8
         trial = attempt(
-            self._model,
-            file,
-            name,
-            layers=layers,
-            measure=self._measure,
-            refused=refused if self._may_mix(name) else None,
-            **self._arguments,
+            self.request.replace(path=file, quantize=name, layers=layers),
+            measure=self.measure,
+            refused=refused if may_mix else None,
         )
         self.trials.append(trial)
-        if self._report is not None:
-            self._report(trial)
+        if self.report is not None:
+            self.report(trial)
         if name == "float32" and file.is_file():
             self._reference = file
-        if self._good(trial) and name in self._allowed:
-            found = _Found(trial, file)
-            if self.best is None or self._better(found, self.best):
-                self.best = found
+        eligible = self._good(trial) and name in self.allowed
+        if eligible and (self.best is None or self._cost(trial) < self._cost(self.best[0])):
+            self.best = trial, file
         return trial, file if trial.verdict == "good" else refused
 
-    def _place(self, name: str) -> pathlib.Path:
-        """A file in a folder of its own where its neighbours get the names of the final place."""
-        folder = self._folder / name
+    def _new_file(self, name: str) -> pathlib.Path:
+        """Returns a file in a folder of its own, where it gets the manifest's name of the target.
+
+        That is not model.json where the target's model.json is about another file.
+        """
+        folder = self.folder / name
         folder.mkdir()
-        if self._places.manifest.name != "model.json":  # model.json is about another file there
-            shutil.copyfile(self._places.model.with_name("model.json"), folder / "model.json")
-        return folder / self._places.model.name
+        target = bundle.paths_of(self.request.path)
+        if target.manifest.name != "model.json":
+            shutil.copyfile(target.model.with_name("model.json"), folder / "model.json")
+        return folder / target.model.name
 
     def _good(self, trial: Trial) -> bool:
         drop = trial.metric_drop
-        return trial.verdict == "good" and (drop is None or drop <= self._max_drop + _ROUNDING)
+        return trial.verdict == "good" and (drop is None or drop <= self.max_drop + _ROUNDING)
 
-    def _better(self, one: _Found, other: _Found) -> bool:
-        if self._prefer == "latency":
-            return one.latency < other.latency
-        return one.size_bytes < other.size_bytes
+    def _cost(self, trial: Trial) -> float:
+        """Returns the size or, where speed counts, the geometric mean of the medians in ms."""
+        if self.measure is None:
+            return trial.size_bytes or 0
+        return math.exp(sum(map(math.log, trial.p50_ms.values())) / len(trial.p50_ms))
 
     def _hopeless(self, quantization: Quantization) -> bool:
         """Whether a quantization could not be smaller by enough than the best file."""
-        if self.best is None or self._prefer == "latency":
+        if self.best is None or self.measure is not None:
             return False
-        trial = self.best.trial
+        trial = self.best[0]
         bits = quantizing.quantization(trial.name).bytes_per_weight
         if not trial.layers and bits <= quantization.bytes_per_weight:
             return True
-        least = _least_bytes(self._model, quantization)
-        return least > (1 - _LEAST_SAVING) * self.best.size_bytes
-
-    def _may_mix(self, name: str) -> bool:
-        return quantizing.quantization(name).weight_bits <= 8
+        least = _least_bytes(self.request.model, quantization)
+        return least > (1 - _LEAST_SAVING) * (trial.size_bytes or 0)
 
     def _name_culprits(self, quantization: Quantization, file: pathlib.Path) -> tuple[str, ...]:
-        """The layers that add most of a file's error; none where it cannot be told."""
+        """Returns the layers that add most of a file's error; none where no file is exact."""
         if self._reference is None:
             self._try("float32", {})
         if self._reference is None:
             return ()
-        examples = self._arguments.get("check_on")
+        model, examples = self.request.model, self.request.check_on
         if examples is None:
-            signatures = read_manifest(self._reference, verify=False).signatures.values()
-            lengths = sorted(entry.sequence_length for entry in signatures)
-            examples = inputs.draw(models.config_of(self._model), lengths)
-        names = [layer.name for layer in self._model.layers]
+            examples = inputs.draw(models.config_of(model), sorted(self.request.lengths))
+        names = [layer.name for layer in model.layers]
         found = layer_errors(self._reference, file, examples, names)
         if quantization.method != "static":  # nothing but matrices is quantized
-            matrices = set(mixed.with_matrices(self._model))
+            matrices = set(mixed.with_matrices(model))
             found = [dataclasses.replace(error, readers=()) for error in found]
             found = [error for error in found if error.layer in matrices]
         return culprits(found)
 
-    def _weighty(self, layers: Sequence[str]) -> list[str]:
-        held = {layer.name for layer in self._model.layers if layer.weights}
-        return [name for name in layers if name in held]
-
 
 def _check(
-    max_drop: float, prefer: str, measure: Measure | None, arguments: Mapping[str, Any]
+    max_drop: float, prefer: str, measure: Measure | None, options: Mapping[str, Any]
 ) -> None:
     faults = []
     if not 0 <= max_drop <= 1:
@@ -266,10 +233,10 @@ def _check(
             )
         )
     for argument in ("quantize", "layers"):
-        if arguments.get(argument) is not None:
+        if options.get(argument) is not None:
             faults.append(
                 errors.explain(
-                    argument, "none: auto chooses", arguments[argument], "Use to_tflite for it."
+                    argument, "none: auto chooses", options[argument], "Use to_tflite for it."
                 )
             )
     if faults:
@@ -294,14 +261,12 @@ def _order(model: keras.Model, names: Sequence[str] | None) -> list[Quantization
 
 def _least_bytes(model: keras.Model, quantization: Quantization) -> float:
     """Bytes of the weights alone: what no file of that quantization undercuts."""
-    matrices = sum(int(weight.shape.num_elements()) for weight in model.weights if _wide(weight))
-    others = sum(int(weight.shape.num_elements()) for weight in model.weights if not _wide(weight))
     least = min(quantization.bytes_per_constant)
-    return matrices * quantization.bytes_per_weight + others * least
-
-
-def _wide(weight: Any) -> bool:
-    return len(weight.shape) > 1
+    return sum(
+        int(weight.shape.num_elements())
+        * (quantization.bytes_per_weight if len(weight.shape) > 1 else least)
+        for weight in model.weights
+    )
 
 
 def _nothing(trials: Sequence[Trial], max_drop: float) -> errors.TfdistillError:
@@ -330,11 +295,11 @@ def _nothing(trials: Sequence[Trial], max_drop: float) -> errors.TfdistillError:
     return kind(f"{message}\n{tried}")
 
 
-def _put(file: pathlib.Path, places: bundle.Places, *, overwrite: bool) -> Manifest:
-    """Moves an export to its place, all of its files or none."""
-    made = bundle.places(file)
+def _move(file: pathlib.Path, paths: bundle.ExportPaths, *, overwrite: bool) -> Manifest:
+    """Moves an export to its paths, all of its files or none."""
+    made = bundle.paths_of(file)
     contents: dict[pathlib.Path, bytes | pathlib.Path] = {}
-    pairs = zip(dataclasses.astuple(made), dataclasses.astuple(places), strict=True)
+    pairs = zip(dataclasses.astuple(made), dataclasses.astuple(paths), strict=True)
     for source, target in sorted(pairs, key=lambda pair: pair[0] == made.manifest):  # the last
         if source.is_file():
             contents[target] = source if source == made.model else source.read_bytes()
@@ -344,4 +309,4 @@ def _put(file: pathlib.Path, places: bundle.Places, *, overwrite: bool) -> Manif
     }
     bundle.check_free(known, overwrite=overwrite)
     bundle.write(contents)
-    return read_manifest(places.model)
+    return read_manifest(paths.model)

@@ -1,4 +1,4 @@
-"""`sweep`: every quantization of one model side by side, one row each."""
+"""`sweep`: every quantization of one model, one row each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, manifest
+from tfdistill import errors, files, manifest, results, tables
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.results import SweepResults, Trial
 
 from ..conversion import quantize as quantizing
 from ..file import bundle
-from ..model import inputs
-from .trial import Measure, Report, Trial, attempt
+from ..model.request import ExportRequest
+from .trial import Measure, Report, attempt
 
-FILE_NAME = "sweep.json"
-FORMAT_VERSION = 1
 _SETTLED = ("good", "beyond bounds")  # what trying again would not change
+_FILE = "model.tflite"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +43,10 @@ class Sweep:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "lengths": list(self.lengths),
-            "rows": [row.as_dict() for row in self.rows],
-        }
+        found = SweepResults(
+            format_version=results.FORMAT_VERSION, lengths=self.lengths, rows=self.rows
+        )
+        return found.model_dump(mode="json", exclude={"request"})
 
     def format_text(self) -> str:
         """Returns a table for a terminal; below it, why rows are not good."""
@@ -61,27 +60,25 @@ def sweep(
     *,
     measure: Measure | None = None,
     report: Report | None = None,
-    lengths: Sequence[int] = (32, 64, 128),
     overwrite: bool = False,
-    **arguments: Any,
+    **options: Any,
 ) -> Sweep:
     """Exports a model in many quantizations and lists size, speed and accuracy of each.
 
     The good files stay, each in a folder of its own; of those beyond their bounds only the figures
-    do. A row is saved as soon as it is finished: after a kill the same call goes on from there, and
-    tries again only what failed.
+    do. A row is saved as soon as it is finished: after a kill the same call resumes, and tries
+    again only what failed.
 
     Args:
       model: As for `to_tflite`.
       folder: The folder to fill; sweep.json holds the rows.
       names: Quantizations; default all of `quantizations()`.
-      measure: Measures a file: gives "p50_ms" by length and "peak_rss_bytes", as
+      measure: Measures a file: returns "p50_ms" by length and "peak_rss_bytes", as
         `tfdistill.benchmark.glance` does. None leaves these figures out.
-      report: Is told of each trial as soon as it is finished; not of those of an earlier call.
-      lengths: Sequence lengths.
+      report: Called with each trial as soon as it is finished; not with those of an earlier call.
       overwrite: Whether to start anew where there is a sweep of something else, or this one.
-      **arguments: The other arguments of `to_tflite`; `check_on` with labels and `task` give the
-        metric of each file, `calibrate_on` lets static quantizations in.
+      **options: The other arguments of `to_tflite`; `check_on` with labels and `task` give the
+        metric of each file, static quantizations need `calibrate_on`.
 
     Returns:
       The rows.
@@ -92,7 +89,7 @@ def sweep(
       OutputExistsError: If the folder holds the sweep of another model or other arguments.
     """
     for argument in ("quantize", "path"):
-        if argument in arguments:
+        if argument in options:
             raise errors.ConfigError(
                 "sweep", f"no {argument}", "one", "It has `names` and a folder."
             )
@@ -101,38 +98,30 @@ def sweep(
         raise errors.ConfigError("names", "at least one quantization", "none")
     for name in chosen:
         quantizing.quantization(name)
-    for examples in ("check_on", "calibrate_on"):
-        if arguments.get(examples) is not None:  # an iterator would be used up by the first row
-            arguments[examples] = inputs.collect(arguments[examples])
-    place = pathlib.Path(folder)
-    request = _request(model, lengths, measured=measure is not None, arguments=arguments)
-    done = {} if overwrite else _finished(place, request)
+    folder = pathlib.Path(folder)
+    request = ExportRequest(model, folder / _FILE, **options).collected()
+    asked = _fingerprint(request, sorted(options.keys() - {"lengths"}), measure is not None)
+    done = {} if overwrite else _finished(folder, asked)
     if overwrite:
         for name in {*chosen, *quantizing.quantizations()}:
-            shutil.rmtree(place / name, ignore_errors=True)
-    _save(place, request, done)
-    rows: list[Trial] = []
+            shutil.rmtree(folder / name, ignore_errors=True)
+    _save(folder, asked, done)
     for name in chosen:
-        trial = done.get(name)
-        if trial is None:
-            with tempfile.TemporaryDirectory(prefix="tfdistill-refused-") as temporary:
-                trial = attempt(
-                    model,
-                    place / name / "model.tflite",
-                    name,
-                    measure=measure,
-                    refused=pathlib.Path(temporary) / "model.tflite",
-                    lengths=lengths,
-                    **arguments,
-                )
-            done[name] = trial
-            _save(place, request, done)
-            if report is not None:
-                report(trial)
-        rows.append(trial)
+        if name in done:
+            continue
+        with tempfile.TemporaryDirectory(prefix="tfdistill-refused-") as temporary:
+            done[name] = attempt(
+                request.replace(quantize=name, path=folder / name / _FILE),
+                measure=measure,
+                refused=pathlib.Path(temporary) / _FILE,
+            )
+        _save(folder, asked, done)
+        if report is not None:
+            report(done[name])
+    rows = tuple(done[name] for name in chosen)
     if all(row.verdict == "impossible" for row in rows):
         raise errors.ConfigError(rows[0].why)
-    return Sweep(place, tuple(sorted(lengths)), tuple(rows))
+    return Sweep(folder, tuple(sorted(request.lengths)), rows)
 
 
 def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
@@ -145,42 +134,30 @@ def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
     Returns:
       Lines of text without a final line break.
     """
-    timed = [length for length in lengths if any(length in row.p50_ms for row in rows)]
     primary = next((row.primary_metric for row in rows if row.file_metrics), None)
-    memory = any(row.peak_rss_bytes is not None for row in rows)
-    titles = ["quantization", "MB", "zip MB", *(f"p50 ms @{length}" for length in timed)]
-    titles += [primary, "drop"] if primary else []
-    titles += ["agree", "SQNR dB", "parts", *(["RSS MB"] if memory else []), "verdict"]
+    titles = ["quantization", "MB", "zip MB", *(f"p50 ms @{length}" for length in lengths)]
+    titles += [primary or "", "drop", "agree", "SQNR dB", "parts", "RSS MB", "verdict"]
     table = [titles]
     for row in rows:
-        cells = [_title(row), _number(row.size_bytes, 1e-6, 2), _number(row.zipped_bytes, 1e-6, 2)]
-        cells += [_number(row.p50_ms.get(length), 1, 2) for length in timed]
-        if primary:
-            cells += [
-                _number(row.file_metrics.get(primary), 1, 4),
-                _number(row.metric_drop, 1, 4),
-            ]
         equal = row.size_bytes is not None and row.sqnr_db is None
+        cells = [_title(row), _number(row.size_bytes, 1e-6, 2), _number(row.zipped_bytes, 1e-6, 2)]
+        cells += [_number(row.p50_ms.get(length), 1, 2) for length in lengths]
         cells += [
+            _number(row.file_metrics.get(primary or ""), 1, 4),
+            _number(row.metric_drop, 1, 4),
             _number(row.argmax_agreement, 1, 4),
             "equal" if equal else _number(row.sqnr_db, 1, 1),
             "-" if row.partitions is None else str(row.partitions),
+            _number(row.peak_rss_bytes, 1e-6, 1),
+            row.verdict,
         ]
-        cells += [_number(row.peak_rss_bytes, 1e-6, 1)] if memory else []
-        table.append([*cells, row.verdict])
-    widths = [max(len(line[i]) for line in table) for i in range(len(titles))]
-    lines = []
-    for line in table:
-        aligned = [
-            cell.ljust(width) if i in (0, len(titles) - 1) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        lines.append("  ".join(aligned).rstrip())
+        table.append(cells)
     reasons = [f"{_title(row)}: {row.why}" for row in rows if row.verdict != "good"]
     if any(row.size_bytes is not None and not row.file_metrics for row in rows):
         reasons.append("No metric: labelled examples and their task were not given; parity only.")
     if any(not row.real_inputs for row in rows):
         reasons.append("Checked on random token ids, for want of real examples.")
+    lines = tables.table(tables.without_empty(table))
     return "\n".join([*lines, *([""] if reasons else []), *reasons])
 
 
@@ -194,18 +171,16 @@ def _number(value: float | None, scale: float, digits: int) -> str:
     return "-" if value is None else f"{value * scale:.{digits}f}"
 
 
-def _request(
-    model: keras.Model, lengths: Sequence[int], *, measured: bool, arguments: Mapping[str, Any]
-) -> dict[str, Any]:
+def _fingerprint(request: ExportRequest, names: Sequence[str], measured: bool) -> dict[str, Any]:
     """What a sweep was asked for, comparable: rows of two equal requests are the same."""
     digest = hashlib.sha256()
-    for weight in model.weights:
+    for weight in request.model.weights:
         digest.update(f"{weight.name} {weight.shape}".encode())
         digest.update(np.ascontiguousarray(weight.numpy()).tobytes())
-    plain = {name: _plain(value) for name, value in sorted(arguments.items())}
+    plain = {name: _plain(getattr(request, name)) for name in names}
     return {
         "weights": digest.hexdigest(),
-        "lengths": sorted(lengths),
+        "lengths": sorted(request.lengths),
         "measured": measured,
         "arguments": json.loads(json.dumps(plain)),
     }
@@ -226,55 +201,55 @@ def _plain(value: Any) -> Any:
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-def _finished(place: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]:
+def _finished(folder: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]:
     """Returns the rows of an earlier call of the same request that need not be tried again."""
-    path = place / FILE_NAME
+    path = folder / results.SWEEP_FILE
     if not path.is_file():
-        taken = [name for name in quantizing.quantizations() if (place / name).exists()]
+        taken = [name for name in quantizing.quantizations() if (folder / name).exists()]
         if taken:
             raise errors.OutputExistsError(
-                f"{place}", f"no {taken[0]}", "one", "Choose another folder, or overwrite it."
+                f"{folder}", f"no {taken[0]}", "one", "Choose another folder, or overwrite it."
             )
         return {}
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        same = saved["request"] == request
-        rows = [Trial.from_dict(row) for row in saved["rows"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        saved = results.read_result_file(path, SweepResults)
+    except errors.DataError as error:
         raise errors.OutputExistsError(
-            f"{path}", "a sweep to go on with", error, "Pass overwrite to start."
+            f"{path}", "a sweep to resume", error, "Pass overwrite to start."
         ) from error
-    rows = [row for row in rows if row.verdict in _SETTLED]
-    if rows and not same:
+    rows = [row for row in saved.rows if row.verdict in _SETTLED]
+    if rows and saved.request != request:
         raise errors.OutputExistsError(
             f"{path}",
             "a sweep of this model with these arguments",
             "another one",
             "Choose another folder, or overwrite it to start anew.",
         )
-    return {row.name: row for row in rows if _is_whole(place, row)}
+    return {row.name: row for row in rows if _is_whole(folder, row)}
 
 
-def _is_whole(place: pathlib.Path, row: Trial) -> bool:
+def _is_whole(folder: pathlib.Path, row: Trial) -> bool:
     """Whether the files of a good row are there as they were written."""
     if row.verdict != "good":
         return True
     try:
-        manifest.read_manifest(bundle.places(place / row.name / "model.tflite").manifest)
+        manifest.read_manifest(bundle.paths_of(folder / row.name / _FILE).manifest)
     except errors.ManifestError:
         return False
     return True
 
 
-def _save(place: pathlib.Path, request: dict[str, Any], done: Mapping[str, Trial]) -> None:
-    content = {
-        "format_version": FORMAT_VERSION,
-        "request": request,
-        "rows": [trial.as_dict() for trial in done.values()],
-    }
+def _save(folder: pathlib.Path, request: dict[str, Any], done: Mapping[str, Trial]) -> None:
+    content = SweepResults(
+        format_version=results.FORMAT_VERSION,
+        lengths=tuple(request["lengths"]),
+        request=request,
+        rows=tuple(done.values()),
+    )
+    path = folder / results.SWEEP_FILE
     try:
-        files.atomic_write_json(place / FILE_NAME, content)
+        results.write_result_file(content, path)
     except OSError as error:
         raise errors.ExportError(
-            f"{place / FILE_NAME}", "room and permission to write it", error.strerror or error
+            f"{path}", "room and permission to write it", error.strerror or error
         ) from error

@@ -176,7 +176,7 @@ def _export(
     finally:
         graph.forward = shortened
     keys = [signature.signature_name(length) for length in lengths]
-    convert.convert(saved, plain, quantize="dynamic_wi8_afp32", signatures=keys)
+    convert.run_in_child(convert.Conversion(str(saved), str(plain), "dynamic_wi8_afp32", keys))
     return model, {_OURS: ours, _WHOLE: plain}
 
 

@@ -7,10 +7,10 @@ import types
 import pytest
 
 import export
-from export.trials import trial
 from export.trials.sweeping import Sweep
 from tfdistill import cli
 from tfdistill.commands import export_job
+from tfdistill.results import Trial
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def asked(monkeypatch):
 
     def sweep(model, folder, names, *, measure, report, **arguments):
         found.update(arguments, model=model, folder=folder, names=names, measure=measure)
-        row = trial.Trial("float16", {}, "good", size_bytes=1_500_000, sqnr_db=50.0)
+        row = Trial(name="float16", verdict="good", size_bytes=1_500_000, sqnr_db=50.0)
         report(row)
         return Sweep(pathlib.Path(folder), (8, 16), (row,))
 
@@ -57,7 +57,7 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(asked, capsys):
     captured = capsys.readouterr()
 
     assert captured.out.splitlines()[0].startswith("quantization")
-    assert captured.out.splitlines()[1].split()[:2] == ["float16", "1.50"]
+    assert captured.out.splitlines()[2].split()[:2] == ["float16", "1.50"]
     assert captured.err == "float16: good\n"
     measure = asked.pop("measure")
     assert measure.keywords == {"threads": 1}

@@ -37,12 +37,12 @@ def _lively(model, seed=0):
     return model
 
 
-def _convert_here(saved_model, file, *, timeout_s=None, **options):
+def _convert_here(conversion, *, timeout_s=None):
     """Runs in this process what the converter's process runs, without the wait for a new one."""
     from export.conversion import convert
 
     del timeout_s
-    convert.main(convert.command_line(saved_model, file, **options))
+    convert.run(conversion)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 @pytest.fixture
 def convert_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Converts in this process."""
-    monkeypatch.setattr("export.conversion.convert.convert", _convert_here)
+    monkeypatch.setattr("export.conversion.convert.run_in_child", _convert_here)
 
 
 @pytest.fixture(scope="session")
@@ -142,7 +142,7 @@ def exported(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
             path = tmp_path_factory.mktemp(quantize) / "model.tflite"
             with pytest.MonkeyPatch.context() as patch:
                 if quantize != "float32":
-                    patch.setattr("export.conversion.convert.convert", _convert_here)
+                    patch.setattr("export.conversion.convert.run_in_child", _convert_here)
                 card = export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
             done[quantize] = Exported(path, card)
         return done[quantize]

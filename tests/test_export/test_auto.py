@@ -1,6 +1,5 @@
 """auto: the best file within the drop, found by figures of the files; nothing where none is."""
 
-import dataclasses
 import shutil
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 import export
 from export.checking import layer_errors
 from export.trials import automatic as choosing
-from export.trials import trial
 from tfdistill import errors, manifest
+from tfdistill.results import Trial
 
 # Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.
 SIZES = {
@@ -34,13 +33,13 @@ class Attempts:
         self.drops = {}
         self.healed_by = {}  # name -> the layers that must be in float for it to be good
 
-    def __call__(self, model, file, quantize, *, layers, measure, refused, **arguments):
-        name = quantize
+    def __call__(self, request, *, measure, refused):
+        name, layers, file = request.quantize, request.layers, request.path
         self.tried.append((name, tuple(layers)))
-        figures = trial.Trial(
-            name,
-            layers,
-            "good",
+        figures = Trial(
+            name=name,
+            layers=layers,
+            verdict="good",
             size_bytes=SIZES[name] + 1000 * len(layers),
             p50_ms={} if measure is None else measure(name),
             model_metrics={"accuracy": 0.9},
@@ -48,10 +47,10 @@ class Attempts:
             primary_metric="accuracy",
         )
         if name in self.impossible:
-            return trial.Trial(name, layers, "impossible", "needs calibrate_on")
+            return Trial(name=name, layers=layers, verdict="impossible", why="needs calibrate_on")
         healed = self.healed_by.get(name)
         if name in self.beyond and not (healed and healed <= set(layers)):
-            return dataclasses.replace(figures, verdict="beyond bounds", why="far\noff")
+            return figures.model_copy(update={"verdict": "beyond bounds", "why": "far\noff"})
         for source in self.source.parent.iterdir():
             if source.name != "model.json" or not (file.parent / "model.json").exists():
                 shutil.copy(source, file.parent)
@@ -74,13 +73,13 @@ def chosen(attempts, toy, tmp_path):
         told = []
         best = []
 
-        def put(file, places, *, overwrite):
+        def move(file, paths, *, overwrite):
             best.append(told[int(file.parent.name)])
-            return real(file, places, overwrite=overwrite)
+            return real(file, paths, overwrite=overwrite)
 
-        real = choosing._put
+        real = choosing._move
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choosing, "_put", put)
+            patch.setattr(choosing, "_move", move)
             arguments = {"names": NAMES, **arguments}
             export.auto(toy.model, tmp_path / "model.tflite", report=told.append, **arguments)
         return best[0].name, best[0].layers

@@ -31,7 +31,7 @@ def done(request, toy, lively, exported, tmp_path_factory):
     examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
     path = tmp_path_factory.mktemp("bilstm") / "model.tflite"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
         card = export.to_tflite(
             model, path, quantize=request.param, lengths=LENGTHS, check_on=examples
         )

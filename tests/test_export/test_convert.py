@@ -1,3 +1,5 @@
+import dataclasses
+import json
 import sys
 
 import pytest
@@ -19,29 +21,25 @@ def program(tmp_path, monkeypatch):
     return use
 
 
-def run(tmp_path, **options):
-    convert.convert(
-        tmp_path / "saved; rm -rf $HOME",
-        tmp_path / "out.tflite",
-        quantize="float32",
-        signatures=["len8", "len16"],
-        **options,
+def conversion_of(folder):
+    return convert.Conversion(
+        str(folder / "saved; rm -rf $HOME"),
+        str(folder / "out.tflite"),
+        "float32",
+        ["len8", "len16"],
+        layers={"layer_0_key": "float16"},
     )
 
 
-def test_the_converter_gets_its_arguments_without_a_shell(program, tmp_path):
-    program('for last; do printf "%s\\n" "$last"; done > "$(dirname "$0")/out.tflite"')
+def run(tmp_path, **options):
+    convert.run_in_child(conversion_of(tmp_path), **options)
+
+
+def test_the_converter_reads_the_conversion_from_a_file(program, tmp_path):
+    program('cat "$3" > "$(dirname "$0")/out.tflite"')
     run(tmp_path)
-    assert (tmp_path / "out.tflite").read_text().splitlines() == [
-        "-m",
-        "export.conversion.convert",
-        str(tmp_path / "saved; rm -rf $HOME"),
-        str(tmp_path / "out.tflite"),
-        "--quantize",
-        "float32",
-        "--signatures",
-        "len8,len16",
-    ]
+    read = json.loads((tmp_path / "out.tflite").read_text())
+    assert convert.Conversion(**read) == dataclasses.replace(conversion_of(tmp_path), matrices=[])
 
 
 def test_a_failing_converter_is_quoted(program, tmp_path):
@@ -68,7 +66,7 @@ def test_a_converter_that_hangs_is_stopped(program, tmp_path):
 
 def test_success_without_a_file_is_no_success(program, tmp_path):
     program("exit 0")
-    with pytest.raises(errors.ExportError, match="no file, though it said that all is well"):
+    with pytest.raises(errors.ExportError, match="no file, though it reported success"):
         run(tmp_path)
 
 
@@ -79,6 +77,6 @@ def test_a_folder_called_export_does_not_shadow_the_package(tmp_path, monkeypatc
     (shadow / "__init__.py").write_text("raise SystemExit('the shadow ran')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(errors.ExportError) as caught:
-        convert.convert("none", "out.tflite", quantize="no_such_name", signatures=["len8"])
+        convert.run_in_child(convert.Conversion("none", "out.tflite", "no_such_name", ["len8"]))
     assert "shadow" not in str(caught.value)
-    assert "invalid choice: 'no_such_name'" in str(caught.value)
+    assert "received 'no_such_name'" in str(caught.value)

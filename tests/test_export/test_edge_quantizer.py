@@ -6,7 +6,9 @@ import pytest
 import export
 from export.checking import parity, verify
 from export.conversion import edge_quantizer, lookup, quantize, recipe
+from export.conversion.plan import make_plan
 from export.file.runtime import TfliteModel
+from export.model.request import ExportRequest
 from tfdistill import errors, manifest, models
 from tfdistill.tflite import editing
 
@@ -43,7 +45,7 @@ def made(toy, exported, tmp_path_factory):
             if quantize.quantization(name).needs_calibration:
                 arguments |= {"calibrate_on": toy.encoded, "num_calibration": 64, "seed": 5}
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("export.conversion.convert.convert", exported.convert_here)
+                patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
                 done[key] = path, export.to_tflite(toy.model, path, **arguments)
         return done[key]
 
@@ -144,25 +146,16 @@ def test_layers_take_the_quantization_of_their_own_and_no_other(toy, made):
 
 
 def test_the_bounds_of_the_coarsest_layer_count(toy):
-    from export.targets import plan
-
-    arguments = {
-        "name": "m",
-        "quantize": "float32",
-        "layers": {"pooler": "dynamic_wi4_afp32"},
-        "lengths": toy.lengths,
-        "softmax": False,
-        "check_on": toy.encoded,
-        "calibrate_on": None,
-        "num_calibration": 200,
-        "seed": 0,
-        "labels": None,
-        "bounds": {"max_error": 7.0},
-        "metadata": False,
-        **dict.fromkeys(("texts", "task", "vocab_file")),
-        "lower_case": True,
-    }
-    found = plan.make_plan(toy.model, **arguments).bounds
+    request = ExportRequest(
+        toy.model,
+        "m.tflite",
+        quantize="float32",
+        layers={"pooler": "dynamic_wi4_afp32"},
+        lengths=toy.lengths,
+        check_on=toy.encoded,
+        bounds={"max_error": 7.0},
+    )
+    found = make_plan(request).bounds
     coarse = quantize.quantization("dynamic_wi4_afp32").bounds
     assert found == coarse.replace({"max_error": 7.0})
 

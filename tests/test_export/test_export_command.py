@@ -65,7 +65,7 @@ def everything(place, exported, tmp_path_factory):
     ]
     shown = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
-        patch.setattr("export.conversion.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
         code = cli.main(
             arguments(
                 place,

@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 import export
+from export.conversion.convert import Conversion
 from export.model import graph
+from export.model.heads import HEADS
 from tfdistill import errors, models
 
 FAMILIES = {
@@ -111,9 +113,9 @@ def test_softmax_is_over_the_classes(toy, lively):
 
 
 def test_the_names_of_the_answers_are_told_beforehand():
-    assert graph.output_names("sequence") == graph.output_names("token") == ("logits",)
-    assert graph.output_names("token", softmax=True) == ("scores",)
-    assert graph.output_names("span") == ("start_logits", "end_logits")
+    assert HEADS["sequence"].output_names() == HEADS["token"].output_names() == ("logits",)
+    assert HEADS["token"].output_names(softmax=True) == ("scores",)
+    assert HEADS["span"].output_names() == ("start_logits", "end_logits")
 
 
 def test_heads_that_a_file_cannot_answer_with_are_refused_by_what_they_are(toy):
@@ -162,9 +164,7 @@ def reports(toy, lively, exported, tmp_path_factory):
         traced = tf.function(run, input_signature=[specs], autograph=False)
         signatures = {"len16": traced.get_concrete_function()}
         tf.saved_model.save(module, str(folder / name), signatures=signatures)
-        exported.convert_here(
-            folder / name, path, quantize=quantize, signatures=["len16"], timeout_s=None
-        )
+        exported.convert_here(Conversion(str(folder / name), str(path), quantize, ["len16"]))
         return export.inspect(path, open_it=True).signatures["len16"]
 
     def get(head, quantize, *, plain=False):
@@ -188,7 +188,7 @@ def test_the_other_heads_are_at_most_two_chains_too(head, quantize, reports):
     report = reports(head, quantize)
     assert 1 <= report.partitions <= 2
     assert set(report.left_operators) <= {"CAST", "GATHER"}
-    assert set(report.outputs) == set(graph.output_names(head))
+    assert set(report.outputs) == set(HEADS[head].output_names())
 
 
 @pytest.mark.slow

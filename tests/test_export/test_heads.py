@@ -11,7 +11,8 @@ import export
 from export.checking import parity, verify
 from export.conversion import quantize
 from export.file.runtime import TfliteModel
-from export.model import inputs, rows
+from export.model import inputs
+from export.model.heads import HEADS
 from tfdistill import errors, manifest, models
 from tfdistill.data import metrics, squad
 from tfdistill.data.batches import Batches
@@ -121,7 +122,7 @@ def done(span_toy, token_toy, exported, tmp_path_factory):
             toy = {"span": span_toy, "token": token_toy}[head]
             path = tmp_path_factory.mktemp(f"{head}_{name}") / "model.tflite"
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("export.conversion.convert.convert", exported.convert_here)
+                patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
                 # Random tags lie close together: more of them turn than those of a trained model.
                 arguments = toy.arguments(quantize=name, bounds={"metric_drop": 0.06})
                 card = export.to_tflite(toy.model, path, **arguments)
@@ -141,7 +142,7 @@ TIGHT = {
 
 def outputs_of(toy, path, head):
     said = verify.answers(toy.model, TfliteModel(path), toy.encoded, softmax=False)
-    decided = [rows.decisions(o, toy.encoded, head) for o in (said.model, said.file)]
+    decided = [HEADS[head].decisions(o, toy.encoded) for o in (said.model, said.file)]
     return said, parity.compare(said.model, said.file, decisions=decided)
 
 
@@ -327,13 +328,13 @@ def test_padding_does_not_change_the_answer_of_the_file(head, done):
 def replayed(monkeypatch, source, alter):
     """Makes the converter hand out a changed copy of a file."""
 
-    def hand_out(saved_model, file, **_):
+    def hand_out(conversion, **_):
         content = flatbuffer_utils.read_model(str(source))
         alter(content)
-        flatbuffer_utils.write_model(content, str(file))
+        flatbuffer_utils.write_model(content, conversion.file)
 
     monkeypatch.setattr("export.model.signature.save", lambda *_, **__: None)
-    monkeypatch.setattr("export.conversion.convert.convert", hand_out)
+    monkeypatch.setattr("export.conversion.convert.run_in_child", hand_out)
 
 
 def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import interpreter as litert
 
+from export.conversion.convert import Conversion
 from export.file import compiled, memory
 from export.model import signature
 from tfdistill import errors, models
@@ -84,7 +85,7 @@ def test_three_lengths_take_hardly_more_memory_than_one(exported, tmp_path):
         saved, path = tmp_path / f"saved{len(lengths)}", tmp_path / f"{len(lengths)}.tflite"
         signature.save(model, saved, lengths=lengths)
         keys = [f"len{length}" for length in lengths]
-        exported.convert_here(saved, path, quantize="float32", signatures=keys, timeout_s=None)
+        exported.convert_here(Conversion(str(saved), str(path), "float32", keys))
         for share in (True, False):
             peaks[len(lengths), share] = memory.peak_memory(path, keys, share_weights=share)
     one, three = peaks[1, True], peaks[3, True]

@@ -6,6 +6,7 @@ from export.checking import structure
 from export.conversion import quantize
 from export.conversion.mixed import StoredWeight
 from export.file.inspection import GraphReport, ModelReport, TensorReport
+from export.model.heads import HEADS
 from tfdistill import errors
 
 INPUTS = ("attention_mask", "input_ids")
@@ -16,7 +17,7 @@ EXPECTED = structure.Expectation(
     quantization=INT8_WEIGHTS,
     lengths=(8, 16),
     inputs=INPUTS,
-    head="sequence",
+    head=HEADS["sequence"],
     outputs=("logits",),
     num_labels=2,
     weights=tuple(StoredWeight("layer", shape, INT8_WEIGHTS) for shape in SHAPES),

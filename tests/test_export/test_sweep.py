@@ -1,6 +1,5 @@
 """The sweep: a row for every quantization, figures in any case, finished rows kept."""
 
-import dataclasses
 import json
 import shutil
 import zlib
@@ -8,8 +7,8 @@ import zlib
 import pytest
 
 from export.trials import sweeping
-from export.trials import trial as trials
-from tfdistill import errors, manifest
+from tfdistill import errors, manifest, results
+from tfdistill.results import Trial
 
 NAMES = ("float32", "dynamic_wi8_afp32")
 
@@ -28,7 +27,7 @@ def request_of(toy):
 def swept(toy, exported, request_of, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep") / "all"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
         return sweeping.sweep(toy.model, folder, NAMES, **request_of)
 
 
@@ -42,14 +41,14 @@ def attempts(monkeypatch):
     """Stands in for `attempt`; the names that were tried. "beyond bounds" needs no file."""
     tried = []
 
-    def attempt(model, file, name, **arguments):
-        tried.append(name)
-        if name in attempt.kill:
+    def attempt(request, **arguments):
+        tried.append(request.quantize)
+        if request.quantize in attempt.kill:
             raise KeyboardInterrupt
-        return dataclasses.replace(attempt.answers, name=name)
+        return attempt.answers.model_copy(update={"name": request.quantize})
 
     attempt.kill = set()
-    attempt.answers = trials.Trial("", {}, "beyond bounds", "too far", sqnr_db=3.0)
+    attempt.answers = Trial(name="", verdict="beyond bounds", why="too far", sqnr_db=3.0)
     attempt.tried = tried
     monkeypatch.setattr(sweeping, "attempt", attempt)
     return attempt
@@ -90,17 +89,17 @@ def test_the_table_shows_every_row_and_why_one_is_not_good(swept):
 
     titles = ("quantization MB zip p50 @8 @16 accuracy drop agree SQNR parts RSS verdict").split()
     assert [title for title in titles if title not in lines[0]] == []
-    assert lines[1].startswith("float32 ") and lines[1].endswith("good")
-    assert " 0.9000 " in lines[1] and " 2.00 " in lines[1]
-    assert lines[2].startswith("dynamic_wi8_afp32 ") and lines[2].endswith("beyond bounds")
+    assert lines[2].startswith("float32 ") and lines[2].endswith("good")
+    assert " 0.9000 " in lines[2] and " 2.00 " in lines[2]
+    assert lines[3].startswith("dynamic_wi8_afp32 ") and lines[3].endswith("beyond bounds")
     assert "SQNR: expected at least 60 dB" in swept.format_text()
 
 
 def test_the_table_says_what_was_not_checked():
-    row = trials.Trial("float32", {}, "good", size_bytes=10, sqnr_db=None, real_inputs=False)
+    row = Trial(name="float32", verdict="good", size_bytes=10, real_inputs=False)
     text = sweeping.format_rows([row], (8,))
 
-    assert "equal" in text.splitlines()[1]
+    assert "equal" in text.splitlines()[2]
     assert "parity only" in text and "random token ids" in text
     assert "p50" not in text and "RSS" not in text
 
@@ -137,7 +136,7 @@ def test_after_a_kill_the_finished_rows_stay_and_the_others_follow(toy, attempts
 @pytest.mark.parametrize("verdict", ["failed", "impossible"])
 def test_only_what_failed_is_tried_again(toy, attempts, tmp_path, verdict):
     sweeping.sweep(toy.model, tmp_path / "s", ["float16"], lengths=(8,))
-    attempts.answers = trials.Trial("", {}, verdict, "disk full")
+    attempts.answers = Trial(name="", verdict=verdict, why="disk full")
     for _ in range(2):
         sweeping.sweep(toy.model, tmp_path / "s", ["float16", "float32"], lengths=(8,))
 
@@ -176,16 +175,16 @@ def test_files_that_no_sweep_made_are_not_replaced(toy, attempts, tmp_path):
 
 def test_a_damaged_sweep_is_not_replaced_unasked(copied, toy, request_of, attempts):
     (copied / "sweep.json").write_text("{")
-    with pytest.raises(errors.OutputExistsError, match="a sweep to go on with"):
+    with pytest.raises(errors.OutputExistsError, match="a sweep to resume"):
         sweeping.sweep(toy.model, copied, NAMES, **request_of)
 
 
 def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypatch):
     seen = []
 
-    def attempt(model, file, name, **arguments):
-        seen.append(len(arguments["check_on"]))
-        return trials.Trial(name, {}, "beyond bounds", "")
+    def attempt(request, **arguments):
+        seen.append(len(request.check_on))
+        return Trial(name=request.quantize, verdict="beyond bounds")
 
     monkeypatch.setattr(sweeping, "attempt", attempt)
     ids = toy.encoded.row(0)[None]
@@ -206,17 +205,17 @@ def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(toy, tmp_
         sweeping.sweep(toy.model, tmp_path / "s", quantize="float32")
 
 
-def test_a_trial_survives_json():
-    trial = trials.Trial(
-        "dynamic_wi8_afp32",
-        {"layer_0_*": "float32"},
-        "good",
-        p50_ms={8: 1.5},
-        model_metrics={"accuracy": 0.5},
-        file_metrics={"accuracy": 0.25},
-        primary_metric="accuracy",
-    )
+def test_a_sweep_of_the_first_format_is_resumed(swept, copied, toy, request_of, attempts):
+    """Rows without the keys that came later, and no lengths next to them."""
+    path = copied / results.SWEEP_FILE
+    saved = json.loads(path.read_text())
+    del saved["lengths"]
+    for row in saved["rows"]:
+        del row["peak_rss_bytes"]
+    path.write_text(json.dumps(saved))
 
-    values = json.loads(json.dumps(trial.as_dict()))
-    assert values["metric_drop"] == 0.25
-    assert trials.Trial.from_dict(values) == trial
+    again = sweeping.sweep(toy.model, copied, NAMES, **request_of)
+
+    assert attempts.tried == []
+    assert [row.name for row in again.rows] == list(NAMES)
+    assert again.rows[0].size_bytes == swept.rows[0].size_bytes

@@ -43,7 +43,7 @@ def replayed(exported, monkeypatch):
         source = exported(quantize).path
         monkeypatch.setattr("export.model.signature.save", lambda *_, **__: None)
         monkeypatch.setattr(
-            "export.conversion.convert.convert", lambda saved_model, file, **_: alter(source, file)
+            "export.conversion.convert.run_in_child", lambda todo, **_: alter(source, todo.file)
         )
 
     return use
@@ -85,7 +85,7 @@ def scores(toy, exported, tmp_path_factory):
     """The toy with softmax and a single signature."""
     path = tmp_path_factory.mktemp("scores") / "model.tflite"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.convert", exported.convert_here)
+        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
         arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True)
         return path, export.to_tflite(toy.model, path, **arguments)
 
@@ -237,7 +237,7 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
             answer = super().predict(input_ids, *args, **kwargs)
             return np.roll(answer, 1) if tuple(input_ids) in wrong else answer
 
-    monkeypatch.setattr("export.targets.tflite.TfliteModel", Slipping)
+    monkeypatch.setattr("export.checking.verify.TfliteModel", Slipping)
     gold = verify.model_logits(toy.model, toy.encoded).argmax(axis=1).astype(np.int32)
     loose = {"max_error": 99.0, "mean_error": 99.0, "sqnr_db": 0.0, "argmax_agreement": 0.9}
     arguments = toy.arguments(quantize="float32", bounds=loose)

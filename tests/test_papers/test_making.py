@@ -71,12 +71,12 @@ def convert_here():
     """Converts in this process, without the wait for a new one."""
     from export.conversion import convert
 
-    def convert_here(saved_model, file, *, timeout_s=None, **options):
+    def convert_here(conversion, *, timeout_s=None):
         del timeout_s
-        convert.main(convert.command_line(saved_model, file, **options))
+        convert.run(conversion)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.convert", convert_here)
+        patch.setattr("export.conversion.convert.run_in_child", convert_here)
         yield
 
 

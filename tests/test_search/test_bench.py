@@ -117,8 +117,7 @@ def test_sizes_of_real_files_are_predicted_within_one_percent(tmp_path):
                 variable.assign(random.normal(1, 0.02, variable.shape))
         saved, file = tmp_path / "saved", tmp_path / "file.tflite"
         signature.save(model, saved, lengths=(16,), softmax=False)
-        converting.main([str(saved), str(file), "--quantize", "dynamic_wi8_afp32",
-                         "--signatures", "len16"])  # fmt: skip
+        converting.run(converting.Conversion(str(saved), str(file), "dynamic_wi8_afp32", ["len16"]))
         sizes.append(file.stat().st_size)
     contents = size.matrix([c.config for c in found], (16,))
     left_out = [

@@ -14,8 +14,8 @@ from tfdistill.commands import base, export_job, ways_out
 from tfdistill.commands.export_job import Job
 
 if TYPE_CHECKING:
-    from export.trials.trial import Trial
     from tfdistill.manifest import Manifest, Parity
+    from tfdistill.results import Trial
 
 AUTO = "auto"
 _NUM_CALIBRATION = 200

@@ -119,7 +119,7 @@ class ExportedSource:
           ManifestError: If the file answers another kind of task, or has other labels.
         """
         file = runtime.TfliteModel(self.folder / self.card.model.file)
-        self.check(task, file.head)
+        self.check(task, file.head.name)
         return self.score(verify.file_outputs(file, examples.encoded), examples.encoded, task)
 
     def score(

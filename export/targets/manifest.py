@@ -16,7 +16,6 @@ from tfdistill.manifest import (
     Calibration,
     FileRecord,
     Manifest,
-    Parity,
     Signature,
     SpanRecord,
     TaskRecord,
@@ -24,44 +23,41 @@ from tfdistill.manifest import (
     TokenizerRecord,
 )
 
-from ..file.bundle import Places
-from ..file.inspection import ModelReport, TensorReport
+from ..checking.verify import Verification
+from ..conversion.plan import ExportPlan
+from ..file.bundle import ExportPaths
+from ..file.inspection import TensorReport
 from ..model import signature
-from .plan import Plan
 
 
-def describe(
-    plan: Plan,
-    report: ModelReport,
-    agreement: Parity,
-    places: Places,
-    beside: Mapping[pathlib.Path, bytes],
+def build_manifest(
+    plan: ExportPlan,
+    verified: Verification,
+    paths: ExportPaths,
+    contents: Mapping[pathlib.Path, bytes],
 ) -> Manifest:
-    """Makes the manifest of a checked file.
+    """Builds the manifest of a verified file.
 
     Args:
-      plan: What was asked for.
-      report: What is in the file.
-      agreement: How far it agrees with the model.
-      places: Where the files go.
-      beside: The files beside the model file, with what will be in them.
-
-    Returns:
-      The manifest.
+      plan: What the file was made from.
+      verified: What was found of it.
+      paths: Where the files go.
+      contents: The files next to the model file, with what will be in them.
     """
-    config = plan.config
+    config, report, request = plan.config, verified.report, plan.request
     lengths = {signature.signature_name(length): length for length in plan.lengths}
+    calibration = None
+    if plan.calibration is not None:
+        calibration = Calibration(num_examples=len(plan.calibration), seed=request.seed)
     return Manifest(
-        name=plan.name,
+        name=request.manifest_name,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         tfdistill_version=_version.__version__,
         converter=f"tensorflow {tf.__version__}",
-        model=FileRecord(
-            file=places.model.name, sha256=report.sha256, size_bytes=report.size_bytes
-        ),
+        model=FileRecord(file=paths.model.name, sha256=report.sha256, size_bytes=report.size_bytes),
         quantization=plan.quantization.name,
-        quantized_layers=dict(plan.patterns),
-        calibration=_calibration(plan),
+        quantized_layers=dict(request.layers or {}),
+        calibration=calibration,
         signatures={
             name: Signature(
                 sequence_length=length,
@@ -70,11 +66,11 @@ def describe(
             )
             for name, length in lengths.items()
         },
-        softmax=plan.softmax,
-        tokenizer=_tokenizer(plan, _record(places.vocab, beside)),
+        softmax=request.softmax,
+        tokenizer=_tokenizer(plan, _record(paths.vocab, contents)),
         task=_task(plan),
-        labels_file=_record(places.labels, beside),
-        golden_file=_record(places.golden, beside),
+        labels_file=_record(paths.labels, contents),
+        golden_file=_record(paths.golden, contents),
         architecture=Architecture(
             family=config.family,
             num_layers=config.num_layers,
@@ -84,34 +80,26 @@ def describe(
             vocab_size=config.vocab_size,
             num_parameters=plan.model.count_params(),
             flops={
-                name: models.flops(
-                    config, length, plan.num_labels, over_tokens=plan.head != "sequence"
-                )
+                name: models.flops(config, length, plan.num_labels, over_tokens=plan.head.per_token)
                 for name, length in lengths.items()
             },
         ),
-        parity=agreement,
+        parity=verified.parity,
     )
 
 
-def _calibration(plan: Plan) -> Calibration | None:
-    if plan.calibration is None:
-        return None
-    return Calibration(num_examples=len(plan.calibration), seed=plan.seed)
-
-
-def _tokenizer(plan: Plan, vocab: FileRecord | None) -> TokenizerRecord | None:
+def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | None:
     if vocab is None or plan.tokenizer is None:
         return None
     return TokenizerRecord(
         vocab=vocab,
         vocab_size=plan.tokenizer.vocab_size,
-        lower_case=plan.lower_case,
+        lower_case=plan.request.lower_case,
         max_length=max(plan.lengths),
     )
 
 
-def _task(plan: Plan) -> TaskRecord | None:
+def _task(plan: ExportPlan) -> TaskRecord | None:
     if plan.task is None:
         return None
     return TaskRecord(
@@ -124,7 +112,7 @@ def _task(plan: Plan) -> TaskRecord | None:
     )
 
 
-def _span(plan: Plan, rules: SpanRules) -> SpanRecord:
+def _span(plan: ExportPlan, rules: SpanRules) -> SpanRecord:
     windows = plan.examples.span_sources
     longest = max(plan.lengths)
     return SpanRecord(
@@ -137,12 +125,11 @@ def _span(plan: Plan, rules: SpanRules) -> SpanRecord:
     )
 
 
-def _record(place: pathlib.Path, beside: Mapping[pathlib.Path, bytes]) -> FileRecord | None:
-    if place not in beside:
+def _record(path: pathlib.Path, contents: Mapping[pathlib.Path, bytes]) -> FileRecord | None:
+    if path not in contents:
         return None
-    content = beside[place]
-    digest = hashlib.sha256(content).hexdigest()
-    return FileRecord(file=place.name, sha256=digest, size_bytes=len(content))
+    digest = hashlib.sha256(contents[path]).hexdigest()
+    return FileRecord(file=path.name, sha256=digest, size_bytes=len(contents[path]))
 
 
 def _tensors(reports: Mapping[str, TensorReport]) -> dict[str, TensorRecord]:

@@ -1,0 +1,169 @@
+"""A request for an export, checked before the long work starts and brought into one form."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+import tf_keras as keras
+
+from tfdistill import errors, models
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.tasks import TaskSpec
+from tfdistill.data.tokenize import Tokenizer
+
+from ..file import metadata as tflite_metadata
+from ..model import checks, graph, inputs, signature
+from ..model.heads import HEADS, Head
+from ..model.request import ExportRequest
+from . import calibrate, mixed
+from . import quantize as quantizing
+from .quantize import Bounds, Quantization
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExportPlan:
+    """A valid request, and what follows from it.
+
+    Attributes:
+      request: What was asked for.
+      model: Its model in float32.
+      head: What the model answers for.
+      quantization: How the file stores numbers.
+      layers: Layers with a quantization of their own.
+      quantize_aware: Whether the model has the ranges of its activations.
+      bounds: How far the file may differ.
+      lengths: Sequence lengths, ascending.
+      examples: What the file is checked on.
+      calibration: The examples to calibrate on, or None.
+      task: The task, or None.
+      labels: Label names, empty where not known or for a regression.
+      tokenizer: The tokenizer, or None.
+      metadata: Whether the file gets MediaPipe's metadata.
+    """
+
+    request: ExportRequest
+    model: keras.Model
+    head: Head
+    quantization: Quantization
+    layers: Mapping[str, Quantization]
+    quantize_aware: bool
+    bounds: Bounds
+    lengths: tuple[int, ...]
+    examples: EncodedExamples
+    calibration: EncodedExamples | None
+    task: TaskSpec | None
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer | None
+    metadata: bool
+
+    @property
+    def config(self) -> models.EncoderConfig:
+        """The encoder."""
+        return models.config_of(self.model)
+
+    @property
+    def num_labels(self) -> int:
+        """Width of the logits."""
+        return models.num_labels_of(self.model) or 0
+
+    @property
+    def real_examples(self) -> bool:
+        """Whether the examples are real, not drawn."""
+        return self.request.check_on is not None
+
+
+def make_plan(request: ExportRequest) -> ExportPlan:
+    """Checks a request and brings it into one form.
+
+    Raises:
+      ConfigError: If an argument is not valid.
+      DataError: If the examples do not fit the model or the lengths.
+      ShapeError: If the model is not of `tfdistill.models`.
+      VocabularyError: If the vocabulary cannot be used or does not fit the model's embedding.
+    """
+    model, softmax, patterns = request.model, request.softmax, request.layers or {}
+    quantization = quantizing.quantization(request.quantize)
+    config = models.config_of(model)
+    lengths = signature.check_lengths(request.lengths, config.max_positions)
+    graph.check_head(model)
+    head = HEADS[models.head_of(model)]
+    num_labels = models.num_labels_of(model) or 0
+    aware = mixed.is_quantize_aware(model)
+    layers = mixed.resolve(model, quantization, patterns)
+    loosest = functools.reduce(
+        Bounds.loosest, (value.bounds for value in layers.values()), quantization.bounds
+    )
+    _check_method(model, quantization, layers, aware)
+    checks.check_task(request.task, head, num_labels, softmax=softmax)
+    labels, task = checks.labels_of(request.task, request.labels, head, num_labels)
+    tokenizer = None
+    if request.vocab_file is not None:
+        tokenizer = checks.open_vocabulary(
+            request.vocab_file, lower_case=request.lower_case, num_rows=config.vocab_size
+        )
+    real = request.check_on is not None
+    examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
+    inputs.check_examples(examples, config, lengths)
+    checks.check_texts(request.texts, examples, task, real=real)
+    calibration = None
+    if quantization.needs_calibration and not aware:
+        calibration = calibrate.draw(
+            request.calibrate_on, request.num_calibration, request.seed, config, lengths
+        )
+    metadata = tflite_metadata.wanted(
+        request.metadata,
+        tflite_metadata.obstacles(
+            head=head.name,
+            kind=None if task is None else task.kind,
+            pair=task is not None and task.pair_column is not None,
+            lengths=lengths,
+            softmax=softmax,
+            labels=labels,
+            vocab_file=request.vocab_file,
+            lower_case=request.lower_case,
+        ),
+    )
+    return ExportPlan(
+        request,
+        graph.in_float32(model),
+        head,
+        quantization,
+        layers,
+        aware,
+        loosest.replace(request.bounds or {}),
+        lengths,
+        examples,
+        calibration,
+        task,
+        labels,
+        tokenizer,
+        metadata,
+    )
+
+
+def _check_method(
+    model: keras.Model, quantization: Quantization, layers: Mapping[str, Quantization], aware: bool
+) -> None:
+    """Checks that a quantization can be made of this model."""
+    if quantization.method == "static" and isinstance(models.config_of(model), models.BiLstmConfig):
+        raise errors.ConfigError(
+            f"quantize {quantization.name}",
+            "an encoder with attention",
+            "a BiLSTM, whose ranges the ai-edge-quantizer cannot measure",
+            "Take dynamic_wi8_afp32: as small, and more accurate.",
+        )
+    if not aware:
+        mixed.check_blocks(mixed.stored_weights(model, quantization, layers))
+        return
+    from tfdistill import compress
+
+    if quantization.name != "static_wi8_ai8" or layers:
+        raise errors.ConfigError(
+            "quantize of a quantization-aware model",
+            "static_wi8_ai8, which it was trained for, for all of its layers",
+            f"{quantization.name}{' and layers of another' if layers else ''}",
+            "Export compress.strip(model), its float weights, in other quantizations.",
+        )
+    compress.check_ranges(model)

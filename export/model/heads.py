@@ -1,0 +1,185 @@
+"""What a model answers for, by its head: a text, each token of it, or a span in it.
+
+Outputs are laid out in rows: a head over whole texts gives a row for each example, a head over
+tokens one for each token, padding left out, in the order of `EncodedExamples.ids`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from tfdistill.data.conll import UNLABELLED
+from tfdistill.data.encoded import EncodedExamples, spans
+from tfdistill.data.tasks import TaskSpec
+
+LOGITS, SCORES = "logits", "scores"
+START_LOGITS, END_LOGITS = "start_logits", "end_logits"
+
+
+class Head(abc.ABC):
+    """One kind of head; `HEADS` has the three by their names in `models.head_of`.
+
+    Attributes:
+      name: "sequence", "token" or "span".
+      description: What a model with it is.
+      per_token: Whether it has a row for each token.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    per_token: ClassVar[bool] = True
+
+    def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
+        """Returns the names of a file's outputs; softmax: whether it gives probabilities."""
+        return (SCORES if softmax else LOGITS,)
+
+    @abc.abstractmethod
+    def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
+        """Returns the shape of each output of the signature for `length` tokens."""
+
+    def rows_of(self, encoded: EncodedExamples, indices: np.ndarray) -> np.ndarray:
+        """Finds the rows of outputs that belong to some examples.
+
+        Args:
+          encoded: All examples.
+          indices: int (m,), the examples.
+
+        Returns:
+          int64 (rows,), in the order of `indices`.
+        """
+        index = np.asarray(indices, np.int64)
+        return spans(encoded.offsets[index], encoded.lengths[index])
+
+    @abc.abstractmethod
+    def decisions(
+        self, outputs: np.ndarray, encoded: EncodedExamples, task: TaskSpec | None = None
+    ) -> np.ndarray | None:
+        """Returns what a program would decide from the outputs.
+
+        Args:
+          outputs: float (rows, width): logits or probabilities.
+          encoded: The examples that they are of.
+          task: The task, which says whether several labels apply at once; None: only one does.
+
+        Returns:
+          What is compared one by one, int or bool with the decisions as first axis; None for a
+          regression.
+        """
+
+    def rows_of_batch(self, outputs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Returns the rows of a padded batch: (n, tokens, width) -> (rows, width)."""
+        return outputs[np.arange(outputs.shape[1]) < lengths[:, None]]
+
+    def rows_of_file(self, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
+        """Returns what a file answers about one example: its outputs without batch and padding."""
+        return outputs[0][0, :num_tokens]
+
+    def join(self, answers: Sequence[np.ndarray]) -> np.ndarray:
+        """Joins what `rows_of_file` gives for several examples."""
+        return np.concatenate(answers)
+
+
+class SequenceHead(Head):
+    """A row (num_labels,) for each text."""
+
+    name = "sequence"
+    description = "a classifier or regression of whole texts"
+    per_token = False
+
+    def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
+        """Returns (1, num_labels)."""
+        return (1, num_labels)
+
+    def rows_of(self, encoded: EncodedExamples, indices: np.ndarray) -> np.ndarray:
+        """Returns the indices themselves."""
+        return np.asarray(indices, np.int64)
+
+    def decisions(
+        self, outputs: np.ndarray, encoded: EncodedExamples, task: TaskSpec | None = None
+    ) -> np.ndarray | None:
+        """Returns the class, int (n,); of several labels whether each applies, bool (n, labels)."""
+        if outputs.shape[1] == 1:
+            return None
+        if task is not None and task.kind == "multi_label":
+            return outputs > 0
+        return outputs.argmax(axis=1)
+
+    def rows_of_batch(self, outputs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Returns the outputs themselves, (n, num_labels)."""
+        return outputs
+
+    def rows_of_file(self, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
+        """Returns (num_labels,)."""
+        return outputs[0][0]
+
+    def join(self, answers: Sequence[np.ndarray]) -> np.ndarray:
+        """Stacks the rows."""
+        return np.stack(answers)
+
+
+class TokenHead(Head):
+    """A row (num_labels,) for each token."""
+
+    name = "token"
+    description = "a classifier of tokens"
+
+    def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
+        """Returns (1, length, num_labels)."""
+        return (1, length, num_labels)
+
+    def decisions(
+        self, outputs: np.ndarray, encoded: EncodedExamples, task: TaskSpec | None = None
+    ) -> np.ndarray | None:
+        """Returns the class of each token, int (m,), where there are labels of those with one."""
+        labels = encoded.labels
+        return outputs[slice(None) if labels is None else labels != UNLABELLED].argmax(axis=1)
+
+
+class SpanHead(Head):
+    """A row (2,) for each token: the logits of being the start and the end of the answer."""
+
+    name = "span"
+    description = "a model that answers with a span"
+
+    def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
+        """Returns "start_logits" and "end_logits"; there are no probabilities of spans."""
+        return (START_LOGITS, END_LOGITS)
+
+    def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
+        """Returns (1, length)."""
+        return (1, length)
+
+    def decisions(
+        self, outputs: np.ndarray, encoded: EncodedExamples, task: TaskSpec | None = None
+    ) -> np.ndarray | None:
+        """Returns the most probable first and last token of each window, int (n, 2)."""
+        parts = np.split(outputs, encoded.offsets[1:-1])
+        return np.stack([part.argmax(axis=0) for part in parts])
+
+    def rows_of_file(self, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
+        """Returns (tokens, 2)."""
+        return np.stack([output[0, :num_tokens] for output in outputs], axis=-1)
+
+
+HEADS: dict[str, Head] = {head.name: head for head in (SequenceHead(), TokenHead(), SpanHead())}
+
+
+def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> Head | None:
+    """Returns the head that gives outputs of these names and ranks; None if none does."""
+    for head in HEADS.values():
+        for softmax in (False, True):
+            ranks = {len(shape) for shape in shapes.values()}
+            if set(shapes) == set(head.output_names(softmax=softmax)) and ranks == {
+                len(head.output_shape(1, 1))
+            }:
+                return head
+    return None
+
+
+def num_scored(encoded: EncodedExamples) -> int:
+    """Counts what a metric is a mean over: texts, however many rows each has."""
+    return len(encoded) if encoded.sources is None else len(np.unique(encoded.sources))

@@ -1,0 +1,95 @@
+"""What an export is asked for: one value from `to_tflite` to the last trial of a sweep."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tf_keras as keras
+
+from tfdistill import files
+from tfdistill.data.tasks import Examples, TaskSpec
+
+from . import inputs
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExportRequest:
+    """The arguments of `to_tflite`.
+
+    Attributes:
+      model: A classifier or regressor of `tfdistill.models`.
+      path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
+        labels.txt are written next to it (see `bundle.paths_of`).
+      quantize: Name of a quantization; see `export.quantizations`.
+      layers: Layers that take another quantization: pattern of layer names, as for a shell
+        ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
+      lengths: Sequence lengths; they share the weights.
+      softmax: Whether the file gives probabilities instead of logits.
+      check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
+        with labels for the task's metric. None draws random ids, and the manifest says so.
+      calibrate_on: Real examples, without labels or with them, in the same forms: what the ranges
+        of a static quantization are measured on. Never those of `check_on`.
+      num_calibration: Examples to draw from `calibrate_on`, without replacement.
+      seed: Seed of that draw.
+      texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.
+      task: The task, for metrics and labels.
+      vocab_file: The vocabulary that text is tokenized with.
+      lower_case: Whether text is lower-cased.
+      labels: Label names in the order of the logits; default the task's.
+      bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
+      metadata: Whether the file carries what MediaPipe needs to run it from text (see
+        `export.file.metadata`): one length, softmax inside, a lower-case vocabulary, labels. None:
+        where it can.
+      overwrite: Whether existing files may be replaced.
+      name: Name in the manifest; default the file's stem.
+      timeout_s: Seconds that the converter may take.
+    """
+
+    model: keras.Model
+    path: files.Path
+    _: dataclasses.KW_ONLY
+    quantize: str = "dynamic_wi8_afp32"
+    layers: Mapping[str, str] | None = None
+    lengths: Sequence[int] = (32, 64, 128)
+    softmax: bool = False
+    check_on: Any = None
+    calibrate_on: Any = None
+    num_calibration: int = 200
+    seed: int = 0
+    texts: Examples | None = None
+    task: TaskSpec | None = None
+    vocab_file: files.Path | None = None
+    lower_case: bool = True
+    labels: Sequence[str] | None = None
+    bounds: Mapping[str, float] | None = None
+    metadata: bool | None = None
+    overwrite: bool = False
+    name: str | None = None
+    timeout_s: float = 1800
+
+    @property
+    def manifest_name(self) -> str:
+        """The name in the manifest."""
+        return self.name or pathlib.Path(self.path).stem
+
+    def replace(self, **changes: Any) -> ExportRequest:
+        """Returns a copy with some arguments changed."""
+        return dataclasses.replace(self, **changes)
+
+    def collected(self) -> ExportRequest:
+        """Returns a copy with its examples in memory: an iterator serves one export only.
+
+        Raises:
+          DataError: If there is none, or the batches hold no ids and mask.
+        """
+        given = {"check_on": self.check_on, "calibrate_on": self.calibrate_on}
+        return self.replace(
+            **{
+                name: inputs.collect(value, name)
+                for name, value in given.items()
+                if value is not None
+            }
+        )
