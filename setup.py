@@ -36,6 +36,7 @@ INSTALL_REQUIRES = [
     "jinja2>=3.1,<4",
     "markupsafe>=3,<4",
     "tqdm>=4.66,<5",
+    "argcomplete>=3.5,<4",
 ]
 
 EXTRAS_REQUIRE = {
@@ -91,5 +92,5 @@ setuptools.setup(
     },
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
-    entry_points={"console_scripts": ["tfdistill = tfdistill.cli:main"]},
+    entry_points={"console_scripts": ["tfdistill = tfdistill.cli:program"]},
 )

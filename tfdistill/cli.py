@@ -1,15 +1,22 @@
 """The command line: parses, calls one command, turns errors into exit codes.
 
-Results go to stdout, talk to stderr. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 failed, 2 misused,
+130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import os
+import pathlib
 import re
+import shutil
 import signal
+import subprocess
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -18,6 +25,7 @@ from tfdistill import __version__, errors
 from tfdistill.commands import (
     base,
     benchmarks,
+    completion,
     compression,
     data,
     export,
@@ -36,6 +44,11 @@ from tfdistill.commands import (
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
 # TensorFlow imports google.api_core, which dates the support of Python versions we support.
 _DATED_PYTHON = "You are using a (non-supported )?Python version"
+# What TensorFlow and LiteRT log in C++ below errors of ours, straight to the file descriptor.
+_NATIVE_LOGS = (
+    r"^(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
+)
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _COMMANDS = (
     *recipes.COMMANDS,
@@ -51,23 +64,28 @@ _COMMANDS = (
     *benchmarks.COMMANDS,
     *search.COMMANDS,
     *results.COMMANDS,
+    *completion.COMMANDS,
 )
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> base.Parser:
     """Builds the parser of all commands; imports no TensorFlow."""
-    root = argparse.ArgumentParser(
+    root = base.Parser(
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
         epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l_sst2 --scaled-down",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    root.set_defaults(execute=None, quiet=False, verbose=False)
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")
-    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        sub = base.add_parser(commands, command)
-        sub.set_defaults(execute=command.execute)
+    base.add_commands(root, _COMMANDS)
     return root
+
+
+def program() -> NoReturn:
+    """Runs the program ``tfdistill``: `main`, without the logs of C++ libraries on stderr."""
+    if not {"-v", "--verbose"} & set(sys.argv) and "_ARGCOMPLETE" not in os.environ:
+        _filter_native_logs()
+    sys.exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,29 +98,87 @@ def main(argv: Sequence[str] | None = None) -> int:
       The exit code.
     """
     given = sys.argv[1:] if argv is None else argv
-    args = parser().parse_args([_TILDE.sub(_home, argument) for argument in given])
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    root = parser()
+    if "_ARGCOMPLETE" in os.environ:
+        completion.complete(root)
+    args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in given])
+    chosen = vars(args).pop("parser")
+    if unknown:
+        chosen.refuse(unknown)
+    if args.execute is None:
+        chosen.print_help()
+        return 0
+    shadow = _shadow_of_export()
+    if shadow is not None:
+        print(
+            f"tfdistill: {shadow} hides the package export that belongs to tfdistill. Rename it, "
+            "or take its folder out of PYTHONPATH.",
+            file=sys.stderr,
+        )
+        return 1
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if args.verbose else "3")
     warnings.filterwarnings("ignore", _DATED_PYTHON, FutureWarning)
     signal.signal(signal.SIGTERM, _interrupt)
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    stderr = sys.stderr
     try:
-        result: Any = args.execute(args)
+        with contextlib.ExitStack() as stack:
+            if args.quiet:
+                nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+                stack.enter_context(contextlib.redirect_stderr(nowhere))
+            result: Any = args.execute(args)
+        return result if isinstance(result, int) else 0
     except errors.TfdistillError as error:
-        print(f"tfdistill {args.command}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, _MISUSE) else 1
+        text = base.with_flags(str(error), args.flags, getattr(args, "set", ()))
+        code = 2 if isinstance(error, _MISUSE) else 1
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"tfdistill {args.command}: {errors.explain_os_error(error)}", file=sys.stderr)
-        return 1
+        text, code = errors.explain_os_error(error), 1
     except KeyboardInterrupt:
-        hint = " Go on with --resume." if "resume" in vars(args) else ""
-        print(
-            f"tfdistill {args.command}: interrupted; what is finished is kept.{hint}",
-            file=sys.stderr,
-        )
-        return 130
-    return result if isinstance(result, int) else 0
+        hint = " Continue with --resume." if "resume" in vars(args) else ""
+        text, code = f"interrupted; finished steps are kept.{hint}", 130
+    if args.verbose:
+        traceback.print_exc(file=stderr)
+    print(f"tfdistill {args.name}: {text}", file=stderr)
+    return code
+
+
+def _filter_native_logs() -> None:
+    """Sends what C++ writes to stderr through a filter, so that it breaks no progress bar.
+
+    Python keeps the terminal itself. A message of another form, such as that of a crash, passes.
+    """
+    filter_ = shutil.which("grep")
+    if filter_ is None:
+        return
+    terminal = os.dup(2)
+    command = [filter_, "--line-buffered", "-vE", _NATIVE_LOGS]
+    # In a session of its own it outlives Ctrl-C; it ends when the last writer does.
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=terminal, stderr=terminal, start_new_session=True
+    )
+    assert process.stdin is not None
+    os.dup2(process.stdin.fileno(), 2)
+    process.stdin.close()
+    process.returncode = 0  # nobody waits for it
+    sys.stderr = open(  # noqa: SIM115 (it lasts as long as the process)
+        terminal, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
+    )
+
+
+def _shadow_of_export() -> pathlib.Path | None:
+    """The file that would be imported in place of our package `export`, if there is one."""
+    found = importlib.util.find_spec("export")
+    if found is None or found.origin is None:
+        return None
+    file = pathlib.Path(found.origin).resolve()
+    ours = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
+    return None if file == ours else file
 
 
 def _home(found: re.Match[str]) -> str:

@@ -7,82 +7,59 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors
-from tfdistill.commands import base
+from tfdistill import config, errors
+from tfdistill.commands import base, options, plan
+from tfdistill.data import from_config
 
 if TYPE_CHECKING:
     from tfdistill.data.tasks import Examples
     from tfdistill.training import CandidateFinder
 
-_ORIGINALS = ("keep", "leave-out")
-
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    base.add_data(parser)
+    options.add_data(parser)
     group = parser.add_argument_group("augmentation")
-    group.add_argument(
-        "--masked-lm",
-        required=True,
-        metavar="MODEL",
-        help="a Hugging Face folder or hub id with a masked-LM head and a vocab.txt",
-    )
-    group.add_argument(
-        "--vectors",
-        metavar="FILE",
-        help="word vectors as text (GloVe, word2vec) for words of several pieces; without them "
-        "such words stay",
-    )
-    group.add_argument(
-        "--copies",
-        type=int,
-        metavar="N",
-        help="draws for each text (default: 10 for mnli and qqp, 20 for sst2 and qnli, 30 else)",
-    )
-    group.add_argument(
-        "--probability",
-        type=float,
-        default=0.4,
-        help="with which a word is exchanged (default: %(default)s)",
-    )
-    group.add_argument(
-        "--candidates",
-        type=int,
-        default=15,
-        metavar="K",
-        help="words to choose from in its place (default: %(default)s)",
-    )
-    group.add_argument("--stop-words", metavar="FILE", help="words to leave alone (default: ours)")
+    section = config.AugmentConfig
+    options.add_field(group, section, "masked_lm", required=True)
+    options.add_field(group, section, "vectors")
+    copies = section.model_fields["copies"].description
+    shown = f"{copies} (default: 10 for mnli and qqp, 20 for sst2 and qnli, 30 else)"
+    options.add_field(group, section, "copies", None, help=shown)
+    options.add_field(group, section, "probability")
+    options.add_field(group, section, "candidates")
+    group.add_argument("--stop-words", metavar="FILE", help="words to keep (default: English ones)")
     group.add_argument(
         "--originals",
-        choices=_ORIGINALS,
+        choices=("keep", "leave-out"),
         default="keep",
-        help="the sentences as they were (default: %(default)s)",
+        help="what to do with the original sentences (default: %(default)s)",
     )
-    group.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+    options.add_seed(group, "the choice of words")
     group.add_argument(
         "--token-budget",
         type=int,
         default=4096,
         metavar="TOKENS",
-        help="that go through the model at a time (default: %(default)s)",
+        help="tokens in one batch of the model (default: %(default)s)",
     )
     group.add_argument(
         "--precision",
         choices=("float32", "bfloat16"),
         default="float32",
-        help="in which the model guesses (default: %(default)s)",
+        help="number format in which the model computes (default: %(default)s)",
     )
-    base.add_output(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
-    base.add_json(parser)
-    base.add_runner(parser)
+    options.add_output(parser, resume=True)
+    options.add_json(parser)
+    options.add_runner(parser)
 
 
 def _execute(args: argparse.Namespace) -> None:
-    if args.resume and args.overwrite:
-        raise errors.ConfigError(
-            errors.explain("--resume", "without --overwrite", "both", "Choose one.")
-        )
+    plan.existing(args.masked_lm, "--masked-lm")
+    for option in ("vectors", "stop_words"):
+        file = getattr(args, option)
+        if file is not None and not os.path.isfile(file):
+            raise errors.ConfigError(options.flag_of(option), "an existing file", repr(file))
+    plan.check_data(options.data_of(args), ["train"])
     from tfdistill import training
     from tfdistill.data import augment
 
@@ -90,7 +67,7 @@ def _execute(args: argparse.Namespace) -> None:
         _make_absolute(args)
     train = _train_examples(args)
     copies = augment.copies_for(train.spec.name) if args.copies is None else args.copies
-    options = augment.AugmentOptions(
+    settings = augment.AugmentOptions(
         copies=copies,
         probability=args.probability,
         num_candidates=args.candidates,
@@ -100,7 +77,7 @@ def _execute(args: argparse.Namespace) -> None:
     done = training.augment_train(
         train,
         _finder(args),
-        options,
+        settings,
         args.out,
         pipeline=args.pipeline,
         load=functools.partial(_inputs, args),
@@ -135,10 +112,7 @@ def _inputs(args: argparse.Namespace) -> tuple[Examples, CandidateFinder]:
 
 def _train_examples(args: argparse.Namespace) -> Examples:
     """The training split; there is no way to name another one."""
-    from tfdistill import config
-    from tfdistill.data import from_config
-
-    settings = config.parse_section(config.DataConfig, base.data_of(args), source="command line")
+    settings = config.parse_section(config.DataConfig, options.data_of(args), source="command line")
     _, examples = from_config.labelled(settings, "train")
     limit = settings.train_limit
     return examples if limit is None else examples.select(range(min(limit, len(examples))))
@@ -178,13 +152,14 @@ DATA_ACTIONS = (
         description="Exchanges words of the training sentences for others that a masked language "
         "model or word vectors offer, as TinyBERT does, and writes train.tsv with the task's "
         "columns. Only the train split is read. The model sees each text twice side by side, at "
-        "most 2 x --max-length tokens. A run that was stopped goes on with --resume.",
+        "most 2 x --max-length tokens. --resume continues a run that was stopped.",
         arguments=_arguments,
         execute=_execute,
+        flags=options.DATA_FLAGS,
         examples=(
-            "augment --task sst2 --data-dir glue/SST-2 --masked-lm bert-base-uncased "
+            "data augment --task sst2 --data-dir glue/SST-2 --masked-lm bert-base-uncased "
             "--vectors glove.6B.300d.txt --out data/sst2-augmented",
-            "augment --task intents --data-dir data --text-column text --label-column intent "
+            "data augment --task intents --data-dir data --text-column text --label-column intent "
             "--masked-lm ./my-bert --copies 10 --out data/intents-augmented --resume",
         ),
     ),

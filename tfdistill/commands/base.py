@@ -1,241 +1,138 @@
-"""What a command is, and the arguments that several share."""
+"""What a command is, how it becomes a parser, and how its result is shown."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from tfdistill import errors
 
 _HELP_WIDTH = 78  # of argparse, in a terminal of 80 columns
 
 
+def _no_arguments(_: argparse.ArgumentParser) -> None:
+    """For commands that take none, and for groups."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command of the command line.
+    """A command of the command line, or a group of commands.
 
     Attributes:
-      name: What is typed after ``tfdistill``.
+      name: What is typed after ``tfdistill``, or after the name of its group.
       summary: One line for the list of commands.
-      arguments: Adds its arguments to a parser.
-      execute: Does the work; may return an exit code.
       examples: At least two command lines, without the program's name.
+      arguments: Adds its arguments to a parser.
+      execute: Does the work; may return an exit code. A group has None: it prints its help.
       description: A paragraph for ``--help``; the summary when empty.
+      actions: The commands of a group, such as ``prepare`` of ``tfdistill data``.
+      flags: Key of a recipe -> the option that sets it here: errors name what was typed. ``*``
+        stands for the name of any stage.
     """
 
     name: str
     summary: str
-    arguments: Callable[[argparse.ArgumentParser], None]
-    execute: Callable[[argparse.Namespace], int | None]
     examples: Sequence[str]
+    arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    execute: Callable[[argparse.Namespace], int | None] | None = None
     description: str = ""
+    actions: Sequence[Command] = ()
+    flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def add_parser(choices: Any, command: Command, *, prefix: str = "") -> argparse.ArgumentParser:
-    """Adds the parser of a command or action, without what it executes.
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no abbreviations and suggests the nearest name for a misspelt one."""
 
-    Args:
-      choices: What ``add_subparsers`` gave.
-      command: The command.
-      prefix: The name of its command, for an action, with a space behind it.
-    """
-    description = command.description or f"{command.summary[0].upper()}{command.summary[1:]}."
-    examples = (f"  tfdistill {prefix}{line}" for line in command.examples)
-    parser = choices.add_parser(
-        command.name,
-        help=command.summary,
-        description=textwrap.fill(description, _HELP_WIDTH),
-        epilog="\n".join(["examples:", *examples]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.arguments(parser)
-    return parser
+    def __init__(self, **options: Any):
+        """Takes the options of `argparse.ArgumentParser`."""
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
+        self.set_defaults(parser=self)
+        talk = self.add_mutually_exclusive_group()
+        for short, name, text in (
+            ("-q", "--quiet", "print results and errors only"),
+            ("-v", "--verbose", "also print the logs of libraries, and where an error arose"),
+        ):
+            talk.add_argument(
+                short, name, action="store_true", default=argparse.SUPPRESS, help=text
+            )
 
+    def error(self, message: str) -> NoReturn:
+        """Exits with 2: what is wrong, and where help is."""
+        self.exit(2, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
 
-def add_actions(parser: argparse.ArgumentParser, command: str, actions: Sequence[Command]) -> None:
-    """Adds the actions of a command that has several, such as ``tfdistill data prepare``.
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Exits with 2 because of arguments that this command does not have."""
+        name = unknown[0].partition("=")[0]
+        hint = ""
+        if name.startswith("-"):
+            close = errors.nearest(name, self.visible_options())
+            hint = f" {close}" if close.startswith("Did") else ""
+        self.error(f"unknown argument {unknown[0]!r}.{hint}")
 
-    Args:
-      parser: The parser of the command.
-      command: Its name.
-      actions: Its actions; their examples leave the command's name out. The chosen one's
-        `execute` becomes ``args.run_action``.
-    """
-    chosen = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action in actions:
-        sub = add_parser(chosen, action, prefix=f"{command} ")
-        sub.set_defaults(run_action=action.execute)
+    def visible_options(self) -> list[str]:
+        """The options that the help shows."""
+        shown = (a for a in self._actions if a.help is not argparse.SUPPRESS)
+        return [option for action in shown for option in action.option_strings]
 
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds --json."""
-    parser.add_argument("--json", action="store_true", help="write the result as JSON to stdout")
-
-
-def add_output(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Adds --out and --overwrite."""
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        default=default,
-        required=default is None,
-        help="the folder that is written" + (f" (default: {default})" if default else ""),
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            hint = errors.nearest(value, map(str, action.choices))
+            raise argparse.ArgumentError(action, f"unknown: {value!r}. {hint}")
 
 
-def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
-    """Adds --set.
+def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "") -> None:
+    """Adds the parsers of commands, and of those in groups.
 
     Args:
-      parser: The parser.
-      of: Which recipe it changes: "the recipe".
-      example: A key and a value.
+      parser: The parser of the program or of a group.
+      commands: The commands.
+      prefix: The name of the group with a space behind it.
     """
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help=f"change a value of {of}, such as {example}; may be repeated",
-    )
-
-
-def add_devices(parser: argparse._ActionsContainer) -> None:
-    """Adds --devices."""
-    parser.add_argument(
-        "--devices",
-        type=_devices,
-        metavar="N",
-        help="GPUs that share each batch: auto (all that are visible) or how many (default: auto)",
-    )
-
-
-def _devices(text: str) -> int | None:
-    if text == "auto":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
-
-
-def add_runner(parser: argparse.ArgumentParser, what: str = "do it") -> None:
-    """Adds --runner, which takes the rest of the line: ``args.pipeline``, for Apache Beam."""
-    parser.add_argument(
-        "--runner",
-        action=_Runner,
-        nargs=argparse.REMAINDER,
-        dest="pipeline",
-        help=f"last: {what} as a pipeline of Apache Beam; the name of its runner and further "
-        "options of Beam, such as DirectRunner --direct_num_workers 4 (needs tfdistill[beam])",
-    )
-
-
-class _Runner(argparse.Action):
-    def __call__(
-        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
-    ) -> None:
-        """Keeps ["--runner", NAME, ...]."""
-        if not values or values[0].startswith("-"):
-            parser.error("--runner: expected a name such as DirectRunner")
-        for value in values[1:]:
-            name = value.partition("=")[0]
-            if name in parser._option_string_actions:
-                parser.error(f"{name}: expected before --runner; what follows that is Beam's")
-        namespace.pipeline = ["--runner", *values]
-
-
-_TASK_KINDS = ("classification", "regression", "multi_label", "token", "span")
-
-
-def add_data(
-    parser: argparse.ArgumentParser, *, required: bool = True, reads_train: bool = True
-) -> None:
-    """Adds the options that name a task and its files.
-
-    Args:
-      parser: The parser.
-      required: Whether a task must be named.
-      reads_train: Whether the command reads the training set.
-    """
-    group = parser.add_argument_group("data")
-    group.add_argument(
-        "--task",
-        required=required,
-        help="a GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own",
-    )
-    group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
-    group.add_argument("--text-column", metavar="NAME", help="the text, for a task of your own")
-    group.add_argument("--pair-column", metavar="NAME", help="the second text, if there is one")
-    group.add_argument("--label-column", metavar="NAME", help="the label, for a task of your own")
-    group.add_argument(
-        "--regression", action="store_true", help="the same as --kind regression: numbers"
-    )
-    group.add_argument(
-        "--kind", choices=_TASK_KINDS, help="for a task of your own (default: classification)"
-    )
-    group.add_argument(
-        "--doc-stride",
-        type=int,
-        metavar="TOKENS",
-        help="from one window of a long text to the next, for questions (default: half of "
-        "--max-length)",
-    )
-    group.add_argument(
-        "--max-length",
-        type=int,
-        default=128,
-        metavar="TOKENS",
-        help="longer texts are cut, questions' texts into windows (default: %(default)s)",
-    )
-    if reads_train:
-        group.add_argument(
-            "--train-limit", type=int, metavar="N", help="only the first N training examples"
+    metavar = "ACTION" if prefix else "COMMAND"
+    choices = parser.add_subparsers(dest=metavar.lower(), metavar=metavar)
+    for command in commands:
+        name = f"{prefix}{command.name}"
+        description = command.description or f"{command.summary[0].upper()}{command.summary[1:]}."
+        sub = choices.add_parser(
+            command.name,
+            help=command.summary,
+            description=textwrap.fill(description, _HELP_WIDTH),
+            epilog="\n".join(["examples:", *(f"  tfdistill {line}" for line in command.examples)]),
         )
-    else:
-        parser.set_defaults(train_limit=None)
+        sub.set_defaults(execute=command.execute, flags=command.flags, name=name)
+        command.arguments(sub)
+        if command.actions:
+            add_commands(sub, command.actions, prefix=f"{name} ")
 
 
-def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """The data section that `add_data`'s options describe."""
-    return {
-        "task": args.task,
-        "dir": args.data_dir,
-        "text_column": args.text_column,
-        "pair_column": args.pair_column,
-        "label_column": args.label_column,
-        "regression": args.regression,
-        "kind": args.kind,
-        "doc_stride": args.doc_stride or max(args.max_length // 2, 1),
-        "max_length": args.max_length,
-        "train_limit": args.train_limit,
-        **more,
-    }
+def with_flags(text: str, flags: Mapping[str, str], assigned: Sequence[str] = ()) -> str:
+    """Names options in a message that names keys of a recipe.
+
+    Args:
+      text: The message.
+      flags: See `Command`.
+      assigned: What ``--set`` was given: these keys were typed as keys.
+    """
+    typed = {assignment.partition("=")[0] for assignment in assigned}
+    for key, flag in flags.items():
+        stages = re.escape(key).replace(r"\*", r"\w+")
+        section, _, field = stages.partition(r"\.")
+        # A section that is validated by itself has keys without its name.
+        pattern = rf"{stages}|{field}" if section == "data" else stages
+        text = re.sub(rf"--set (?:{pattern})=", f"{flag} ", text)
+        for found in set(re.findall(rf"(?m)^(?:  - )?({pattern})(?=[:,])", text)) - typed:
+            text = re.sub(rf"(?m)^((?:  - )?){re.escape(found)}(?=[:,])", rf"\g<1>{flag}", text)
+    return text
 
 
-def numbers(text: str) -> tuple[int, ...]:
-    """Parses "32,64,128"."""
-    try:
-        values = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        values = ()
-    if not values or min(values) < 1:
-        raise argparse.ArgumentTypeError(
-            f"expected positive numbers such as 32,64, received {text!r}"
-        )
-    return values
-
-
-def listed(values: Sequence[Any]) -> str:
-    """Writes values as an option takes them: "32,64,128"."""
-    return ",".join(map(str, values))
-
-
-def show(result: Mapping[str, Any], *, as_json: bool, lines: Sequence[str]) -> None:
+def show(result: Any, *, as_json: bool, lines: Sequence[str]) -> None:
     """Writes a result to stdout: JSON, or lines for a person."""
     if as_json:
         json.dump(result, sys.stdout, indent=2, ensure_ascii=False)

@@ -7,9 +7,9 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
-from tfdistill import errors, files
+from tfdistill import config, errors, files
 from tfdistill.benchmark.settings import Settings, WhenThrottled
-from tfdistill.commands import base, result_paths
+from tfdistill.commands import base, options, plan, result_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _DEFAULTS = Settings()
 _APP = "io.github.tfdistill.demo"
-_KINDS = ("classification", "regression", "multi_label", "token", "span")
 _PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
 
 
@@ -31,44 +30,39 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="an export folder, a run folder or a .tflite file; several take turns, and the "
         "others are compared with the first",
     )
-    parser.add_argument(
-        "--device",
-        choices=("host", "adb"),
-        default="host",
-        help="this machine, or phones through adb (default: %(default)s)",
-    )
     _add_what(parser.add_argument_group("what to measure"))
     _add_how_long(parser.add_argument_group("how long"))
-    _add_phones(parser.add_argument_group("phones (--device adb)"))
-    _add_examples(parser.add_argument_group("a task's development examples instead of golden ones"))
+    device = parser.add_argument_group("where")
+    options.add_device(device, several=True)
+    device.add_argument(
+        "--app",
+        nargs="?",
+        const=_APP,
+        metavar="PACKAGE",
+        help=f"with --device adb: measure in the demo app instead (default: {_APP})",
+    )
+    examples = parser.add_argument_group("a task's development examples instead of golden ones")
+    options.add_task(examples, required=False)
+    options.add_field(examples, config.DataConfig, "dev_limit")
     output = parser.add_argument_group("output")
-    output.add_argument("--out", metavar="FILE", help="also write the result here, as JSON")
-    output.add_argument("--overwrite", action="store_true", help="replace an earlier result")
-    base.add_json(parser)
+    options.add_output(
+        output, what="also write the result here, as JSON", metavar="FILE", required=False
+    )
+    options.add_json(output)
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--threads",
-        type=base.numbers,
-        default=_DEFAULTS.threads,
-        metavar="N,N,...",
-        help=f"(default: {base.listed(_DEFAULTS.threads)})",
-    )
-    group.add_argument("--lengths", type=base.numbers, metavar="L,L,...", help="(default: all)")
+    options.add_field(group, config.BenchmarkConfig, "threads", _DEFAULTS.threads)
+    options.add_lengths(group, "all of the file")
     group.add_argument(
         "--delegates",
-        type=_names,
+        type=options.names,
         default=_DEFAULTS.delegates,
         metavar="NAME,...",
         help="of xnnpack, none, and on phones gpu, nnapi "
-        f"(default: {base.listed(_DEFAULTS.delegates)})",
+        f"(default: {','.join(_DEFAULTS.delegates)})",
     )
-    group.add_argument(
-        "--affinity",
-        metavar="MASK",
-        help="the cores: a hexadecimal mask such as f0, or big, little, all",
-    )
+    options.add_affinity(group)
     group.add_argument(
         "--sustained",
         type=float,
@@ -77,78 +71,25 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         help="also run each file without pauses for S seconds",
     )
     group.add_argument(
-        "--operators", action="store_true", help="also measure where the time of an inference goes"
+        "--operators", action="store_true", help="also measure the time of each operator"
     )
 
 
 def _add_how_long(group: argparse._ArgumentGroup) -> None:
-    shown = "(default: %(default)s)"
-    group.add_argument("--warmup", type=int, default=_DEFAULTS.warmup, help=shown)
-    group.add_argument("--runs", type=int, default=_DEFAULTS.runs, help=f"at least {shown}")
-    group.add_argument("--min-seconds", type=float, default=_DEFAULTS.min_seconds, help=shown)
-    group.add_argument(
-        "--repetitions",
-        type=int,
-        default=_DEFAULTS.repetitions,
-        help=f"fresh processes {shown}",
-    )
-    group.add_argument(
-        "--cool-down",
-        type=float,
-        default=_DEFAULTS.cool_down_seconds,
-        metavar="S",
-        help="rest before each repetition",
-    )
+    options.add_measurement(group, _DEFAULTS)
     group.add_argument(
         "--when-throttled",
         choices=get_args(WhenThrottled),
         default=_DEFAULTS.when_throttled,
-        help="say so, or leave the repetition out and repeat it (default: %(default)s)",
+        help="flag the repetition, or discard and retry it (default: %(default)s)",
     )
     group.add_argument(
         "--timeout",
         type=float,
         default=_DEFAULTS.timeout_seconds,
         metavar="S",
-        help=f"for one answer {shown}",
+        help="longest wait for one block of samples (default: %(default)s)",
     )
-
-
-def _add_phones(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--serial",
-        action="append",
-        default=[],
-        metavar="SERIAL",
-        help="which phone, as `adb devices` lists it, or all; may be given several times",
-    )
-    group.add_argument(
-        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
-    )
-    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
-    group.add_argument(
-        "--app",
-        nargs="?",
-        const=_APP,
-        metavar="PACKAGE",
-        help=f"measure in the demo app instead (default: {_APP})",
-    )
-
-
-def _add_examples(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--task", help="the task that the files answer; its metrics are measured on phones"
-    )
-    group.add_argument("--data-dir", metavar="DIR", help="the folder with the task's files")
-    group.add_argument("--text-column", metavar="NAME", help="for a task of your own")
-    group.add_argument("--pair-column", metavar="NAME", help="the second sentence, if there is one")
-    group.add_argument("--label-column", metavar="NAME", help="for a task of your own")
-    group.add_argument("--kind", choices=_KINDS, help="for a task of your own")
-    group.add_argument("--limit", type=int, metavar="N", help="only the first N examples")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
 def _benchmark(args: argparse.Namespace) -> int:
@@ -215,24 +156,13 @@ def _rows(models: Sequence[pathlib.Path], args: argparse.Namespace) -> LabelledR
         return None
     from tfdistill.run import labelled
 
-    names = ("task", "text_column", "pair_column", "label_column", "kind")
-    settings = {name: getattr(args, name) for name in names}
-    more = {"dir": args.data_dir, "dev_limit": args.limit}
-    return labelled.labelled_rows(models, {**settings, **more})
+    return labelled.labelled_rows(models, {**options.task_of(args), "dev_limit": args.limit})
 
 
 def _check_options(args: argparse.Namespace) -> None:
     """Refuses options that nothing would read."""
-    phones = {
-        "--serial": args.serial,
-        "--binary": args.binary,
-        "--binary-sha256": args.binary_sha256,
-        "--app": args.app,
-    }
     examples = ("data_dir", "text_column", "pair_column", "label_column", "kind", "limit")
     faults = []
-    if args.device == "host":
-        faults += [(name, "--device adb", "--device host") for name, v in phones.items() if v]
     if args.app is not None:
         own = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
         remedy = "benchmark_model, without --app"
@@ -243,8 +173,13 @@ def _check_options(args: argparse.Namespace) -> None:
         for name in examples:
             if getattr(args, name) is not None:
                 faults.append((f"--{name.replace('_', '-')}", "--task", "none"))
-    if faults:
-        raise errors.ConfigError("\n".join(errors.explain(*fault) for fault in faults))
+    lines = [*options.device_faults(args), *(errors.explain(*fault) for fault in faults)]
+    if lines:
+        raise errors.ConfigError("\n".join(lines))
+    for model in args.models:
+        plan.existing(model, "MODEL")
+    if args.task is not None:
+        plan.check_data(options.task_of(args), ["dev"])
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -354,6 +289,7 @@ COMMANDS = (
         summary="measure exported files on this host or on phones",
         arguments=_arguments,
         execute=_benchmark,
+        flags=options.DATA_FLAGS,
         examples=(
             "benchmark runs/demo/export --threads 1,2 --out latency.json",
             "benchmark runs/demo/export runs/other/export --device adb --binary benchmark_model",

@@ -3,69 +3,43 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
-from typing import Any
 
-from tfdistill import config, errors
-from tfdistill.commands import base
-from tfdistill.config import compression
+from tfdistill import config
+from tfdistill.commands import base, models, options, plan
+
+_OPTIONS = {"prune": ("sparsity",), "cluster": ("clusters",), "quantize": ()}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    shown = "(default: %(default)s)"
     parser.add_argument("student", help="a run folder, or a fine-tuned Hugging Face folder or id")
     parser.add_argument(
         "--methods",
         default="quantize",
-        metavar="NAMES",
-        help="of prune, cluster, quantize, in this order; each keeps what the one before made "
+        metavar="NAME,...",
+        help="of prune, cluster, quantize, in this order; each keeps the result of the one before "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--teacher",
         metavar="MODEL",
-        help="a fine-tuned model to learn from (default: the student as it is)",
+        help="a run folder or fine-tuned model to learn from (default: the student as it is)",
     )
-    parser.add_argument(
-        "--stage",
+    objective = parser.add_argument(
+        "--objective",
         choices=("prediction", "intermediate", "labels"),
         default="prediction",
-        help="what the training learns (default: %(default)s)",
+        help="what the training minimizes, a kind of stage (default: %(default)s)",
     )
-    parser.add_argument(
-        "--sparsity", type=float, default=0.5, help=f"share of zeros, with prune {shown}"
-    )
-    parser.add_argument(
-        "--clusters", type=int, default=32, help=f"numbers a matrix, with cluster {shown}"
-    )
-    base.add_data(parser)
-    group = parser.add_argument_group("training")
-    group.add_argument("--epochs", type=int, default=2, help=f"of each method {shown}")
-    group.add_argument("--batch-size", type=int, default=32, help=f"examples of a step {shown}")
-    group.add_argument(
-        "--learning-rate", type=float, default=5e-5, help=f"at the end of the warm-up {shown}"
-    )
-    group.add_argument("--seed", type=int, default=1, help=shown)
-    base.add_set(group, "the recipe that these options make", "data.vocab=vocab.txt")
-    base.add_output(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
-    base.add_json(parser)
+    options.renamed(parser, "--stage", objective)
+    options.add_field(parser, config.CompressConfig, "sparsity")
+    options.add_field(parser, config.CompressConfig, "clusters", 32)
+    models.add_run(parser, gpus=False)
+    parser.set_defaults(epochs=2)
 
 
 def _compress(args: argparse.Namespace) -> None:
-    recipe = recipe_of(args)
-    from tfdistill import run
-
-    record = run.distill(recipe, args.out, devices=1, resume=args.resume, overwrite=args.overwrite)
-    metrics = [f"{name}: {value:.4f}" for name, value in record["metrics"].items()]
-    where = pathlib.Path(args.out) / record["model_folder"]
     quantize = "static_wi8_ai8" if args.methods.endswith("quantize") else "dynamic_wi8_afp32"
-    lines = [
-        *metrics,
-        f"model: {where}",
-        f"next: tfdistill export {args.out} --quantize {quantize}",
-    ]
-    base.show(record, as_json=args.json, lines=lines)
+    models.train(recipe_of(args), args, "distill", devices=1, quantize=quantize)
 
 
 def recipe_of(args: argparse.Namespace) -> config.Recipe:
@@ -74,55 +48,31 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     Raises:
       ConfigError: If an option is not valid; with every fault.
     """
-    names = args.methods.split(",")
-    for name in names:
-        if name not in compression.METHODS:
-            raise errors.ConfigError(
-                errors.explain(
-                    "--methods",
-                    f"names of {', '.join(compression.METHODS)}",
-                    repr(name),
-                    errors.nearest(name, compression.METHODS),
-                )
-            )
-    own = args.teacher is None and args.stage != "labels"
-    options: dict[str, dict[str, Any]] = {
-        "prune": {"sparsity": args.sparsity},
-        "cluster": {"clusters": args.clusters},
-        "quantize": {},
-    }
-    student = _folder_of(args.student)
+    names = options.chosen_from(args.methods, "--methods", list(_OPTIONS))
+    plan.existing(args.student, "student")
+    student = config.model_folder(args.student)
+    teacher = student if args.teacher is None else config.model_folder(args.teacher)
+    own = args.teacher is None and args.objective != "labels"
     stages = {
         name: {
-            "kind": args.stage,
-            "epochs": args.epochs,
-            "batch_size": args.batch_size,
-            "learning_rate": args.learning_rate,
+            "kind": args.objective,
+            **models.step_of(args),
             "compress": {
                 "method": name,
                 "teacher": "student" if own else "teacher",
-                **options[name],
+                **{option: getattr(args, option) for option in _OPTIONS[name]},
             },
         }
         for name in names
     }
-    values = {
-        "name": "command",
-        "data": base.data_of(args),
-        "teacher": {"source": args.teacher or student, "export": False, "allow_weak": True},
-        "student": {"preset": "tinybert_4l_312d", "initialise": student, "keep_head": True},
-        "stages": stages,
-        "variants": {"student": {"stages": names}},
-        "seeds": [args.seed],
-    }
-    return config.parse_recipe(values, args.set, source="command line")
-
-
-def _folder_of(student: str) -> str:
-    """The Hugging Face folder of a run or of a saved model; anything else as it is."""
-    path = pathlib.Path(student)
-    places = (path / "student" / "hf", path / "hf")
-    return str(next((place for place in places if place.is_dir()), student))
+    return models.recipe_of(
+        args,
+        data=options.data_of(args),
+        teacher={"source": teacher, "export": False, "allow_weak": True},
+        student={"preset": "tinybert_4l_312d", "initialise": student, "keep_head": True},
+        stages=stages,
+        variants={"student": {"stages": names}},
+    )
 
 
 COMMANDS = (
@@ -131,12 +81,18 @@ COMMANDS = (
         summary="prune, cluster or quantize a finished student while it trains",
         arguments=_arguments,
         execute=_compress,
+        flags={
+            **options.DATA_FLAGS,
+            **{"student.initialise": "student", "teacher.source": "--teacher"},
+            **options.flags_of("stages.*", options.TRAINING),
+            **options.flags_of("stages.*.compress", ("sparsity", "clusters")),
+        },
         examples=(
             "compress runs/sst2 --task sst2 --data-dir glue/SST-2 --out runs/sst2-int8",
             "compress runs/sst2 --methods prune,quantize --sparsity 0.5 --teacher ./bert-sst2 "
             "--task sst2 --data-dir glue/SST-2 --out runs/sst2-small",
         ),
         description="Trains a finished student a little longer while tensorflow-model-"
-        "optimization takes something away from its weights.",
+        "optimization prunes, clusters or quantizes its weights.",
     ),
 )

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-
 from tfdistill.commands import augment, base, pretraining
 
-# What can be done with data; each is typed after `tfdistill data`.
-ACTIONS: tuple[base.Command, ...] = (*pretraining.DATA_ACTIONS, *augment.DATA_ACTIONS)
-
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
-    base.add_actions(parser, "data", ACTIONS)
-
-
-def _execute(args: argparse.Namespace) -> int | None:
-    return args.run_action(args)
-
+_ACTIONS = (*pretraining.DATA_ACTIONS, *augment.DATA_ACTIONS)
 
 COMMANDS = (
     base.Command(
         name="data",
         summary="prepare corpora, vocabularies and training sets",
-        arguments=_arguments,
-        execute=_execute,
-        examples=tuple(f"data {action.examples[0]}" for action in ACTIONS[:2]),
+        actions=_ACTIONS,
+        examples=tuple(action.examples[0] for action in _ACTIONS[:2]),
     ),
 )

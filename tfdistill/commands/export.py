@@ -1,4 +1,4 @@
-"""export: a trained model as a checked TFLite file, and in the other forms that it goes out."""
+"""export: a trained model as a checked TFLite file, and in other formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors
-from tfdistill.commands import base, export_job, ways_out
+from tfdistill.commands import base, export_job, export_targets, options, plan
 from tfdistill.commands.export_job import Job
 
 if TYPE_CHECKING:
@@ -23,19 +23,15 @@ _NUM_CALIBRATION = 200
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a run folder, or a Hugging Face folder with a classifier")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help="(default: MODEL/export, or beside an earlier one MODEL/export-QUANTIZATION)",
+    options.add_output(
+        parser,
+        what="folder to write (default: MODEL/export, or next to an earlier one "
+        "MODEL/export-QUANTIZATION)",
+        required=False,
+        overwrite="replace earlier results",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
-    parser.add_argument("--name", help="in the manifest (default: the name of MODEL)")
-    parser.add_argument(
-        "--lengths",
-        type=base.numbers,
-        metavar="L,L,...",
-        help="tokens of the signatures (default: 32,64,128, for questions up to the run's windows)",
-    )
+    parser.add_argument("--name", help="name in the manifest (default: the name of MODEL)")
+    options.add_lengths(parser, "32,64,128, for questions up to the run's windows")
     parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
     parser.add_argument(
         "--metadata",
@@ -49,9 +45,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="keep only the tokens that this text (UTF-8, a sentence a line) needs",
     )
     _numbers(parser.add_argument_group("how numbers are stored"))
-    ways_out.add_arguments(parser)
-    base.add_data(parser, required=False)
-    base.add_json(parser)
+    export_targets.add_arguments(parser)
+    options.add_data(parser, required=False)
+    options.add_json(parser)
 
 
 def _numbers(group: Any) -> None:
@@ -71,7 +67,7 @@ def _numbers(group: Any) -> None:
     group.add_argument(
         "--prefer", choices=("size", "latency"), help="with auto: what is best (default: size)"
     )
-    group.add_argument(
+    layers = group.add_argument(
         "--layers",
         type=_pattern,
         action="append",
@@ -79,13 +75,7 @@ def _numbers(group: Any) -> None:
         metavar="PATTERN=NAME",
         help="another quantization for some layers, such as 'layer_0_*=float32'; may be repeated",
     )
-    group.add_argument(
-        "--float-layers",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="the same as --layers PATTERN=float32",
-    )
+    options.renamed(group, "--float-layers", layers, "{}=float32")
     group.add_argument(
         "--calibrate",
         type=int,
@@ -93,7 +83,7 @@ def _numbers(group: Any) -> None:
         help="training examples that a static quantization measures its ranges on "
         f"(default: {_NUM_CALIBRATION})",
     )
-    group.add_argument("--seed", type=int, help="of the draw of these examples (default: 0)")
+    options.add_seed(group, "the draw of these examples")
 
 
 def _pattern(text: str) -> tuple[str, str]:
@@ -108,32 +98,35 @@ def _pattern(text: str) -> tuple[str, str]:
 
 
 def _execute(args: argparse.Namespace) -> None:
-    from export.targets import android_bundle
-
-    layers = {**dict(args.layers), **dict.fromkeys(args.float_layers, "float32")}
+    layers = dict(args.layers)
     faults = list(_faults(args, layers))
     if faults:
         raise errors.ConfigError("\n".join(faults))
+    plan.existing(args.model, "model")
+    if args.task is not None:
+        plan.check_data(options.data_of(args), ["dev"])
     target = _target(args)
+    from export.targets import android_bundle
+
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == AUTO  # then the name of the bundle is not known yet
     bundle = None if automatic else android_bundle.bundle_name(name, args.quantize)
-    ways_out.check_places(args, bundle)
+    export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     with tempfile.TemporaryDirectory(prefix="tfdistill-vocabulary-") as temporary:
         pruned: dict[str, Any] = {}
         if args.vocab_prune is not None:
             job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
-        ways_out.check_model(args, job)
+        export_targets.check_model(args, job)
         manifest = _tflite(args, job, layers, target / "model.tflite", name)
-        written = ways_out.write(args, job, target / manifest.model.file)
+        written = export_targets.write(args, job, target / manifest.model.file)
     lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
     if automatic:
         lines.append(f"quantization: {manifest.quantization} {manifest.quantized_layers or ''}")
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     if manifest.parity is not None:
         lines += _checked(manifest.parity)
-    lines += [f"{way}: {place}" for way, place in written.items()]
+    lines += [f"{name}: {path}" for name, path in written.items()]
     result = {**manifest.model_dump(mode="json"), "also_written": written}
     if pruned:
         result["vocabulary"] = pruned
@@ -157,7 +150,7 @@ def _target(args: argparse.Namespace) -> pathlib.Path:
 
 
 def _checked(parity: Parity) -> list[str]:
-    """Says how the file answers beside the model, and what would have been refused."""
+    """Compares the file with the model, and shows the bounds that it had to keep."""
     bounds = parity.bounds
 
     def limit(name: str, direction: str) -> str:
@@ -179,7 +172,7 @@ def _checked(parity: Parity) -> list[str]:
         for name, value in parity.file_metrics.items()
     ]
     if parity.parity_only:
-        lines.append("metric: none, for want of labels: only the agreement was checked")
+        lines.append("metric: none, since there are no labels; only the agreement was checked")
     return lines
 
 
@@ -206,15 +199,14 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
             "--layers", "a quantization by name", "--quantize auto", "auto chooses the layers."
         )
     if not _calibrated(args, layers):
-        for option, value in (("--calibrate", args.calibrate), ("--seed", args.seed)):
-            if value is not None:
-                yield errors.explain(
-                    option, "a static quantization or auto", f"--quantize {args.quantize}"
-                )
+        if args.calibrate is not None:
+            yield errors.explain(
+                "--calibrate", "a static quantization or auto", f"--quantize {args.quantize}"
+            )
     elif args.calibrate is not None and args.calibrate < 1:
         yield errors.explain("--calibrate", "at least 1 example", args.calibrate)
     if args.task is None and args.data_dir is not None:
-        yield errors.explain("--data-dir", "--task beside it", "none")
+        yield errors.explain("--data-dir", "--task too", "none")
 
 
 def _calibrated(args: argparse.Namespace, layers: dict[str, str]) -> bool:
@@ -250,7 +242,7 @@ def _tflite(
         arguments |= {
             "calibrate_on": job.calibration_set(),
             "num_calibration": args.calibrate or _NUM_CALIBRATION,
-            "seed": args.seed or 0,
+            "seed": args.seed,
         }
     if args.quantize != AUTO:
         quantization = {"quantize": args.quantize, "layers": layers or None}
@@ -267,7 +259,7 @@ def _tflite(
 
 
 def _report(trial: Trial) -> None:
-    """Says on stderr how a quantization fared, while auto goes on."""
+    """Prints on stderr what auto found out about a quantization."""
     what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
     size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
     drop = "" if trial.metric_drop is None else f" {trial.primary_metric} -{trial.metric_drop:.4f},"
@@ -277,11 +269,12 @@ def _report(trial: Trial) -> None:
 COMMANDS = (
     base.Command(
         name="export",
-        summary="export a trained model to a checked TFLite file, and in other forms",
+        summary="export a trained model to a checked TFLite file and other formats",
         description="Writes one TFLite file with a signature for each length, checked against the "
         "model on the development set: beyond the bounds of its quantization nothing is written.",
         arguments=_arguments,
         execute=_execute,
+        flags=options.DATA_FLAGS,
         examples=(
             "export runs/demo --quantize float16 --out runs/demo-float16",
             "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "

@@ -8,7 +8,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config
-from tfdistill.commands import base
+from tfdistill.commands import options
 
 if TYPE_CHECKING:
     from tfdistill.data.encoded import EncodedExamples
@@ -69,7 +69,7 @@ def open_job(args: argparse.Namespace) -> Job:
     """Opens the model that `args.model` names, for the task that its run or the options name.
 
     Args:
-      args: With `model`, `lengths` (or None) and the options of `base.add_data`.
+      args: With `model`, `lengths` (or None) and the options of `options.add_data`.
 
     Raises:
       TfdistillError: If something is missing or does not fit.
@@ -82,7 +82,7 @@ def open_job(args: argparse.Namespace) -> Job:
     settings = config.load_recipe(str(saved)).data if saved.is_file() else None
     if args.task is not None:
         settings = config.parse_section(
-            config.DataConfig, base.data_of(args), source="command line"
+            config.DataConfig, options.data_of(args), source="command line"
         )
     folder = pathlib.Path(args.model) / "data"
     task = examples = None

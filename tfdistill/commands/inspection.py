@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from tfdistill import errors, files
-from tfdistill.commands import base
+from tfdistill.commands import base, options
 
 _PACKAGES = {
     "tensorflow": "2.20",
@@ -40,10 +40,12 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only read the file; do not open it in LiteRT to count XNNPACK's partitions",
     )
-    base.add_json(parser)
+    options.add_json(parser)
 
 
 def _inspect(args: argparse.Namespace) -> None:
+    if not pathlib.Path(args.file).exists():
+        raise errors.ConfigError("file", "an existing .tflite file or export folder", args.file)
     from export.file import inspection
 
     report = inspection.inspect(_model_file(pathlib.Path(args.file)), open_it=not args.static)
@@ -58,10 +60,6 @@ def _model_file(path: pathlib.Path) -> pathlib.Path:
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
     card = manifest.read_manifest(folder)
     return files.inside(folder, card.model.file)
-
-
-def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    base.add_json(parser)
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -97,7 +95,7 @@ def _package(name: str, wanted: str) -> dict[str, Any]:
 
 
 def _litert() -> dict[str, Any]:
-    """Whether a conversion runs: a tiny export, from a model to an answer of its file."""
+    """Whether an export works: a tiny model is converted and its file is run."""
     import tempfile
 
     try:
@@ -115,7 +113,7 @@ def _litert() -> dict[str, Any]:
 
 
 def _devices() -> dict[str, Any]:
-    """What training would take by itself."""
+    """Which devices training uses by default."""
     from tfdistill.training import strategies
 
     try:
@@ -144,7 +142,7 @@ COMMANDS = (
     base.Command(
         name="doctor",
         summary="check this machine and its packages",
-        arguments=_doctor_arguments,
+        arguments=options.add_json,
         execute=_doctor,
         examples=("doctor", "doctor --json"),
     ),

@@ -1,4 +1,4 @@
-"""finetune, distill, evaluate: single steps on models of one's own."""
+"""finetune, distill, evaluate: single steps on models of your own."""
 
 from __future__ import annotations
 
@@ -7,114 +7,106 @@ import pathlib
 from typing import Any
 
 from tfdistill import config
-from tfdistill.commands import base
+from tfdistill.commands import base, options, plan
 from tfdistill.config import stage_options
 
+STAGES = ("intermediate", "prediction", "logits", "patient", "relations", "labels")
+_LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
+_STAGE_OPTIONS = ("temperature", "layer_map")
 
-def _training_arguments(parser: argparse.ArgumentParser, *, epochs: int, rate: float) -> None:
-    base.add_data(parser)
+
+def add_run(parser: argparse.ArgumentParser, *, gpus: bool = True) -> None:
+    """Adds what every command has that trains one model: data, training and output."""
+    options.add_data(parser)
     group = parser.add_argument_group("training")
-    shown = "(default: %(default)s)"
-    group.add_argument("--epochs", type=int, default=epochs, help=f"of each training {shown}")
-    group.add_argument("--batch-size", type=int, default=32, help=f"examples of a step {shown}")
-    group.add_argument(
-        "--learning-rate", type=float, default=rate, help=f"at the end of the warm-up {shown}"
-    )
-    group.add_argument("--seed", type=int, default=1, help=shown)
-    base.add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
-    base.add_devices(group)
-    base.add_output(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
-    base.add_json(parser)
+    options.add_training(group)
+    if gpus:
+        options.add_gpus(group)
+    options.add_output(parser, resume=True)
+    options.add_dry_run(parser)
+    options.add_json(parser)
 
 
 def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or hub id, or preset:NAME")
-    parser.add_argument(
-        "--vocab", default="teacher", help="vocab.txt, or train:SIZE (default: the model's own)"
-    )
-    _training_arguments(parser, epochs=3, rate=5e-5)
+    options.add_field(parser, config.DataConfig, "vocab")
+    add_run(parser)
 
 
 def _finetune(args: argparse.Namespace) -> None:
-    recipe = _recipe_of(
+    recipe = recipe_of(
         args,
-        teacher={"source": args.model, "finetune": _step_of(args), "export": False},
+        teacher={"source": args.model, "finetune": step_of(args), "export": False},
         stages={"labels": {"kind": "labels"}},
-        data=base.data_of(args, vocab=args.vocab),
+        data=options.data_of(args, vocab=args.vocab),
     )
-    from tfdistill import run
-
-    record = run.finetune(
-        recipe, args.out, devices=args.devices, resume=args.resume, overwrite=args.overwrite
-    )
-    _show_record(record, args)
+    train(recipe, args, "finetune", devices=args.gpus)
 
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--teacher", required=True, help="a fine-tuned Hugging Face folder or id")
     parser.add_argument(
-        "--student", required=True, help="a preset, such as tinybert_4l_312d or bert_mini"
+        "--teacher",
+        required=True,
+        metavar="MODEL",
+        help="a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
+        "Hugging Face folder or id",
     )
     parser.add_argument(
+        "--student",
+        required=True,
+        metavar="PRESET",
+        help="a preset, such as tinybert_4l_312d; see `tfdistill presets ls`",
+    )
+    stages = parser.add_argument(
         "--stages",
         default="intermediate,prediction",
-        help="in order, of intermediate, prediction, logits, patient, relations, labels "
-        "(default: %(default)s)",
+        metavar="KIND,...",
+        help=f"in order, of {', '.join(STAGES)} (default: %(default)s); labels alone trains the "
+        "student without a teacher",
     )
-    parser.add_argument(
-        "--no-teacher",
-        action="store_true",
-        help="train the student on gold labels alone: the baseline (the same as --stages labels)",
-    )
+    options.renamed(parser, "--no-teacher", stages, "labels")
     parser.add_argument(
         "--temperature",
         type=float,
-        default=1.0,
-        help="divides the logits of both models (default: %(default)s)",
+        metavar="X",
+        help="divides the logits of both models (default: 1)",
     )
     parser.add_argument(
         "--layer-map",
-        choices=("uniform", "top", "bottom", "skip", "last"),
-        default="uniform",
-        help="which teacher layer a student layer is compared with (default: %(default)s)",
+        choices=_LAYER_MAPS,
+        help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
-    _training_arguments(parser, epochs=3, rate=5e-5)
+    add_run(parser)
 
 
 def _distill(args: argparse.Namespace) -> None:
-    names = ["labels"] if args.no_teacher else args.stages.split(",")
-    stages: dict[str, dict[str, Any]] = {name: {"kind": name, **_step_of(args)} for name in names}
+    names = options.chosen_from(args.stages, "--stages", STAGES)
+    plan.existing(args.teacher, "--teacher")
+    stages: dict[str, dict[str, Any]] = {name: {"kind": name, **step_of(args)} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
-    for option in ("temperature", "layer_map"):
+    given = {option: getattr(args, option) for option in _STAGE_OPTIONS}
+    for option, value in given.items():
         readers = [name for name in names if stage_options.reads(name, option)]
-        for name in readers or names:
-            stages[name][option] = getattr(args, option)
-    recipe = _recipe_of(
+        for name in (readers or names) if value is not None else ():
+            stages[name][option] = value
+    recipe = recipe_of(
         args,
-        teacher={"source": args.teacher, "export": False},
+        teacher={"source": config.model_folder(args.teacher), "export": False},
         student={"preset": args.student},
         stages=stages,
         variants={"student": {"stages": names}},
-        data=base.data_of(args),
+        data=options.data_of(args),
     )
-    from tfdistill import run
-
-    record = run.distill(
-        recipe, args.out, devices=args.devices, resume=args.resume, overwrite=args.overwrite
-    )
-    _show_record(record, args)
+    train(recipe, args, "distill", devices=args.gpus)
 
 
-def _step_of(args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "epochs": args.epochs,
-        "batch_size": args.batch_size,
-        "learning_rate": args.learning_rate,
-    }
+def step_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a stage that `options.add_training`'s options set."""
+    return {field: getattr(args, field) for field in options.TRAINING}
 
 
-def _recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
+def recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
+    """The recipe that options describe, with what --set changes."""
     values = {
         "name": "command",
         "student": {"preset": "tinybert_4l_312d"},
@@ -125,27 +117,55 @@ def _recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
     return config.parse_recipe(values, args.set, source="command line")
 
 
-def _show_record(record: dict[str, Any], args: argparse.Namespace) -> None:
-    metrics = [f"{name}: {value:.4f}" for name, value in record["metrics"].items()]
-    where = pathlib.Path(args.out) / record["model_folder"]
-    base.show(record, as_json=args.json, lines=[*metrics, f"model: {where}"])
+def train(
+    recipe: config.Recipe,
+    args: argparse.Namespace,
+    work: str,
+    *,
+    devices: int | None,
+    quantize: str | None = None,
+) -> None:
+    """Checks a recipe, then trains the model of one command, or prints the plan.
+
+    Args:
+      recipe: The recipe.
+      args: With the options of `add_run`.
+      work: The function of `tfdistill.run`: "finetune" or "distill".
+      devices: GPUs, None for all.
+      quantize: The quantization that the next command could name.
+    """
+    plan.check(recipe, args.out, args)
+    if args.dry_run:
+        plan.show(recipe, args.out, args)
+        return
+    from tfdistill import run
+
+    record = getattr(run, work)(
+        recipe, args.out, devices=devices, resume=args.resume, overwrite=args.overwrite
+    )
+    lines = [f"{name}: {value:.4f}" for name, value in record["metrics"].items()]
+    lines.append(f"model: {pathlib.Path(args.out) / record['model_folder']}")
+    if quantize is not None:
+        lines.append(f"next: tfdistill export {args.out} --quantize {quantize}")
+    base.show(record, as_json=args.json, lines=lines)
 
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
-    base.add_data(parser, reads_train=False)
+    options.add_data(parser, reads_train=False)
     parser.add_argument(
-        "--split", default="dev", metavar="NAME", help="which one is read (default: %(default)s)"
+        "--split", default="dev", metavar="NAME", help="split to read (default: %(default)s)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N examples of it")
-    base.add_json(parser)
+    options.add_field(parser, config.DataConfig, "dev_limit")
+    options.add_json(parser)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
+    plan.existing(args.model, "model")
+    settings = plan.check_data(options.data_of(args, dev_limit=args.limit), [args.split])
     from tfdistill.data import batches, from_config
     from tfdistill.run import inputs
 
-    settings = _data_section(base.data_of(args, dev_limit=args.limit))
     task, examples = from_config.labelled(settings, args.split)
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
@@ -154,16 +174,17 @@ def _evaluate(args: argparse.Namespace) -> None:
     base.show({**metrics, "num_examples": len(encoded)}, as_json=args.json, lines=lines)
 
 
-def _data_section(values: dict[str, Any]) -> config.DataConfig:
-    return config.parse_section(config.DataConfig, values, source="command line")
-
-
 COMMANDS = (
     base.Command(
         name="finetune",
         summary="fine-tune a teacher on a task",
         arguments=_finetune_arguments,
         execute=_finetune,
+        flags={
+            **options.DATA_FLAGS,
+            "teacher.source": "model",
+            **options.flags_of("teacher.finetune", options.TRAINING),
+        },
         examples=(
             "finetune bert-base-uncased --task sst2 --data-dir glue/SST-2 --out runs/teacher",
             "finetune ./my-bert --task intents --data-dir data --text-column text "
@@ -175,18 +196,24 @@ COMMANDS = (
         summary="distil a student from a fine-tuned teacher",
         arguments=_distill_arguments,
         execute=_distill,
+        flags={
+            **options.DATA_FLAGS,
+            **{"teacher.source": "--teacher", "student.preset": "--student"},
+            **options.flags_of("stages.*", (*options.TRAINING, *_STAGE_OPTIONS)),
+        },
         examples=(
-            "distill --teacher runs/teacher/teacher/model/hf --student tinybert_4l_312d "
-            "--task sst2 --data-dir glue/SST-2 --out runs/student",
+            "distill --teacher runs/teacher --student tinybert_4l_312d --task sst2 "
+            "--data-dir glue/SST-2 --out runs/student",
             "distill --teacher ./bert-sst2 --student tinybert_4l_312d --stages prediction "
             "--task sst2 --data-dir glue/SST-2 --out runs/logits-only",
         ),
     ),
     base.Command(
         name="evaluate",
-        summary="the task's metrics of a model or of an exported file",
+        summary="compute the task's metrics of a model or of an exported file",
         arguments=_evaluate_arguments,
         execute=_evaluate,
+        flags=options.DATA_FLAGS,
         examples=(
             "evaluate runs/student --task sst2 --data-dir glue/SST-2",
             "evaluate runs/demo/export --task assistant --data-dir runs/demo/data --json",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.commands import base
+from tfdistill.commands import base, options, plan
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
 
@@ -18,14 +19,19 @@ def _add_invalid(parser: argparse._ActionsContainer) -> None:
         "--on-invalid",
         choices=("error", "replace"),
         default="error",
-        help="bytes that are not UTF-8: stop and name the place, or drop them (default: error)",
+        help="bytes that are not UTF-8: stop and name the line, or drop them (default: error)",
     )
+
+
+def _existing_files(paths: Sequence[str]) -> None:
+    missing = [path for path in paths if not pathlib.Path(path).exists()]
+    if missing:
+        raise errors.ConfigError("text", "existing files", ", ".join(missing), "Check the path.")
 
 
 def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files, in any language")
-    parser.add_argument("--out", required=True, metavar="FILE", help="the vocab.txt to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier file")
+    options.add_output(parser, what="vocab.txt to write", metavar="FILE")
     parser.add_argument(
         "--size", type=int, default=30_522, metavar="TOKENS", help="at most (default: %(default)s)"
     )
@@ -37,10 +43,11 @@ def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
         help="only the N most frequent characters; words with others become [UNK] (default: all)",
     )
     _add_invalid(parser)
-    base.add_json(parser)
+    options.add_json(parser)
 
 
 def _vocab(args: argparse.Namespace) -> None:
+    _existing_files(args.text)
     from tfdistill.data import textspans, vocab
 
     out = pathlib.Path(args.out)
@@ -70,7 +77,7 @@ def _vocab(args: argparse.Namespace) -> None:
 
 
 def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines part documents")
+    parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines separate documents")
     parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's vocab.txt")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
     parser.add_argument(
@@ -101,15 +108,15 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "--shard-mb", type=float, default=4.0, help="text of a shard, 2^20 bytes (default: 4)"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+    options.add_seed(parser, "lengths and pairs")
     _add_invalid(parser)
-    base.add_output(parser)
-    parser.add_argument("--resume", action="store_true", help="go on where it was stopped")
-    base.add_json(parser)
-    base.add_runner(parser)
+    options.add_output(parser, resume=True)
+    options.add_json(parser)
+    options.add_runner(parser)
 
 
 def _prepare(args: argparse.Namespace) -> None:
+    _existing_files([*args.text, args.vocab])
     from tfdistill.data import shards, tokenize
 
     corpus = shards.prepare_corpus(
@@ -163,13 +170,14 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--new-head", action="store_true", help="for a folder without a masked-LM head"
     )
-    source.add_argument(
-        "--set",
+    shape = source.add_argument(
+        "--shape",
         action="append",
         default=[],
         metavar="KEY=NUMBER",
         help="change a number of the preset, such as num_layers=6; may be repeated",
     )
+    options.renamed(source, "--set", shape)
     source.add_argument("--next-sentence", action="store_true", help="learn it too, as BERT")
     text = parser.add_argument_group("text files")
     text.add_argument(
@@ -183,9 +191,8 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     _add_invalid(text)
     _add_masking(parser.add_argument_group("masking"))
     _add_training(parser.add_argument_group("training"))
-    base.add_output(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with an earlier run")
-    base.add_json(parser)
+    options.add_output(parser, resume=True)
+    options.add_json(parser)
 
 
 def _add_masking(group: argparse._ActionsContainer) -> None:
@@ -228,9 +235,14 @@ def _add_training(group: argparse._ActionsContainer) -> None:
         default="linear",
         help=f"of the learning rate after the warm-up {shown}",
     )
-    group.add_argument(
-        "--warmup", type=float, default=0.05, metavar="SHARE", help=f"of all steps {shown}"
+    warmup = group.add_argument(
+        "--warmup-ratio",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help=f"share of the steps in which the learning rate rises {shown}",
     )
+    options.renamed(group, "--warmup", warmup)
     group.add_argument(
         "--weight-decay", type=float, default=0.01, help=f"of matrices, at each step {shown}"
     )
@@ -256,7 +268,7 @@ def _add_training(group: argparse._ActionsContainer) -> None:
         type=int,
         default=500,
         metavar="STEPS",
-        help=f"what --resume goes on from {shown}",
+        help=f"what --resume continues from {shown}",
     )
     group.add_argument(
         "--precision",
@@ -264,21 +276,24 @@ def _add_training(group: argparse._ActionsContainer) -> None:
         default="float32",
         help=f"of the arithmetic; weights stay float32 {shown}",
     )
-    group.add_argument("--seed", type=int, default=1, help=shown)
-    base.add_devices(group)
+    options.add_seed(group)
+    options.add_gpus(group)
 
 
 def _pretrain(args: argparse.Namespace) -> None:
-    overrides = _overrides(args.set)
+    overrides = _overrides(args.shape)
+    plan.existing(args.model, "model")
+    _existing_files([*args.corpus, *filter(None, [args.vocab])])
     from tfdistill.training import PretrainConfig, pretrain_run
 
     names = (
         *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
-        *("schedule", "warmup", "weight_decay", "next_sentence", "mask_rate", "smoothing"),
+        *("schedule", "weight_decay", "next_sentence", "mask_rate", "smoothing"),
         *("whole_words", "held_out", "held_out_examples", "evaluations", "checkpoint_every"),
         *("precision", "seed"),
     )
-    config = PretrainConfig(**{name: getattr(args, name) for name in names})
+    given = {name: getattr(args, name) for name in names}
+    config = PretrainConfig(**given, warmup=args.warmup_ratio)
     source = pretrain_run.PretrainSource(
         args.model,
         vocab_file=args.vocab,
@@ -294,7 +309,7 @@ def _pretrain(args: argparse.Namespace) -> None:
         max_length=args.max_length,
         workers=args.workers,
         on_invalid=args.on_invalid,
-        devices=args.devices,
+        devices=args.gpus,
         resume=args.resume,
         overwrite=args.overwrite,
     )
@@ -311,7 +326,7 @@ def _overrides(settings: list[str]) -> dict[str, float]:
             found[name] = float(text) if "." in text or "e" in text else int(text)
         except ValueError:
             raise errors.ConfigError(
-                errors.explain("--set", "KEY=NUMBER, such as num_layers=6", repr(setting))
+                errors.explain("--shape", "KEY=NUMBER, such as num_layers=6", repr(setting))
             ) from None
     return found
 
@@ -323,8 +338,8 @@ DATA_ACTIONS = (
         arguments=_prepare_arguments,
         execute=_prepare,
         examples=(
-            "prepare corpus.txt --vocab vocab.txt --out shards --workers 4",
-            "prepare a.txt b.txt --vocab bert/vocab.txt --next-sentence --max-length 512 "
+            "data prepare corpus.txt --vocab vocab.txt --out shards --workers 4",
+            "data prepare a.txt b.txt --vocab bert/vocab.txt --next-sentence --max-length 512 "
             "--out /mnt/shards --resume --runner FlinkRunner --flink_master host:8081",
         ),
     ),
@@ -334,8 +349,8 @@ DATA_ACTIONS = (
         arguments=_vocab_arguments,
         execute=_vocab,
         examples=(
-            "vocab corpus.txt --out vocab.txt --size 8000",
-            "vocab chinese.txt --out zh/vocab.txt --size 21128 --on-invalid replace",
+            "data vocab corpus.txt --out vocab.txt --size 8000",
+            "data vocab chinese.txt --out zh/vocab.txt --size 21128 --on-invalid replace",
         ),
     ),
 )

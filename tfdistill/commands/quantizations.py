@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.commands import base
+from tfdistill.commands import base, options, plan
 
 _NUM_CALIBRATION = 200
 
@@ -20,25 +20,23 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="a run folder, or a Hugging Face folder with a classifier; without one the "
         "quantizations are listed",
     )
-    parser.add_argument(
-        "--out", metavar="DIR", help="the folder that gets the files and sweep.json"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="start anew")
-    parser.add_argument("--only", metavar="NAME,NAME,...", help="(default: all)")
-    parser.add_argument(
-        "--lengths",
-        type=base.numbers,
-        metavar="L,L,...",
-        help="(default: 32,64,128; those of the run)",
-    )
+    options.add_output(parser, what="folder that gets the files and sweep.json", required=False)
+    parser.add_argument("--only", metavar="NAME,...", help="quantizations to try (default: all)")
+    options.add_lengths(parser, "32,64,128; those of the run")
     parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
     parser.add_argument(
         "--measure",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="latency and memory on this host (default: yes)",
+        help="measure latency and memory on this host (default: yes)",
     )
-    parser.add_argument("--threads", type=int, default=1, help="of a measurement (default: 1)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="CPU threads of a measurement (default: 1)",
+    )
     parser.add_argument(
         "--calibrate",
         type=int,
@@ -47,9 +45,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="training examples that static quantizations measure their ranges on "
         "(default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of their draw (default: 0)")
-    base.add_data(parser, required=False)
-    base.add_json(parser)
+    options.add_seed(parser, "the draw of these examples")
+    options.add_data(parser, required=False)
+    options.add_json(parser)
 
 
 def _execute(args: argparse.Namespace) -> None:
@@ -65,12 +63,15 @@ def _execute(args: argparse.Namespace) -> None:
         if value < 1:
             faults.append(errors.explain(option, "at least 1", value))
     if args.task is None and args.data_dir is not None:
-        faults.append(errors.explain("--data-dir", "--task beside it", "none"))
+        faults.append(errors.explain("--data-dir", "--task too", "none"))
     if faults:
         raise errors.ConfigError("\n".join(faults))
     names = None if args.only is None else args.only.split(",")
     for name in names or ():
         _known(name)
+    plan.existing(args.model, "model")
+    if args.task is not None:
+        plan.check_data(options.data_of(args), ["train", "dev"])
     from tfdistill import benchmark
     from tfdistill.commands import export_job
 
@@ -108,7 +109,7 @@ def _list(args: argparse.Namespace) -> None:
 
     if args.out is not None:
         raise errors.ConfigError(
-            errors.explain("model", "a run or a model folder beside --out", "none")
+            errors.explain("model", "a run or a model folder, with --out", "none")
         )
     offered = {name: value.summary for name, value in quantize.quantizations().items()}
     refused = quantize.refused()
@@ -126,9 +127,10 @@ COMMANDS = (
         summary="list the quantizations, or try all of them on a model and compare",
         description="With a model: exports it in every quantization, each checked against the "
         "model on the development set, and shows size, latency on this host, the task's metric of "
-        "the file and its agreement. Killed, the same command goes on where it was.",
+        "the file and its agreement. The same command continues a sweep that was stopped.",
         arguments=_arguments,
         execute=_execute,
+        flags=options.DATA_FLAGS,
         examples=(
             "quantizations",
             "quantizations runs/demo --out runs/demo/quantizations "

@@ -1,23 +1,24 @@
-"""recipes: what can be run, and whether a recipe is valid."""
+"""recipes, presets: what can be run, which students there are, and whether a recipe is valid."""
 
 from __future__ import annotations
 
 import argparse
+import pathlib
 
-from tfdistill import config, errors
-from tfdistill.commands import base
+from tfdistill import config, errors, files, models, tables
+from tfdistill.commands import base, options, plan
 
 
 def _list(args: argparse.Namespace) -> None:
     found = {name: header(path.read_text("utf-8")) for name, path in config.recipes().items()}
-    width = max(map(len, found))
-    lines = [f"{name:{width}}  {text.splitlines()[0]}" for name, text in found.items()]
-    base.show(found, as_json=args.json, lines=lines)
+    rows = [["recipe", "what it does"]]
+    rows += [[name, text.splitlines()[0]] for name, text in found.items()]
+    base.show(found, as_json=args.json, lines=tables.table(rows, left=2))
 
 
 def _recipe_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
-    base.add_set(parser, "the recipe", "seeds=[1,2]")
+    options.add_set(parser, "the recipe", "seeds=[1,2]")
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -25,16 +26,36 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from tfdistill.run import shapes
-
     recipe = config.load_recipe(args.recipe, args.set)
-    faults = shapes.shape_faults(recipe)
+    faults = list(plan.preset_faults(recipe))
+    if not faults:
+        from tfdistill.run import shapes
+
+        faults = shapes.shape_faults(recipe)
     if faults:
         raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
     print(f"{recipe.name}: valid")
     missing = config.missing_inputs(recipe)
     if missing:
         print("\n  - ".join(["To run, it still needs:", *missing]))
+
+
+def _copy_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`)")
+    parser.add_argument("file", help="YAML file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier file")
+
+
+def _copy(args: argparse.Namespace) -> None:
+    source, target = config.find_recipe(args.recipe), pathlib.Path(args.file)
+    if target.suffix not in (".yaml", ".yml"):
+        raise errors.ConfigError("file", "a name that ends in .yaml", repr(args.file))
+    if target.exists() and not args.overwrite:
+        raise errors.OutputExistsError(
+            args.file, "an absent file", "an earlier one", "Use --overwrite."
+        )
+    files.atomic_write_text(target, source.read_text("utf-8"))
+    print(f"{target}: edit it, then `tfdistill run {target}`")
 
 
 def header(text: str) -> str:
@@ -47,45 +68,88 @@ def header(text: str) -> str:
     return "\n".join(lines)
 
 
-ACTIONS = (
+def _list_presets(args: argparse.Namespace) -> None:
+    found = {}
+    for name in models.presets():
+        shape = models.preset(name)
+        parameters = models.count_parameters(shape)
+        found[name] = {
+            "num_layers": shape.num_layers,
+            "hidden_size": shape.hidden_size,
+            "num_heads": shape.num_heads,
+            "parameters": parameters,
+            "float32_mb": round(4 * parameters / 1e6, 1),
+            "int8_mb": round(parameters / 1e6, 1),
+        }
+    rows = [["preset", "layers", "width", "heads", "parameters", "float32 MB", "int8 MB"]]
+    for name, row in found.items():
+        sizes = [f"{row['float32_mb']:.1f}", f"{row['int8_mb']:.1f}"]
+        counts = [str(row[key] or "-") for key in ("num_layers", "hidden_size", "num_heads")]
+        rows.append([name, *counts, f"{row['parameters'] / 1e6:.1f} M", *sizes])
+    lines = [
+        *tables.table(rows),
+        "",
+        "Sizes are estimates with 30,522 tokens: 4 bytes, or 1, for each parameter.",
+    ]
+    base.show(found, as_json=args.json, lines=lines)
+
+
+_RECIPES = (
     base.Command(
         name="ls",
         summary="list the recipes that come with tfdistill",
-        arguments=base.add_json,
+        arguments=options.add_json,
         execute=_list,
-        examples=("ls", "ls --json"),
+        examples=("recipes ls", "recipes ls --json"),
     ),
     base.Command(
         name="show",
         summary="print a recipe with every default filled in",
         arguments=_recipe_arguments,
         execute=_show,
-        examples=("show demo", "show tinybert_4l_sst2 --set seeds=[1,2]"),
+        examples=("recipes show demo", "recipes show tinybert_4l_sst2 --set seeds=[1,2]"),
     ),
     base.Command(
         name="check",
         summary="validate a recipe and report every fault",
         arguments=_recipe_arguments,
         execute=_check,
-        examples=("check my-recipe.yaml", "check demo --set student.num_heads=2"),
+        examples=(
+            "recipes check my-recipe.yaml",
+            "recipes check demo --set student.num_heads=2",
+        ),
+    ),
+    base.Command(
+        name="cp",
+        summary="copy a recipe to a file of your own, to edit it",
+        arguments=_copy_arguments,
+        execute=_copy,
+        examples=(
+            "recipes cp tinybert_4l_sst2 my-recipe.yaml",
+            "recipes cp demo demo.yaml --overwrite",
+        ),
     ),
 )
-
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
-    base.add_actions(parser, "recipes", ACTIONS)
-
-
-def _execute(args: argparse.Namespace) -> int | None:
-    return args.run_action(args)
-
-
+_PRESETS = (
+    base.Command(
+        name="ls",
+        summary="list the presets with their sizes",
+        arguments=options.add_json,
+        execute=_list_presets,
+        examples=("presets ls", "presets ls --json"),
+    ),
+)
 COMMANDS = (
     base.Command(
         name="recipes",
-        summary="list, show and check recipes",
-        arguments=_arguments,
-        execute=_execute,
+        summary="list, show, check and copy recipes",
+        actions=_RECIPES,
         examples=("recipes ls", "recipes show demo --set seeds=[1,2]"),
+    ),
+    base.Command(
+        name="presets",
+        summary="list the architectures that students and teachers can have",
+        actions=_PRESETS,
+        examples=("presets ls", "presets ls --json"),
     ),
 )

@@ -1,4 +1,4 @@
-"""compare, history: what measurements say about one another."""
+"""compare, history: results of measurements compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 from tfdistill import errors
-from tfdistill.commands import base
+from tfdistill.commands import base, options
 
 
 def percent(text: str) -> float:
@@ -31,14 +31,14 @@ def _compare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--other-device",
         action="store_true",
-        help="show results of two devices side by side; nothing is said about the files",
+        help="show results of two devices side by side, without comparing the files",
     )
     gate = parser.add_argument_group("limits, for builds: exit 1 when one is exceeded")
     gate.add_argument(
         "--fail-if-slower",
         type=percent,
         metavar="5%",
-        help="when a place is slower by more than this, and slower beyond chance",
+        help="when a case is slower by more than this, and its interval excludes 0",
     )
     gate.add_argument("--fail-if-larger", type=percent, metavar="1%", help="when a file is larger")
     gate.add_argument(
@@ -55,7 +55,7 @@ def _compare_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also when the measurements are too noisy for the limit of --fail-if-slower",
     )
-    base.add_json(parser)
+    options.add_json(parser)
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -83,7 +83,7 @@ def _compare(args: argparse.Namespace) -> int:
         "--allow-throttled": limits.allow_throttled,
     }
     faults = [
-        errors.explain(option, "--fail-if-slower beside it", "none")
+        errors.explain(option, "--fail-if-slower too", "none")
         for option, given in of_latency.items()
         if given and limits.slower is None
     ]
@@ -131,7 +131,7 @@ def _history_arguments(parser: argparse.ArgumentParser) -> None:
         "results", nargs="+", metavar="FILE|DIR", help="results, or folders that hold some"
     )
     parser.add_argument("--csv", action="store_true", help="write the rows as CSV to stdout")
-    base.add_json(parser)
+    options.add_json(parser)
 
 
 def _history(args: argparse.Namespace) -> None:
@@ -153,7 +153,7 @@ COMMANDS = (
         name="compare",
         summary="compare measurements, and fail a build whose file became slower",
         description="Compares two results of `tfdistill benchmark` on one device, or the files of "
-        'one result. "faster" and "slower" are said only where the 95% interval says so.',
+        'one result. "faster" and "slower" are printed only where the 95% interval excludes 0.',
         arguments=_compare_arguments,
         execute=_compare,
         examples=(
@@ -163,7 +163,7 @@ COMMANDS = (
     ),
     base.Command(
         name="history",
-        summary="list measurements over time, and which changes are beyond chance",
+        summary="list measurements over time, and which changes are significant",
         arguments=_history_arguments,
         execute=_history,
         examples=("history results/", "history monday.json tuesday.json --csv"),

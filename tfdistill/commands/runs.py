@@ -8,33 +8,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfdistill import config, errors
-from tfdistill.commands import base
+from tfdistill.commands import base, options, plan
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
-    base.add_set(parser, "the recipe", "data.dir=glue/SST-2")
+    options.add_set(parser, "the recipe", "data.dir=glue/SST-2")
     parser.add_argument(
         "--scaled-down",
         action="store_true",
-        help="the same path in minutes: generated data, toy models, few steps",
+        help="run the same steps in minutes: generated data, toy models, few steps",
     )
     parser.add_argument(
         "--no-teacher",
         action="store_true",
         help="also train the student without a teacher, where the recipe does not",
     )
-    parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/<recipe>)")
-    base.add_devices(parser)
-    _add_restart(parser)
-    base.add_json(parser)
-    base.add_runner(parser, "compute the teacher's answers over a training set")
-
-
-def _add_restart(parser: argparse.ArgumentParser) -> None:
-    restart = parser.add_mutually_exclusive_group()
-    restart.add_argument("--resume", action="store_true", help="go on with an earlier run")
-    restart.add_argument("--overwrite", action="store_true", help="remove an earlier run first")
+    options.add_output(
+        parser, what="run folder (default: runs/RECIPE)", required=False, resume=True
+    )
+    options.add_gpus(parser)
+    options.add_dry_run(parser)
+    options.add_json(parser)
+    options.add_runner(parser, "compute the teacher's answers over a training set")
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -44,13 +40,13 @@ def _run(args: argparse.Namespace) -> None:
     if args.scaled_down:
         recipe = config.scaled_down(recipe)
     out = pathlib.Path(args.out or f"runs/{recipe.name}")
-    _run_recipe(recipe, out, args, args.devices, args.pipeline)
+    _run_recipe(recipe, out, args, args.gpus, args.pipeline)
 
 
 def _demo_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="DIR", default="runs/demo", help="(default: runs/demo)")
-    _add_restart(parser)
-    base.add_json(parser)
+    options.add_output(parser, "runs/demo", what="run folder", resume=True)
+    options.add_dry_run(parser)
+    options.add_json(parser)
 
 
 def _demo(args: argparse.Namespace) -> None:
@@ -64,6 +60,10 @@ def _run_recipe(
     devices: int | None,
     pipeline: Sequence[str] | None = None,
 ) -> None:
+    plan.check(recipe, out, args)
+    if args.dry_run:
+        plan.show(recipe, out, args)
+        return
     from tfdistill import run
 
     metrics = run.run_recipe(
@@ -103,23 +103,21 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="the folder that is written (default: the run folder of a single run, else report)",
+        help="folder to write (default: the run folder of a single run, else report)",
     )
 
 
 def _report(args: argparse.Namespace) -> None:
-    from tfdistill import report
-
     missing = [path for path in args.paths if not pathlib.Path(path).exists()]
     if missing:
         raise errors.ConfigError(
-            errors.explain(
-                "run folder or result",
-                "a folder that `tfdistill run` wrote, or a file of `tfdistill benchmark --out`",
-                f"{', '.join(missing)}: no such file or folder",
-                "Check the path.",
-            )
+            "run folder or result",
+            "a folder that `tfdistill run` wrote, or a file of `tfdistill benchmark --out`",
+            f"{', '.join(missing)}: no such file or folder",
+            "Check the path.",
         )
+    from tfdistill import report
+
     if len(args.paths) == 1 and report.is_run(args.paths[0]):
         page, _ = report.write(args.paths[0], args.out)
     else:
@@ -130,7 +128,7 @@ def _report(args: argparse.Namespace) -> None:
 COMMANDS = (
     base.Command(
         name="demo",
-        summary="the whole path on embedded synthetic data, in minutes",
+        summary="run all steps on embedded synthetic data, in minutes",
         arguments=_demo_arguments,
         execute=_demo,
         examples=("demo", "demo --out runs/first --overwrite"),
@@ -150,7 +148,7 @@ COMMANDS = (
         name="report",
         summary="write a page about a run, or one that compares many runs and results",
         description="Writes report.html, report.md and, as CSV, report-tables. Of one run folder: "
-        "its story and its evidence. Of several paths: accuracy against latency against size, a "
+        "its summary and measurements. Of several paths: accuracy against latency against size, a "
         "section for each device; hosts, emulated devices and phones are never mixed.",
         arguments=_report_arguments,
         execute=_report,

@@ -8,9 +8,9 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, get_args
 
-from tfdistill import errors
+from tfdistill import config, errors
 from tfdistill.benchmark.settings import Delegate, Settings
-from tfdistill.commands import base
+from tfdistill.commands import base, options, plan
 
 if TYPE_CHECKING:
     from tfdistill.search.bench import Measure
@@ -30,18 +30,17 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="the median of one inference at the longest length",
     )
-    budget.add_argument(
-        "--length",
-        type=base.numbers,
-        default=(64,),
-        metavar="L,L,...",
-        help="tokens that the files take (default: 64)",
-    )
+    lengths = options.add_lengths(budget, "64", (64,))
+    options.renamed(budget, "--length", lengths)
     budget.add_argument(
         "--size-mb", type=float, metavar="MB", help="of the file, millions of bytes (default: any)"
     )
     budget.add_argument(
-        "--threads", type=int, default=_USUAL.threads[0], help="(default: %(default)s)"
+        "--threads",
+        type=int,
+        default=_USUAL.threads[0],
+        metavar="N",
+        help="CPU threads of the measurement (default: %(default)s)",
     )
     _add_students(parser.add_argument_group("students"))
     _add_device(parser.add_argument_group("device"))
@@ -52,7 +51,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         required=True,
         help="gets search.json, search.txt, recipes/ and measurements/; a search that was stopped "
-        "goes on from what is there",
+        "continues from these",
     )
     output.add_argument(
         "--measurements",
@@ -62,96 +61,77 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--overwrite", action="store_true", help="replace an earlier result; keep its measurements"
     )
-    base.add_json(parser)
+    options.add_json(parser)
 
 
 def _add_students(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--method", choices=_METHODS, default="tinybert", help="(default: %(default)s)"
+    distiller = group.add_argument(
+        "--distiller",
+        choices=_METHODS,
+        default="tinybert",
+        help="method that the recipes distil with (default: %(default)s)",
     )
-    group.add_argument(
-        "--kinds",
-        type=_names,
+    options.renamed(group, "--method", distiller)
+    blocks = group.add_argument(
+        "--blocks",
+        type=options.names,
         metavar="NAME,...",
-        help="of gelu, relu, no_norm, no_norm_2ffn (default: all that the method can teach)",
+        help="kinds of transformer blocks, of gelu, relu, no_norm, no_norm_2ffn (default: all "
+        "that the distiller can teach)",
     )
-    group.add_argument("--task", default="sst2", help="of the recipes (default: %(default)s)")
+    options.renamed(group, "--kinds", blocks)
+    options.add_field(group, config.DataConfig, "task", "sst2")
     group.add_argument(
         "--teacher",
-        metavar="SOURCE",
+        metavar="MODEL",
         default="bert-base-uncased",
         help="a folder, a hub id or preset:NAME (default: %(default)s)",
     )
     for name in ("layers", "heads", "width"):
-        group.add_argument(
-            f"--teacher-{name}", type=int, metavar="N", help="where the teacher does not tell"
-        )
+        text = "where the teacher's config.json is not at hand"
+        group.add_argument(f"--teacher-{name}", type=int, metavar="N", help=text)
     group.add_argument(
-        "--vocab-size", type=int, default=30522, help="rows of the word table (default: 30522)"
+        "--vocab-size",
+        type=int,
+        default=30522,
+        metavar="N",
+        help="rows of the word table (default: 30522)",
     )
     group.add_argument(
-        "--quantize", default="dynamic_wi8_afp32", help="of the files (default: %(default)s)"
+        "--quantize",
+        default="dynamic_wi8_afp32",
+        metavar="NAME",
+        help="quantization of the files (default: %(default)s)",
     )
-    group.add_argument("--count", type=int, default=6, help="how many to propose (default: 6)")
+    group.add_argument(
+        "--count", type=int, default=6, metavar="N", help="how many to propose (default: 6)"
+    )
 
 
 def _add_device(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--device",
-        choices=("host", "adb"),
-        default="host",
-        help="this machine, or a phone through adb (default: %(default)s)",
-    )
-    group.add_argument("--serial", metavar="SERIAL", help="which phone, as `adb devices` lists it")
-    group.add_argument(
-        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
-    )
-    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
-    group.add_argument(
-        "--delegate",
+    options.add_device(group)
+    delegates = group.add_argument(
+        "--delegates",
         choices=get_args(Delegate),
         default=_USUAL.delegates[0],
-        help="who computes (default: %(default)s)",
+        help="delegate that computes, one of them (default: %(default)s)",
     )
-    group.add_argument(
-        "--affinity",
-        metavar="MASK",
-        help="the cores: a hexadecimal mask such as f0, or big, little, all",
-    )
+    options.renamed(group, "--delegate", delegates)
+    options.add_affinity(group)
 
 
 def _add_effort(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--quick", action="store_true", help="measure half as many files, a tenth as long"
     )
-    group.add_argument("--warmup", type=int, default=_USUAL.warmup, help="(default: %(default)s)")
-    for option, kind, what in (
-        ("runs", int, "of a file, at least"),
-        ("min_seconds", float, "of a file, at least"),
-        ("repetitions", int, "fresh processes"),
-    ):
-        usual, quick = getattr(_USUAL, option), getattr(_QUICK, option)
-        shown = f"{what} (default: {usual}; quick: {quick})"
-        group.add_argument(f"--{option.replace('_', '-')}", type=kind, help=shown)
-    group.add_argument(
-        "--cool-down",
-        type=float,
-        default=_USUAL.cool_down_seconds,
-        metavar="S",
-        help="rest before each repetition",
-    )
-    group.add_argument("--seed", type=int, default=_USUAL.seed, help="of the order of measurements")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    options.add_measurement(group, _USUAL, _QUICK)
 
 
 def _search(args: argparse.Namespace) -> int:
+    _check_options(args)
     from tfdistill.benchmark import environment
     from tfdistill.search import learning, pareto, recipes, result, searching, teachers
 
-    _check_options(args)
     head = _head(args.task)
     teacher = teachers.find_teacher(
         args.teacher,
@@ -160,10 +140,10 @@ def _search(args: argparse.Namespace) -> int:
         hidden_size=args.teacher_width,
     )
     goal = recipes.Goal(
-        method=args.method,
+        method=args.distiller,
         teacher=teacher,
         task=args.task,
-        lengths=tuple(sorted(args.length)),
+        lengths=tuple(sorted(args.lengths)),
         quantize=args.quantize,
         threads=args.threads,
     )
@@ -173,7 +153,7 @@ def _search(args: argparse.Namespace) -> int:
         goal,
         measure=_measure(args),
         settings=_settings(args),
-        kinds=args.kinds,
+        kinds=args.blocks,
         vocab_size=args.vocab_size,
         head=head,
         count=args.count,
@@ -191,7 +171,7 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Refuses what would be noticed late, or read by nobody."""
+    """Refuses options before TensorFlow is imported."""
     from export.conversion import quantize
 
     faults = []
@@ -203,17 +183,8 @@ def _check_options(args: argparse.Namespace) -> None:
                 args.quantize,
             )
         )
-    phone = {
-        "--serial": args.serial,
-        "--binary": args.binary,
-        "--binary-sha256": args.binary_sha256,
-    }
-    if args.device == "host":
-        faults += [
-            errors.explain(option, "--device adb", "--device host")
-            for option, value in phone.items()
-            if value is not None
-        ]
+    faults += options.device_faults(args)
+    plan.existing(args.teacher, "--teacher")
     if args.vocab_size < 1:
         faults.append(errors.explain("--vocab-size", "at least 1", args.vocab_size))
     if faults:
@@ -235,7 +206,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     usual = _QUICK if args.quick else _USUAL
     return dataclasses.replace(
         usual,
-        delegates=(args.delegate,),
+        delegates=(args.delegates,),
         affinity=args.affinity,
         warmup=args.warmup,
         runs=usual.runs if args.runs is None else args.runs,
@@ -243,7 +214,6 @@ def _settings(args: argparse.Namespace) -> Settings:
         repetitions=usual.repetitions if args.repetitions is None else args.repetitions,
         cool_down_seconds=args.cool_down,
         when_throttled="repeat" if args.device == "adb" else "flag",
-        seed=args.seed,
     )
 
 
@@ -266,9 +236,10 @@ COMMANDS = (
         summary="propose students within a latency and size budget on a measured device",
         arguments=_arguments,
         execute=_search,
+        flags={"task": "--task"},
         examples=(
-            "search --latency-ms 3 --length 64 --out runs/search",
-            "search --latency-ms 8 --length 128 --size-mb 20 --device adb --out runs/phone",
+            "search --latency-ms 3 --lengths 64 --out runs/search",
+            "search --latency-ms 8 --lengths 128 --size-mb 20 --device adb --out runs/phone",
         ),
         description="Measures files with random weights on the device, learns how latency follows "
         "from a student's shape (the error on students that it has not seen is reported), and "

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfdistill import errors
+from tfdistill import config, errors, models
 from tfdistill.benchmark.settings import Settings
-from tfdistill.commands import base
+from tfdistill.commands import base, options
 
 if TYPE_CHECKING:
     from tfdistill.benchmark import schema
@@ -28,30 +28,21 @@ _DEFAULTS = Settings(
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    shown = "(default: %(default)s)"
     parser.add_argument(
         "--models",
-        type=_names,
+        type=options.names,
         metavar="NAME,...",
         help="presets (default: the seven of the papers)",
     )
-    for name, values, metavar in (
-        ("--lengths", _DEFAULTS.lengths or (), "L,L,..."),
-        ("--threads", _DEFAULTS.threads, "N,N,..."),
-    ):
-        parser.add_argument(
-            name,
-            type=base.numbers,
-            default=values,
-            metavar=metavar,
-            help=f"(default: {base.listed(values)})",
-        )
+    lengths = _DEFAULTS.lengths or ()
+    options.add_lengths(parser, ",".join(map(str, lengths)), lengths)
+    options.add_field(parser, config.BenchmarkConfig, "threads", _DEFAULTS.threads)
     parser.add_argument(
         "--quantize",
-        type=_names,
+        type=options.names,
         default=_QUANTIZATIONS,
         metavar="NAME,...",
-        help=f"(default: {base.listed(_QUANTIZATIONS)})",
+        help=f"quantizations of the files (default: {','.join(_QUANTIZATIONS)})",
     )
     parser.add_argument(
         "--scaled-down",
@@ -59,39 +50,20 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="toy models of the same kinds: the whole path in a minute, figures that mean nothing",
     )
     group = parser.add_argument_group("measurement")
-    group.add_argument("--warmup", type=int, default=_DEFAULTS.warmup, help=shown)
-    group.add_argument("--runs", type=int, default=_DEFAULTS.runs, help=f"at least {shown}")
-    group.add_argument("--min-seconds", type=float, default=_DEFAULTS.min_seconds, help=shown)
-    group.add_argument(
-        "--repetitions", type=int, default=_DEFAULTS.repetitions, help=f"fresh processes {shown}"
-    )
-    group.add_argument(
-        "--cool-down",
-        type=float,
-        default=_DEFAULTS.cool_down_seconds,
-        metavar="S",
-        help="rest before each repetition",
-    )
-    group.add_argument("--device", choices=("host", "adb"), default="host", help=shown)
-    group.add_argument("--serial", metavar="SERIAL", help="which phone, as `adb devices` lists it")
-    group.add_argument("--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for adb")
-    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
-    base.add_output(parser)
+    options.add_measurement(group, _DEFAULTS)
+    options.add_device(group)
+    options.add_output(parser)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="write the table as JSON to stdout")
     shape.add_argument("--markdown", action="store_true", help="write Markdown to stdout")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
 def _table(args: argparse.Namespace) -> None:
-    if args.device == "host":
-        given = [n for n in ("serial", "binary", "binary_sha256") if getattr(args, n) is not None]
-        if given:
-            option = f"--{given[0].replace('_', '-')}"
-            raise errors.ConfigError(errors.explain(option, "--device adb", "--device host"))
+    faults = options.device_faults(args)
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    for name in args.models or ():
+        models.preset(name)
     if args.serial == "all":
         raise errors.ConfigError(
             errors.explain("--serial", "one device", "all", "A table is of one device.")

@@ -7,7 +7,7 @@ in `tfdistill.run` see these classes; everything below takes plain arguments.
 
 from tfdistill.config.baseline import with_baseline
 from tfdistill.config.compression import CompressConfig
-from tfdistill.config.inputs import missing_inputs
+from tfdistill.config.inputs import is_missing, missing_inputs, model_folder
 from tfdistill.config.recipe_files import (
     dump_recipe,
     find_recipe,
@@ -60,8 +60,10 @@ __all__ = [
     "VariantConfig",
     "dump_recipe",
     "find_recipe",
+    "is_missing",
     "load_recipe",
     "missing_inputs",
+    "model_folder",
     "parse_recipe",
     "parse_section",
     "recipes",

@@ -4,7 +4,46 @@ from __future__ import annotations
 
 import pathlib
 
+from tfdistill import errors
+from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, Recipe
+
+
+def model_folder(source: str) -> str:
+    """Finds the model that a folder stands for; reads no weights.
+
+    Args:
+      source: A run folder (of `finetune` its teacher, otherwise its student), a folder with ``hf``
+        in it, a Hugging Face folder or a hub id.
+
+    Returns:
+      The Hugging Face folder; `source` itself where it is one, or an id.
+
+    Raises:
+      WeightsError: If it is a run that has trained nothing yet.
+    """
+    path = pathlib.Path(source)
+    candidates = (path / "student" / "hf", path / "model" / "hf", path / "hf")
+    found = next((folder for folder in candidates if folder.is_dir()), None)
+    recipe_file = path / "recipe.yaml"
+    if found is None and recipe_file.is_file():
+        found = path / "teacher" / "model" / "hf"
+        # Only of `finetune` is the teacher the result: elsewhere students come after it.
+        students_began = (path / "stages").is_dir()
+        students_began |= load_recipe(str(recipe_file)).teacher.finetune is None
+        if students_began or not found.is_dir():
+            raise errors.WeightsError(
+                f"run {path}", "a trained model", "none yet", "Continue it with --resume first."
+            )
+    return str(found or source)
+
+
+def is_missing(source: str) -> bool:
+    """Whether a model's name is a path that does not exist, and no name on the hub."""
+    path = pathlib.Path(source).expanduser()
+    explicit = source.startswith((".", "/", "~")) or source.count("/") > 1
+    inside = source.count("/") == 1 and path.parent.is_dir()
+    return (explicit or inside) and not path.exists()
 
 
 def missing_inputs(recipe: Recipe) -> list[str]:
@@ -73,7 +112,7 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
     faults = [
         f"{key}: {place} is not there"
         for key, place in named.items()
-        if place and place.startswith((".", "/", "~")) and not _is_there(place)
+        if place and is_missing(place)
     ]
     if faults:
         return faults

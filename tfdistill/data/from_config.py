@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 
 from tfdistill import config, errors, files
-from tfdistill.data import stand_in, synthetic, tasks
+from tfdistill.data import stand_in, synthetic, tables, tasks
 
 
 def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:
@@ -15,9 +16,48 @@ def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec
     Raises:
       ConfigError: If the name is unknown and neither kind nor columns are given.
     """
+    return _without_labels(settings).with_labels_of(source)
+
+
+def check(settings: config.DataConfig, splits: Sequence[str] = ("train", "dev")) -> None:
+    """Checks the task, the files of its splits and their columns, without reading the rows.
+
+    Args:
+      settings: A data section.
+      splits: The splits that will be read.
+
+    Raises:
+      ConfigError: If there is no such task or column of your own.
+      DataError: If a file or a column of a built-in task is missing.
+    """
+    task = _without_labels(settings)
+    generated = settings.task == synthetic.TASK.name or settings.stand_in
+    if settings.dir is None and generated:
+        return
+    source = source_of(settings)
+    for split in splits:
+        path = task.files.split_file(source, task.dev_split if split == "dev" else split)
+        if task.layout != "table" or task.header:
+            continue
+        found = tables.column_names(path)
+        for field in ("text_column", "pair_column", "label_column"):
+            name = getattr(task, field)
+            if name is None or name in found:
+                continue
+            own = getattr(settings, field) is not None
+            raise (errors.ConfigError if own else errors.DataError)(
+                f"data.{field}" if own else path,
+                f"one of the columns {', '.join(found)}" + (f" of {path}" if own else ""),
+                repr(name),
+                errors.nearest(name, found),
+            )
+
+
+def _without_labels(settings: config.DataConfig) -> tasks.TaskSpec:
+    """The task, which may lack the labels that its files name."""
     own = settings.kind or settings.regression or settings.text_column or settings.label_column
     if own:
-        return _own_task(settings).with_labels_of(source)
+        return _own_task(settings)
     if settings.task is None:
         raise errors.ConfigError(
             errors.explain("data.task", "a task", "none", "Name one with --set data.task=NAME.")
@@ -41,7 +81,7 @@ def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec
         encoding=settings.encoding,
         dev_split=settings.dev_split or task.dev_split,
         spans=rules if task.kind == "span" else task.spans,
-    ).with_labels_of(source)
+    )
 
 
 # The columns of tasks whose files have none that could be named.

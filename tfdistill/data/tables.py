@@ -130,6 +130,27 @@ def read_table(
     return table
 
 
+def column_names(path: pathlib.Path) -> list[str]:
+    """Reads the names of a file's columns off its first row; see `read_table`.
+
+    Raises:
+      DataError: If the file is missing, empty or malformed.
+    """
+    if not path.is_file():
+        raise errors.DataError("data file", "a file", f"{path}: not there")
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        suffix = path.suffix.lower()
+        if suffix == ".csv":
+            return [name.strip() for name in next(csv.reader(file), [])]
+        line = file.readline().rstrip("\r\n")
+    if suffix != ".jsonl":
+        return [name.strip() for name in line.split("\t")]
+    try:
+        return list(json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise errors.DataError(f"{path}, line 1", "a JSON object", f"a fault: {error}") from None
+
+
 def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
     """Reads a text file without its byte order mark; line breaks become line feeds.
 

@@ -193,19 +193,7 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     for folder in (path / "student", path):
         if (folder / deliver.CLASSIFIER).is_file():
             return _without_hf(folder, data, path / "data")
-    places = (path / "student" / "hf", path / "model" / "hf", path / "hf")
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None and recipe is not None:
-        found = path / "teacher" / "model" / "hf"
-        # Only of `finetune` is the teacher the result: elsewhere students come after it.
-        students_began = (path / "stages").is_dir() or recipe.teacher.finetune is None
-        if students_began or not found.is_dir():
-            raise errors.WeightsError(
-                errors.explain(
-                    f"run {path}", "a trained model", "none yet", "Go on with --resume first."
-                )
-            )
-    place = str(found or source)
+    place = config.model_folder(source)
     loaded = weights.load_classifier(place) if task is None else open_for_task(place, task)
     if loaded.vocab_file is None:
         raise errors.WeightsError(errors.explain(source, "a vocab.txt beside the weights", "none"))

@@ -1,4 +1,4 @@
-"""The other ways out of an export: Android, MediaPipe, SavedModel, Keras, Hugging Face."""
+"""Other export targets: Android, MediaPipe, SavedModel, Keras, KerasHub, Hugging Face."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from tfdistill.commands.export_job import Job
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds an option for each way."""
-    group = parser.add_argument_group("other ways out, from the same model")
+    """Adds an option for each target."""
+    group = parser.add_argument_group("other export targets, from the same model")
     group.add_argument(
-        "--android", metavar="DIR", help="a bundle with test vectors, into a folder of assets"
+        "--android", metavar="DIR", help="bundle with test vectors, written into a folder of assets"
     )
     group.add_argument(
         "--mediapipe",
         metavar="FILE.tflite",
-        help="a copy of the longest length, with softmax, that MediaPipe runs from text",
+        help="copy of the longest length, with softmax, that MediaPipe runs from text",
     )
     group.add_argument(
-        "--saved-model", metavar="DIR", help="a SavedModel from text to label and score"
+        "--saved-model", metavar="DIR", help="SavedModel from text to label and score"
     )
-    group.add_argument("--keras", metavar="FILE.keras", help="a Keras 3 model")
-    group.add_argument("--keras-hub", metavar="DIR", help="a KerasHub preset")
-    group.add_argument("--hf", metavar="DIR", help="a Hugging Face folder")
+    group.add_argument("--keras", metavar="FILE.keras", help="Keras 3 model")
+    group.add_argument("--keras-hub", metavar="DIR", help="KerasHub preset")
+    group.add_argument("--hf", metavar="DIR", help="Hugging Face folder")
 
 
-def check_places(args: argparse.Namespace, bundle: str | None) -> None:
-    """Refuses what may not be replaced, before the long work.
+def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
+    """Refuses to replace a file or folder, before the long work.
 
     Args:
       args: With `overwrite` and the options of `add_arguments`.
       bundle: The name of the Android bundle, None if it is not known yet.
 
     Raises:
-      TfdistillError: If something is in the way.
+      TfdistillError: If a path exists and may not be replaced.
     """
     from export.file import folders
     from export.targets import android_bundle
 
-    # Each kind of folder is known by a file that only it has.
-    for place, mark in (
+    # A file that only this kind of folder has.
+    for path, mark in (
         (args.saved_model, "saved_model.pb"),
         (args.keras_hub, "metadata.json"),
         (args.hf, "model.safetensors"),
     ):
-        if place is not None:
-            folders.check_free(place, mark=mark, overwrite=args.overwrite)
+        if path is not None:
+            folders.check_free(path, mark=mark, overwrite=args.overwrite)
     if args.keras is not None:
         folders.check_file_free(args.keras, suffix=".keras", overwrite=args.overwrite)
     if args.mediapipe is not None:
@@ -59,10 +59,10 @@ def check_places(args: argparse.Namespace, bundle: str | None) -> None:
 
 
 def check_model(args: argparse.Namespace, job: Job) -> None:
-    """Refuses the ways that a model cannot go, before the long work.
+    """Refuses targets that the model cannot have, before the long work.
 
     Raises:
-      TfdistillError: If it cannot go one that is asked for.
+      TfdistillError: If the model does not fit a target.
     """
     from export.targets import android_bundle
     from tfdistill import models
@@ -105,7 +105,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
 
 
 def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[str, str]:
-    """Writes the forms that are asked for.
+    """Writes the targets that are asked for.
 
     Args:
       args: With `overwrite` and the options of `add_arguments`.
@@ -113,7 +113,7 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
       exported: Its TFLite file.
 
     Returns:
-      Where they are, by the name of the way.
+      Their paths, by the name of the target.
     """
     import export
     from tfdistill import weights
@@ -150,4 +150,4 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         written["android"] = export.to_android(
             exported, args.android, texts=job.examples, overwrite=args.overwrite
         )
-    return {way: str(place) for way, place in written.items()}
+    return {target: str(path) for target, path in written.items()}

@@ -1,0 +1,61 @@
+"""completion: names, options and files completed by the shell. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+
+from argcomplete import completers, finders, shell_integration
+
+from tfdistill import config, models
+from tfdistill.commands import base
+from tfdistill.data import tasks
+
+_SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+# What the values of an argument are completed with, by the name that the parser gives it.
+_VALUES: dict[str, Callable[[], Sequence[str]]] = {
+    "recipe": lambda: list(config.recipes()),
+    "student": models.presets,
+    "models": models.presets,
+    "task": lambda: [*tasks.tasks(), config.BUILT_IN_DATA],
+}
+
+
+def complete(root: base.Parser) -> None:
+    """Answers a shell that asks what could be typed next, and ends the process."""
+    for parser in _parsers(root):
+        for action in parser._actions:
+            if action.dest in _VALUES:
+                names = _VALUES[action.dest]
+                vars(action)["completer"] = completers.ChoicesCompleter(dict.fromkeys(names(), ""))
+    finders.CompletionFinder()(root, always_complete_options="long")
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _parsers(inner)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help=f"of {', '.join(_SHELLS)}")
+
+
+def _execute(args: argparse.Namespace) -> None:
+    print(shell_integration.shellcode(["tfdistill"], shell=args.shell))
+
+
+COMMANDS = (
+    base.Command(
+        name="completion",
+        summary="print a script that completes commands in your shell",
+        arguments=_arguments,
+        execute=_execute,
+        examples=(
+            "completion bash >> ~/.bash_completion",
+            "completion fish > ~/.config/fish/completions/tfdistill.fish",
+        ),
+    ),
+)

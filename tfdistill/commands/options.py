@@ -1,0 +1,412 @@
+"""Options that several commands share; those that mirror a section of a recipe come from it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+import pydantic
+
+from tfdistill import config, errors
+from tfdistill.benchmark.settings import Settings
+
+SEED = 1  # of everything that is drawn at random
+_METAVARS = {
+    **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
+    **{"max_length": "TOKENS", "doc_stride": "TOKENS", "min_seconds": "S"},
+    **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
+}
+_FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
+_OWN_TASK = ("text_column", "pair_column", "label_column", "kind")
+
+
+def flag_of(field: str) -> str:
+    """The option that sets a field of a section."""
+    return _FLAGS.get(field, f"--{field.replace('_', '-')}")
+
+
+def flags_of(section: str, fields: Sequence[str]) -> dict[str, str]:
+    """Key of a recipe -> option, for `base.Command`."""
+    return {f"{section}.{field}": flag_of(field) for field in fields}
+
+
+def add_field(
+    group: argparse._ActionsContainer,
+    section: type[pydantic.BaseModel],
+    field: str,
+    default: Any = ...,
+    **options: Any,
+) -> argparse.Action:
+    """Adds the option that sets a field of a section: its name, type, default and help.
+
+    Args:
+      group: The parser or a group of it.
+      section: The section's model.
+      field: A field with a description.
+      default: Instead of the field's own.
+      **options: Of ``add_argument``, instead of what follows from the field.
+    """
+    info = section.model_fields[field]
+    if default is ...:
+        default = None if info.is_required() else info.default
+    kind = _plain_type(info.annotation)
+    text = info.description
+    if kind is bool:
+        chosen: dict[str, Any] = {"action": "store_true"}
+    elif get_origin(kind) is Literal:
+        chosen = {"choices": get_args(kind), "default": default}
+    elif get_origin(kind) is tuple:
+        chosen = {"type": numbers, "metavar": "N,N,...", "default": default}
+    else:
+        metavar = "N" if kind is int else "X" if kind is float else "TEXT"
+        chosen = {"type": kind, "metavar": _METAVARS.get(field, metavar), "default": default}
+    if kind is not bool and default is not None:
+        text = f"{text} (default: {_listed(default)})"
+    return group.add_argument(flag_of(field), **{"help": text, **chosen, **options})
+
+
+def _plain_type(annotation: Any) -> Any:
+    """The type of a value that is given: without ``None`` and without what validates it."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        (annotation,) = (part for part in get_args(annotation) if part is not type(None))
+    if hasattr(annotation, "__metadata__"):
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def _listed(value: Any) -> str:
+    """Writes a value as an option takes it: "32,64,128"."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def renamed(
+    group: argparse._ActionsContainer, old: str, new: argparse.Action, form: str | None = None
+) -> None:
+    """Keeps an old spelling for one release, hidden; it prints the new one.
+
+    Args:
+      group: The parser or a group of it.
+      old: The old option.
+      new: The option to use instead.
+      form: What the old option's value becomes, with ``{}`` where it was; without ``{}`` the old
+        option takes no value.
+    """
+    group.add_argument(
+        old,
+        action=_OldSpelling,
+        nargs=0 if form is not None and "{}" not in form else new.nargs,
+        default=argparse.SUPPRESS,
+        dest=new.dest,
+        help=argparse.SUPPRESS,
+        new=new,
+        form="{}" if form is None else form,
+    )
+
+
+class _OldSpelling(argparse.Action):
+    def __init__(self, *, new: argparse.Action, form: str, **options: Any):
+        """Keeps the new option and what the value becomes."""
+        super().__init__(**options)
+        self._new, self._form = new, form
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        """Prints the new spelling and sets what that would set."""
+        text = self._form.format(values)
+        print(f"{option_string} is now {self._new.option_strings[0]} {text}", file=sys.stderr)
+        value = parser._get_value(self._new, text)
+        parser._check_value(self._new, value)
+        self._new(parser, namespace, value, option_string)
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """Adds --json."""
+    parser.add_argument("--json", action="store_true", help="write the result as JSON to stdout")
+
+
+def add_output(
+    parser: argparse._ActionsContainer,
+    default: str | None = None,
+    *,
+    what: str = "folder to write",
+    metavar: str = "DIR",
+    required: bool = True,
+    resume: bool = False,
+    overwrite: str = "replace an earlier result",
+) -> None:
+    """Adds --out, --overwrite and, where a stopped command can be continued, --resume."""
+    shown = f"{what} (default: {default})" if default else what
+    parser.add_argument(
+        "--out", metavar=metavar, default=default, required=required and not default, help=shown
+    )
+    again = parser.add_mutually_exclusive_group()
+    if resume:
+        again.add_argument("--resume", action="store_true", help="continue an earlier run")
+    again.add_argument("--overwrite", action="store_true", help=overwrite)
+
+
+def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
+    """Adds --set.
+
+    Args:
+      parser: The parser.
+      of: Which recipe it changes: "the recipe".
+      example: A key and a value.
+    """
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"change a value of {of}, such as {example}; may be repeated",
+    )
+
+
+def add_dry_run(parser: argparse._ActionsContainer) -> None:
+    """Adds --dry-run."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything, print the plan, write nothing"
+    )
+
+
+def add_seed(parser: argparse._ActionsContainer, of: str = "everything random") -> None:
+    """Adds --seed."""
+    parser.add_argument(
+        "--seed", type=int, default=SEED, metavar="N", help=f"of {of} (default: {SEED})"
+    )
+
+
+def add_gpus(parser: argparse._ActionsContainer) -> None:
+    """Adds --gpus."""
+    action = parser.add_argument(
+        "--gpus",
+        type=_gpus,
+        metavar="N",
+        help="GPUs that share each batch: auto (all that are visible) or how many (default: auto)",
+    )
+    renamed(parser, "--devices", action)
+
+
+def _gpus(text: str) -> int | None:
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
+
+
+def add_training(
+    group: argparse._ActionsContainer, *, epochs: int = 3, of: str = "the recipe"
+) -> None:
+    """Adds the options of a fit: epochs, batch size, rate and seed."""
+    add_field(group, config.FineTuneConfig, "epochs", epochs)
+    add_field(group, config.FineTuneConfig, "batch_size")
+    add_field(group, config.FineTuneConfig, "learning_rate")
+    add_seed(group)
+    add_set(group, f"{of} that these options make", "teacher.allow_weak=true")
+
+
+TRAINING = ("epochs", "batch_size", "learning_rate")
+
+
+def add_data(
+    parser: argparse.ArgumentParser, *, required: bool = True, reads_train: bool = True
+) -> None:
+    """Adds the options that name a task and its files.
+
+    Args:
+      parser: The parser.
+      required: Whether a task must be named.
+      reads_train: Whether the command reads the training set.
+    """
+    group = parser.add_argument_group("data")
+    add_task(group, required=required)
+    add_field(
+        group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
+        "to the next, for questions (default: half of --max-length)"
+    )  # fmt: skip
+    add_field(group, config.DataConfig, "max_length")
+    if reads_train:
+        add_field(group, config.DataConfig, "train_limit")
+
+
+def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
+    """Adds the options that name a task, its folder and its columns."""
+    add_field(group, config.DataConfig, "task", required=required)
+    for field in ("dir", *_OWN_TASK):
+        action = add_field(group, config.DataConfig, field)
+    renamed(group, "--regression", action, "regression")
+
+
+def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """The data section that `add_data`'s options describe."""
+    length = args.max_length
+    return {
+        **task_of(args),
+        "doc_stride": args.doc_stride or max(length // 2, 1),
+        "max_length": length,
+        "train_limit": getattr(args, "train_limit", None),
+        **more,
+    }
+
+
+def task_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The part of a data section that `add_task`'s options describe."""
+    own = {field: getattr(args, field) for field in _OWN_TASK}
+    return {"task": args.task, "dir": args.data_dir, **own}
+
+
+DATA_FLAGS = flags_of(
+    "data",
+    ["task", "dir", *_OWN_TASK, "doc_stride", "max_length", "train_limit", "dev_limit", "vocab"],
+)
+
+
+def add_measurement(
+    group: argparse._ActionsContainer, defaults: Settings, quick: Settings | None = None
+) -> None:
+    """Adds how long to measure.
+
+    Args:
+      group: A group of a parser.
+      defaults: The defaults, which the help shows.
+      quick: Other defaults with --quick: then an option that is not given is None.
+    """
+    for name in ("warmup", "runs", "min_seconds", "repetitions"):
+        usual = getattr(defaults, name)
+        hurried = None if quick is None else getattr(quick, name)
+        if hurried in (None, usual):
+            add_field(group, config.BenchmarkConfig, name, usual)
+        else:
+            text = config.BenchmarkConfig.model_fields[name].description
+            text = f"{text} (default: {usual}; quick: {hurried})"
+            add_field(group, config.BenchmarkConfig, name, None, help=text)
+    group.add_argument(
+        "--cool-down",
+        type=float,
+        default=defaults.cool_down_seconds,
+        metavar="S",
+        help="rest before each repetition",
+    )
+
+
+def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
+    """Adds where to measure: --device, and which phone and program.
+
+    Args:
+      group: A group of a parser.
+      several: Whether --serial may be repeated.
+    """
+    group.add_argument(
+        "--device",
+        choices=("host", "adb"),
+        default="host",
+        help="this machine, or a phone through adb (default: %(default)s)",
+    )
+    repeated: dict[str, Any] = {"action": "append", "default": []} if several else {}
+    group.add_argument(
+        "--serial",
+        metavar="SERIAL",
+        help="which phone, as `adb devices` lists it"
+        + (", or all; may be given several times" if several else ""),
+        **repeated,
+    )
+    group.add_argument(
+        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
+    )
+    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
+
+
+def device_faults(args: argparse.Namespace) -> list[str]:
+    """Options of a phone that were given for the host."""
+    phone = ("serial", "binary", "binary_sha256", "app")
+    return [
+        errors.explain(flag_of(name), "--device adb", "--device host")
+        for name in phone
+        if args.device == "host" and getattr(args, name, None)
+    ]
+
+
+def add_affinity(group: argparse._ActionsContainer) -> None:
+    """Adds --affinity."""
+    group.add_argument(
+        "--affinity",
+        metavar="MASK",
+        help="the cores: a hexadecimal mask such as f0, or big, little, all",
+    )
+
+
+def add_lengths(
+    group: argparse._ActionsContainer, shown: str, default: tuple[int, ...] | None = None
+) -> argparse.Action:
+    """Adds --lengths: tokens of the files' signatures."""
+    return group.add_argument(
+        "--lengths",
+        type=numbers,
+        default=default,
+        metavar="L,L,...",
+        help=f"tokens that the file takes, a signature each (default: {shown})",
+    )
+
+
+def add_runner(parser: argparse._ActionsContainer, what: str = "do it") -> None:
+    """Adds --runner, which takes the rest of the line: ``args.pipeline``, for Apache Beam."""
+    parser.add_argument(
+        "--runner",
+        action=_Runner,
+        nargs=argparse.REMAINDER,
+        dest="pipeline",
+        help=f"last: {what} as a pipeline of Apache Beam; the name of its runner and further "
+        "options of Beam, such as DirectRunner --direct_num_workers 4 (needs tfdistill[beam])",
+    )
+
+
+class _Runner(argparse.Action):
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        """Keeps ["--runner", NAME, ...]."""
+        if not values or values[0].startswith("-"):
+            parser.error("--runner: expected a name such as DirectRunner")
+        for value in values[1:]:
+            name = value.partition("=")[0]
+            if name in parser._option_string_actions:
+                parser.error(f"{name}: expected before --runner; what follows that is Beam's")
+        namespace.pipeline = ["--runner", *values]
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Parses "32,64,128"."""
+    try:
+        values = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or min(values) < 1:
+        raise argparse.ArgumentTypeError(
+            f"expected positive numbers such as 32,64, received {text!r}"
+        )
+    return values
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Parses "xnnpack,none"; each name once."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def chosen_from(text: str, option: str, choices: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    """Parses names of a list, in order.
+
+    Raises:
+      ConfigError: If one is unknown; the nearest is suggested.
+    """
+    for name in text.split(","):
+        if name not in choices:
+            listed = ", ".join(choices)
+            hint = errors.nearest(name, choices)
+            raise errors.ConfigError(option, f"names of {listed}", repr(name), hint)
+    return text.split(",")

@@ -1,0 +1,135 @@
+"""What is checked before TensorFlow is imported, and the plan that --dry-run prints."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tfdistill import config, errors, models
+from tfdistill.commands import base
+from tfdistill.data import from_config, tasks
+
+_PRESET = "preset:"
+
+
+def existing(path: str, option: str) -> None:
+    """Refuses a path that does not exist; a name on the hub passes.
+
+    Raises:
+      ConfigError: With the nearest name in the same folder.
+    """
+    if not config.is_missing(path):
+        return
+    wanted = pathlib.Path(path)
+    there = sorted(p.name for p in wanted.parent.iterdir()) if wanted.parent.is_dir() else []
+    near = errors.nearest(wanted.name, there)
+    hint = near if near.startswith("Did") else "Check the path."
+    raise errors.ConfigError(option, "an existing path", f"{path!r}", hint)
+
+
+def check_data(values: dict[str, Any], splits: Sequence[str]) -> config.DataConfig:
+    """Validates a data section that options describe, and its files; see `from_config.check`."""
+    settings = config.parse_section(config.DataConfig, values, source="command line")
+    if settings.dir is not None and not pathlib.Path(settings.dir).exists():
+        raise errors.ConfigError("data.dir", "an existing path", repr(settings.dir))
+    from_config.check(settings, splits)
+    return settings
+
+
+def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
+    """Checks what a run needs; reads no weights and no rows.
+
+    Args:
+      recipe: The recipe.
+      out: The run folder.
+      args: With `resume` and `overwrite`.
+
+    Raises:
+      ConfigError: With every path, preset, task or column that does not exist.
+      OutputExistsError: If there is an earlier run and neither option was given.
+    """
+    faults = [*preset_faults(recipe), *config.missing_inputs(recipe)]
+    if recipe.data.task is not None:
+        try:
+            from_config.check(recipe.data)
+        except errors.TfdistillError as error:
+            if not faults or str(error).startswith(("task", "data:")):
+                faults.append(str(error))
+    if faults:
+        head = [f"{len(faults)} faults."] if len(faults) > 1 else []
+        raise errors.ConfigError("\n  - ".join([*head, *faults]))
+    if (pathlib.Path(out) / "recipe.yaml").is_file() and not (args.resume or args.overwrite):
+        raise errors.OutputExistsError(
+            f"--out {out}",
+            "an absent folder",
+            "an earlier run",
+            "Use --resume to continue it or --overwrite to start again.",
+        )
+
+
+def preset_faults(recipe: config.Recipe) -> Iterator[str]:
+    """Presets of a recipe that do not exist, each with its key and the nearest name."""
+    named = {"student.preset": recipe.student.preset}
+    if recipe.teacher.source.startswith(_PRESET):
+        named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
+    for key, name in named.items():
+        try:
+            models.preset(name)
+        except errors.ConfigError as error:
+            yield f"{key}, {error}"
+
+
+def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
+    """Prints what a run would do: data, models, stages, files."""
+    data = _data(recipe.data)
+    used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
+    stages = {name: _stage(recipe.stages[name], data.get("train")) for name in used}
+    variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
+    result = {
+        "recipe": recipe.model_dump(mode="json"),
+        "data": data,
+        "stages": stages,
+        "out": str(out),
+    }
+    finetune = recipe.teacher.finetune
+    lines = [
+        f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
+        f"teacher   {recipe.teacher.source}"
+        + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data.get('train'))}"),
+        f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
+        *(f"stage     {name}: {text}" for name, text in stages.items()),
+        *(f"variant   {name}: {text}" for name, text in variants.items()),
+        f"seeds     {', '.join(map(str, recipe.seeds))}",
+        f"output    {out}",
+        "Nothing was written.",
+    ]
+    base.show(result, as_json=args.json, lines=lines)
+
+
+def _data(settings: config.DataConfig) -> dict[str, Any]:
+    """The task, its metric and, where the files exist, how many examples there are."""
+    if settings.task is None:
+        return {"task": "none: plain text"}
+    found: dict[str, Any] = {"task": settings.task}
+    if settings.dir is None:
+        return {**found, "files": "generated"}
+    source = from_config.source_of(settings)
+    task = from_config.task_of(settings, source)
+    found |= {"metric": task.primary_metric, "files": str(source)}
+    for split, limit in (("train", settings.train_limit), ("dev", settings.dev_limit)):
+        examples = tasks.load_examples(task, source, split)
+        found[split] = len(from_config.first(examples, limit))
+    return found
+
+
+def _stage(stage: Any, num_train: int | None) -> str:
+    """What a fit takes: its kind, epochs or steps, batch size and rate."""
+    kind = getattr(stage, "kind", None)
+    steps = getattr(stage, "steps", None)
+    long = f"{stage.epochs} epochs" if steps is None else f"{steps} steps"
+    if steps is None and num_train is not None and not getattr(stage, "on_corpus", False):
+        long += f" of about {-(-num_train // stage.batch_size)} steps"
+    parts = [kind, long, f"batches of {stage.batch_size}", f"learning rate {stage.learning_rate:g}"]
+    return ", ".join(part for part in parts if part)
