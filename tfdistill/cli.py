@@ -131,21 +131,26 @@ def _run(args: argparse.Namespace) -> int:
                 stack.enter_context(contextlib.redirect_stderr(nowhere))
             result: Any = args.execute(args)
         return result if isinstance(result, int) else 0
-    except errors.TfdistillError as error:
-        text = base.with_flags(str(error), args.flags, getattr(args, "set", ()))
-        code = 2 if isinstance(error, _MISUSE) else 1
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        text, code = errors.explain_os_error(error), 1
-    except KeyboardInterrupt:
-        hint = " Continue with --resume." if "resume" in vars(args) else ""
-        text, code = f"interrupted; finished steps are kept.{hint}", 130
-    if args.verbose:
-        traceback.print_exc(file=stderr)
-    print(f"tfdistill {args.name}: {text}", file=stderr)
-    return code
+    except (errors.TfdistillError, OSError, KeyboardInterrupt) as error:
+        if args.verbose:
+            traceback.print_exc(file=stderr)
+        text, code = _explained(error, args)
+        print(f"tfdistill {args.name}: {text}", file=stderr)
+        return code
+
+
+def _explained(error: BaseException, args: argparse.Namespace) -> tuple[str, int]:
+    """The message and the exit code of an error."""
+    if isinstance(error, errors.TfdistillError):
+        text = base.with_flags(str(error), args.flags, getattr(args, "set", ()))
+        return text, 2 if isinstance(error, _MISUSE) else 1
+    if isinstance(error, OSError):
+        return errors.explain_os_error(error), 1
+    hint = " Continue with --resume." if "resume" in vars(args) else ""
+    return f"interrupted; finished steps are kept.{hint}", 130
 
 
 def _filter_native_logs() -> None:

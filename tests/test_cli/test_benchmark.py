@@ -350,7 +350,7 @@ def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, caps
     assert "R5CT1234" not in capsys.readouterr().out
 
 
-def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch):
+def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch, tmp_path):
     from tfdistill.benchmark.inputs import LabelledExample
 
     seen = []
@@ -363,7 +363,8 @@ def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch):
     stand_in = types.SimpleNamespace(labelled_rows=labelled_rows)
     package = types.SimpleNamespace(labelled=stand_in)  # the real one takes seconds to import
     monkeypatch.setitem(sys.modules, "tfdistill.run", package)
-    task = ["--task", "sst2", "--data-dir", "glue", "--limit", "5"]
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\t1\n")
+    task = ["--task", "sst2", "--data-dir", str(tmp_path), "--limit", "5"]
     assert cli.main(["benchmark", "a.tflite", *task]) == 0
     assert asked[0].examples == rows.examples
     assert cli.main(["benchmark", "a.tflite", "--device", "adb", "--binary", "b", *task]) == 0
@@ -371,4 +372,4 @@ def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch):
     assert (options["examples"], options["metric"]) == (rows.examples, len)
     assert seen[0] == seen[1]
     given = {key: value for key, value in seen[0].items() if value is not None}
-    assert given == {"task": "sst2", "dir": "glue", "dev_limit": 5}
+    assert given == {"task": "sst2", "dir": str(tmp_path), "dev_limit": 5}

@@ -112,12 +112,15 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
         seen.update(positional=positional, options=options)
         return {"held_out": {"mlm_loss": 1.25}, "model_folder": "model/hf"}
 
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt", "v.txt"):
+        (tmp_path / name).touch()
     monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
-    arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --set num_layers=3 --set "
+    arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --shape num_layers=3 --shape "
     arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --optimizer lamb "
     arguments += "--learning-rate 0.1 --next-sentence --smoothing 0.7 --held-out 0.2 --seed 4 "
     arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --evaluations 5 "
-    arguments += "--devices 3"
+    arguments += "--gpus 3"
     assert cli.main(arguments.split()) == 0
     source, corpus, out, config = seen["positional"]
     assert source == pretrain_run.PretrainSource(
@@ -150,7 +153,7 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
     assert "mlm_loss: 1.2500" in shown and "out/model/hf" in shown
 
 
-def test_the_options_left_out_are_the_defaults_of_the_configuration(monkeypatch):
+def test_the_options_left_out_are_the_defaults_of_the_configuration(monkeypatch, tmp_path):
     seen = {}
 
     def stand_in(source, corpus, out, config, **options):
@@ -158,13 +161,24 @@ def test_the_options_left_out_are_the_defaults_of_the_configuration(monkeypatch)
         return {"held_out": {}, "model_folder": ""}
 
     monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c").touch()
     assert cli.main(["pretrain", "x", "--corpus", "c", "--out", "o"]) == 0
     assert seen["config"] == training.PretrainConfig()
     assert seen["source"] == pretrain_run.PretrainSource("x")
 
 
 def test_a_strange_override_is_misuse(capsys):
-    arguments = ["pretrain", "bert_tiny", "--corpus", "c", "--out", "o", "--set", "num_layers=six"]
+    arguments = [
+        "pretrain",
+        "bert_tiny",
+        "--corpus",
+        "c",
+        "--out",
+        "o",
+        "--shape",
+        "num_layers=six",
+    ]
     assert cli.main(arguments) == 2
     assert "KEY=NUMBER" in capsys.readouterr().err
 
@@ -173,7 +187,7 @@ def test_a_strange_override_is_misuse(capsys):
 def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, capsys):
     arguments = ["pretrain", "bert_tiny", "--corpus", str(text), "--vocab", str(vocab_file)]
     for setting in ("num_layers=1", "hidden_size=16", "intermediate_size=16", "max_positions=24"):
-        arguments += ["--set", setting]
+        arguments += ["--shape", setting]
     arguments += ["--max-length", "24", "--steps", "6", "--batch-size", "8", "--held-out", "0.1"]
     arguments += ["--out", str(tmp_path / "out"), "--json"]
     assert cli.main(arguments) == 0

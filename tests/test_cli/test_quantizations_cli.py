@@ -97,7 +97,7 @@ def test_latency_can_be_left_out_and_rows_written_as_json(asked, capsys):
         ("runs/demo --out out --threads 0", "--threads: expected at least 1"),
         ("runs/demo --out out --calibrate 0", "--calibrate: expected at least 1"),
         ("runs/demo --out out --only float16,float23", "Did you mean 'float32'?"),
-        ("runs/demo --out out --data-dir glue", "--data-dir: expected --task beside it"),
+        ("runs/demo --out out --data-dir glue", "--data-dir: expected --task too"),
     ],
 )
 def test_misuse_is_told_before_the_model_is_opened(asked, capsys, options, message):

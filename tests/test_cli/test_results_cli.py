@@ -108,7 +108,7 @@ def test_models_and_folders_are_referred_to_benchmark(stored, tmp_path, capsys):
 def test_options_of_a_limit_of_latency_need_it(stored, capsys, option):
     old, new = stored(old=2.0, new=2.0)
     assert cli.main(["compare", old, new, option]) == 2
-    assert f"{option}: expected --fail-if-slower beside it" in capsys.readouterr().err
+    assert f"{option}: expected --fail-if-slower too" in capsys.readouterr().err
     assert cli.main(["compare", old, new, option, "--fail-if-slower", "50%"]) == 0
 
 

@@ -28,7 +28,7 @@ def search(*arguments):
 
 def test_it_writes_recipes_and_names_the_next_command(phone, tmp_path, capsys):
     out = tmp_path / "search"
-    assert search("--latency-ms", 3, "--length", 64, "--out", out, *SHORT) == 0
+    assert search("--latency-ms", 3, "--lengths", 64, "--out", out, *SHORT) == 0
     text = capsys.readouterr().out
     found = json.loads((out / "search.json").read_text())
     assert len(found["proposals"]) == len(list((out / "recipes").glob("*.yaml"))) == 3
@@ -52,9 +52,11 @@ def test_options_reach_the_device_and_the_recipes(phone, tmp_path, monkeypatch):
         return phone.result(models, settings)
 
     monkeypatch.setattr(devices, "measure_on_host", measure)
-    options = "--threads 2 --affinity 3 --delegate none --runs 7 --repetitions 4 --min-seconds 0"
-    more = "--method logits --kinds relu --task mrpc --teacher bert-large-cased --vocab-size 9000"
-    given = [*options.split(), *more.split(), "--length", "64,32"]
+    options = "--threads 2 --affinity 3 --delegates none --runs 7 --repetitions 4 --min-seconds 0"
+    more = (
+        "--distiller logits --blocks relu --task mrpc --teacher bert-large-cased --vocab-size 9000"
+    )
+    given = [*options.split(), *more.split(), "--lengths", "64,32"]
     assert search("--latency-ms", 9, "--out", tmp_path, *given, *SHORT) == 0
     assert {s.threads for s in asked} == {(2,)} and {s.lengths for s in asked} == {(32, 64)}
     assert (asked[0].affinity, asked[0].delegates) == ("3", ("none",))
@@ -98,10 +100,10 @@ def test_an_interrupted_search_says_that_it_is_kept(phone, tmp_path, capsys):
         (["--serial", "x"], "--serial: expected --device adb"),
         (["--teacher", "who/knows"], "--teacher-layers"),
         (["--vocab-size", "0"], "--vocab-size"),
-        (["--kinds", "no_norm"], "kinds for tinybert"),
+        (["--blocks", "no_norm"], "kinds for tinybert"),
         (["--size-mb", "nan"], "size_mb"),
         (["--runs", "0"], "runs"),
-        (["--length", "1024"], "lengths"),
+        (["--lengths", "1024"], "lengths"),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_measured(phone, tmp_path, capsys, given, fault):

@@ -106,7 +106,7 @@ def test_a_folder_is_needed_and_one_form_of_output(options, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["table", *options])
     assert stopped.value.code == 2
-    assert "usage" in capsys.readouterr().err
+    assert "Try `tfdistill table --help`" in capsys.readouterr().err
 
 
 def test_a_table_is_of_one_phone(monkeypatch):

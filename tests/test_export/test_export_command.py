@@ -276,7 +276,7 @@ def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
     assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
     assert "a task with texts" in capsys.readouterr().err
     assert cli.main([*command, "--data-dir", str(place)]) == 2
-    assert "--task beside it" in capsys.readouterr().err
+    assert "--task too" in capsys.readouterr().err
     assert not recorder.calls
 
 

@@ -43,7 +43,7 @@ def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_pa
     write_recipe(tmp_path, FINETUNED if began else GIVEN)
     if began:
         (tmp_path / "stages").mkdir()
-    with pytest.raises(errors.WeightsError, match=r"received none yet\. Go on with --resume"):
+    with pytest.raises(errors.WeightsError, match=r"received none yet\. Continue it with --resume"):
         inputs.open_classifier(str(tmp_path))
 
 

@@ -54,17 +54,19 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _execute(args: argparse.Namespace) -> None:
+    if args.pipeline is not None:
+        _make_absolute(args)
     plan.existing(args.masked_lm, "--masked-lm")
-    for option in ("vectors", "stop_words"):
+    for option, kind in (("vectors", "word vectors (GloVe, word2vec)"), ("stop_words", "words")):
         file = getattr(args, option)
         if file is not None and not os.path.isfile(file):
-            raise errors.ConfigError(options.flag_of(option), "an existing file", repr(file))
+            raise errors.DataError(
+                options.flag_of(option), f"an existing file of {kind}", repr(file)
+            )
     plan.check_data(options.data_of(args), ["train"])
     from tfdistill import training
     from tfdistill.data import augment
 
-    if args.pipeline is not None:
-        _make_absolute(args)
     train = _train_examples(args)
     copies = augment.copies_for(train.spec.name) if args.copies is None else args.copies
     settings = augment.AugmentOptions(

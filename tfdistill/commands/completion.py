@@ -53,9 +53,8 @@ COMMANDS = (
         summary="print a script that completes commands in your shell",
         arguments=_arguments,
         execute=_execute,
-        examples=(
-            "completion bash >> ~/.bash_completion",
-            "completion fish > ~/.config/fish/completions/tfdistill.fish",
-        ),
+        examples=("completion bash", "completion fish"),
+        description='Put `eval "$(tfdistill completion bash)"` into ~/.bashrc, or what matches '
+        "your shell. Completes commands, options, recipes, presets and tasks.",
     ),
 )

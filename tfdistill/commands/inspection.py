@@ -44,8 +44,6 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _inspect(args: argparse.Namespace) -> None:
-    if not pathlib.Path(args.file).exists():
-        raise errors.ConfigError("file", "an existing .tflite file or export folder", args.file)
     from export.file import inspection
 
     report = inspection.inspect(_model_file(pathlib.Path(args.file)), open_it=not args.static)

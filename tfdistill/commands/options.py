@@ -62,7 +62,8 @@ def add_field(
         chosen = {"type": numbers, "metavar": "N,N,...", "default": default}
     else:
         metavar = "N" if kind is int else "X" if kind is float else "TEXT"
-        chosen = {"type": kind, "metavar": _METAVARS.get(field, metavar), "default": default}
+        chosen = {"metavar": _METAVARS.get(field, metavar), "default": default}
+        chosen |= {} if kind is str else {"type": kind}
     if kind is not bool and default is not None:
         text = f"{text} (default: {_listed(default)})"
     return group.add_argument(flag_of(field), **{"help": text, **chosen, **options})

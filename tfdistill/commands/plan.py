@@ -75,10 +75,13 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
     if recipe.teacher.source.startswith(_PRESET):
         named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
     for key, name in named.items():
-        try:
-            models.preset(name)
-        except errors.ConfigError as error:
-            yield f"{key}, {error}"
+        known = models.presets()
+        if name not in known:
+            near = errors.nearest(name, known)
+            hint = f"{near} " if near.startswith("Did") else ""
+            yield errors.explain(
+                key, "a known preset", repr(name), f"{hint}Try `tfdistill presets ls`."
+            )
 
 
 def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:

@@ -135,8 +135,10 @@ def parse_recipe(
       ConfigError: With every fault, a line each.
     """
     values = copy.deepcopy(values)
+    named = set(values.get("stages") or ())
     for assignment in overrides:
         _assign(values, assignment)
+    _check_stages(overrides, values, named)
     return parse_section(Recipe, values, source=source)
 
 
@@ -184,6 +186,19 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
         place[last][shorthand] = value
     else:
         place[last] = value
+
+
+def _check_stages(overrides: Sequence[str], values: Mapping[str, Any], named: set[str]) -> None:
+    """Refuses options of a stage that neither the recipe nor another assignment names."""
+    stages = values.get("stages")
+    for assignment in overrides:
+        key = assignment.partition("=")[0]
+        section, _, rest = key.partition(".")
+        name = rest.partition(".")[0]
+        stage = stages.get(name) if isinstance(stages, Mapping) else None
+        if section == "stages" and name not in named and "kind" not in (stage or ()):
+            hint = errors.nearest(name, named)
+            raise errors.ConfigError(f"--set {key}: no stage {name!r}. {hint}")
 
 
 # What a field wants, by the kind of fault that pydantic finds.

@@ -1,0 +1,204 @@
+"""Wrong paths, columns, presets, stages and tasks: found before TensorFlow, named as typed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tfdistill import cli, config
+from tfdistill.commands import base
+
+FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
+    ("finetune bert --task sst2 --data-dir {}/none --out o", 2, "--data-dir: {}/none is not there"),
+    ("finetune bert --task sst2 --out o", 2, "Give them with --data-dir FOLDER"),
+    ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model: ./none is not there"),
+    ("finetune preset:bert_tniy --task sst2 --data-dir {} --out o", 2, "Did you mean 'bert_tiny'"),
+    ("finetune bert --task sst_22 --data-dir {} --out o", 2, "--task: expected a built-in task"),
+    ("finetune bert --task sst_22 --data-dir {} --out o", 2, "Did you mean 'sst2'?"),
+    (
+        "finetune bert --task own --data-dir {} --text-column sentense --label-column label "
+        "--out o",
+        2,
+        "--text-column: expected one of the columns sentence, label",
+    ),
+    ("finetune bert --task cola --data-dir {}/mrpc --out o", 2, "--data-dir: {}/mrpc"),
+    ("finetune bert --task qnli --data-dir {} --out o", 1, "expected one of the columns sentence"),
+    ("finetune bert --task sst2 --data-dir {} --max-length 9999 --out o", 2, "--max-length: "),
+    ("distill --teacher ./none --student bert_tiny --task sst2 --data-dir {} --out o", 2,
+     "--teacher: expected an existing path, received './none'"),
+    ("distill --teacher bert --student bert_tniy --task sst2 --data-dir {} --out o", 2,
+     "--student: expected a known preset, received 'bert_tniy'. Did you mean 'bert_tiny'?"),
+    ("distill --teacher bert --student bert_tiny --stages predicton --task sst2 --out o", 2,
+     "--stages: expected names of"),
+    ("compress ./none --task sst2 --data-dir {} --out o", 2, "student: expected an existing path"),
+    ("compress bert --methods prun --task sst2 --data-dir {} --out o", 2, "Did you mean 'prune'?"),
+    ("evaluate ./none --task sst2 --data-dir {}", 2, "model: expected an existing path"),
+    ("evaluate bert --task sst2 --data-dir {} --split tset", 1, "tset"),
+    ("export ./none", 2, "model: expected an existing path"),
+    ("benchmark ./none", 2, "MODEL: expected an existing path"),
+    ("benchmark {} --task sst2 --data-dir none", 2, "--data-dir: expected an existing path"),
+    ("quantizations ./none --out o", 2, "model: expected an existing path"),
+    ("report none", 2, "none: no such file or folder"),
+    ("data augment --task sst2 --data-dir {} --masked-lm ./none --out o", 2, "--masked-lm: "),
+    ("data augment --task sst2 --data-dir {} --masked-lm bert --vectors none --out o", 1,
+     "--vectors: expected an existing file"),
+    ("data prepare none --vocab none --out o", 2, "text: expected existing files"),
+    ("data vocab none --out o", 2, "text: expected existing files"),
+    ("pretrain bert_tiny --corpus none --out o", 2, "expected existing files"),
+    ("run dmo", 2, "Did you mean 'demo'?"),
+    ("run demo --set stages.lables.epochs=2", 2,
+     "--set stages.lables.epochs: no stage 'lables'. Did you mean 'labels'?"),
+    ("recipes check demo --set student.preset=bert_tniy", 2, "Did you mean 'bert_tiny'?"),
+    ("run tinybert_4l_sst2", 2, "Give them with --set data.dir=FOLDER"),
+    ("table --models bert_bsae --out o", 2, "Did you mean 'bert_base'?"),
+    ("search --latency-ms 3 --teacher ./none --out o", 2, "--teacher: expected an existing path"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """(folder, what each command exits with, prints to stderr, and has imported by then)."""
+    folder = tmp_path_factory.mktemp("sst2")
+    for split in ("train", "dev"):
+        (folder / f"{split}.tsv").write_text("sentence\tlabel\ngood film\t1\nbad film\t0\n")
+    program = (
+        "import contextlib, io, json, sys\n"
+        "from tfdistill import cli\n"
+        "for command in json.loads(sys.argv[1]):\n"
+        "    told = io.StringIO()\n"
+        "    with contextlib.redirect_stderr(told):\n"
+        "        code = cli.main(command.split())\n"
+        "    print(json.dumps([code, told.getvalue(), 'tensorflow' in sys.modules]))\n"
+    )
+    commands = [command.replace("{}", str(folder)) for command, _, _ in FAULTS]
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(commands)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("index", range(len(FAULTS)), ids=[command for command, _, _ in FAULTS])
+def test_a_fault_is_found_before_tensorflow_is_imported(answers, index):
+    folder, found = answers
+    _, code, message = FAULTS[index]
+    exit_code, told, imported = found[index]
+    assert message.replace("{}", str(folder)) in told
+    assert exit_code == code
+    assert not imported
+    assert not list(folder.glob("o*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("data.dir: x is not there", "--data-dir: x is not there"),
+        ("2 faults.\n  - max_length: a\n  - data.kind: b",
+         "2 faults.\n  - --max-length: a\n  - --kind: b"),
+        ("stages.logits.epochs: more", "--epochs: more"),
+        ("stages.labels.epochs: typed", "stages.labels.epochs: typed"),
+        ("stages.labels.epochs_x: other", "stages.labels.epochs_x: other"),
+        ("Give it with --set data.dir=FOLDER.", "Give it with --data-dir FOLDER."),
+    ],
+)  # fmt: skip
+def test_a_message_names_the_option_that_was_typed(text, told):
+    flags = {
+        "data.dir": "--data-dir",
+        "data.max_length": "--max-length",
+        "data.kind": "--kind",
+        "stages.*.epochs": "--epochs",
+    }
+    assert base.with_flags(text, flags, ["stages.labels.epochs=0"]) == told
+
+
+def test_a_new_stage_can_still_be_made_with_set():
+    made = config.load_recipe(
+        "demo",
+        ["stages.again.kind=labels", "stages.again.epochs=2", "variants.x={stages: [again]}"],
+    )
+    assert made.stages["again"].epochs == 2
+
+
+@pytest.fixture
+def data(tmp_path):
+    for split, rows in (("train", 5), ("dev", 3)):
+        text = "sentence\tlabel\n" + "good film\t1\n" * rows
+        (tmp_path / f"{split}.tsv").write_text(text)
+    return tmp_path
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
+    out = data / "out"
+    common = f"--task sst2 --data-dir {data} --out {out} --dry-run"
+    for command in (
+        f"finetune bert-base-uncased {common}",
+        f"distill --teacher bert --student bert_tiny --batch-size 2 --seed 5 {common}",
+        f"run tinybert_4l_sst2 --set data.dir={data} --set teacher=bert --set "
+        f"stages.general.corpus=[{data}/dev.tsv] --out {out} --dry-run",
+        f"demo --out {out} --dry-run",
+    ):
+        assert cli.main(command.split()) == 0, capsys.readouterr().err
+        shown = capsys.readouterr().out
+        assert f"output    {out}" in shown and "Nothing was written." in shown
+        if "demo" not in command:
+            assert "train 5, dev 3" in shown
+        if "distill" in command:
+            assert "intermediate: " in shown and "3 epochs of about 3 steps" in shown
+            assert "seeds     5" in shown
+        assert not out.exists()
+    assert cli.main([*command.split(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recipe"]["name"] == "demo"
+
+
+def test_an_earlier_run_is_refused_before_anything_is_imported(data, capsys):
+    (data / "out").mkdir()
+    (data / "out" / "recipe.yaml").touch()
+    assert cli.main(["demo", "--out", str(data / "out"), "--dry-run"]) == 2
+    assert "Use --resume to continue it or --overwrite" in capsys.readouterr().err
+    assert cli.main(["demo", "--out", str(data / "out"), "--dry-run", "--overwrite"]) == 0
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Run folders of `finetune`, `distill` and `run`, without weights."""
+    monkeypatch.chdir(tmp_path)
+    recipes = {"tuned": "finetune: {epochs: 1}", "distilled": "", "whole": "finetune: {epochs: 1}"}
+    for name, more in recipes.items():
+        folder = tmp_path / "runs" / name
+        (folder / "teacher" / "model" / "hf").mkdir(parents=True)
+        if name != "tuned":
+            (folder / "stages").mkdir()
+            (folder / "student" / "hf").mkdir(parents=True)
+        values = f"name: x\nteacher: {{source: bert, {more}}}\nstudent: bert_tiny\n"
+        values += "data: {task: assistant}\nstages: {labels: {kind: labels}}\n"
+        values += "variants: {student: {stages: [labels]}}\n"
+        (folder / "recipe.yaml").write_text(values)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "folder"),
+    [
+        ("runs/tuned", "runs/tuned/teacher/model/hf"),
+        ("runs/distilled", "runs/distilled/student/hf"),
+        ("runs/whole", "runs/whole/student/hf"),
+        ("runs/tuned/teacher/model/hf", "runs/tuned/teacher/model/hf"),
+        ("bert-base-uncased", "bert-base-uncased"),
+    ],
+)
+@pytest.mark.parametrize("command", ["distill --student bert_tiny", "compress runs/distilled"])
+def test_a_teacher_may_be_a_run_folder(runs, source, folder, command, capsys):
+    rest = f"--teacher {source} --task assistant --out out --dry-run --json"
+    assert cli.main([*command.split(), *rest.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["recipe"]["teacher"]["source"] == folder
+
+
+def test_a_run_that_trained_nothing_is_no_teacher(runs, capsys):
+    (runs / "runs" / "tuned" / "stages").mkdir()
+    command = "distill --teacher runs/tuned --student bert_tiny --task assistant --out out"
+    assert cli.main(command.split()) == 1
+    assert "a trained model, received none yet" in capsys.readouterr().err

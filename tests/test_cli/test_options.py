@@ -1,0 +1,244 @@
+"""Options mean one thing everywhere; old spellings print the new one; groups print their help."""
+
+import argparse
+import collections
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tfdistill import cli, config, models
+from tfdistill.commands import base, options
+
+
+def parsers(parser):
+    """Yields a parser and those of its commands and actions."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+ALL = list(parsers(cli.parser()))
+
+
+def visible():
+    """Yields (program, option, action) of every option that a help shows."""
+    for parser in ALL:
+        for action in parser._actions:
+            if action.help is not argparse.SUPPRESS:
+                for option in action.option_strings:
+                    yield parser.prog, option, action
+
+
+def test_no_option_is_spelled_in_singular_and_in_plural():
+    found = {option for _, option, _ in visible()}
+    # How to measure is a device; everything else that could be both is one of them.
+    assert {option for option in found if f"{option}s" in found} == set()
+
+
+def test_an_option_takes_values_of_one_type_everywhere():
+    kinds = collections.defaultdict(set)
+    for _, option, action in visible():
+        if option not in {"--out", "--threads", "--quantize", "--delegates"}:  # one, or a list
+            kinds[option].add((action.nargs, str(action.type), str(action.choices)))
+    kinds.pop("--precision")  # of inference: bfloat16; of training: mixed with it
+    assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
+
+
+def test_every_seed_has_the_same_default():
+    seeds = {program: action.default for program, option, action in visible() if option == "--seed"}
+    assert len(seeds) >= 6
+    assert set(seeds.values()) == {options.SEED}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("search --latency-ms 3 --out o --length 64", "--lengths", "--lengths 64"),
+        ("search --latency-ms 3 --out o --delegate gpu", "--delegates", "--delegates gpu"),
+        ("search --latency-ms 3 --out o --kinds gelu", "--blocks", "--blocks gelu"),
+        ("search --latency-ms 3 --out o --method minilm", "--distiller", "--distiller minilm"),
+        ("run demo --devices 2", "--gpus", "--gpus 2"),
+        ("pretrain p --corpus c --out o --warmup 0.2", "--warmup-ratio", "--warmup-ratio 0.2"),
+        ("pretrain p --corpus c --out o --set a=1", "--shape", "--shape a=1"),
+        ("compress r --task t --out o --stage labels", "--objective", "--objective labels"),
+        ("evaluate m --task t --regression", "--kind", "--kind regression"),
+        ("export m --float-layers a_*", "--layers", "--layers a_*=float32"),
+        (
+            "distill --teacher t --student s --task t --out o --no-teacher",
+            "--stages",
+            "--stages labels",
+        ),
+    ],
+)
+def test_an_old_spelling_works_and_prints_the_new_one(old, new, same, capsys):
+    *command, last = old.split()
+    flag = last if last.startswith("--") else command.pop()
+
+    args = vars(cli.parser().parse_args(old.split()))
+    told = capsys.readouterr().err
+    wanted = vars(cli.parser().parse_args([*command, *same.split()]))
+
+    assert told == f"{flag} is now {same}\n"
+    assert capsys.readouterr().err == ""
+    for parsed in (args, wanted):
+        parsed.pop("parser")
+    assert args == wanted
+    shown = {option for program, option, _ in visible() if old.startswith(program.split()[-1])}
+    assert flag not in shown and "--help" in shown
+
+
+def test_an_old_spelling_refuses_what_the_new_one_refuses(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main("search --latency-ms 3 --out o --length none".split())
+    assert exit_.value.code == 2
+    assert "expected positive numbers such as 32,64" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("section, field", [(config.FineTuneConfig, "epochs"),
+                                            (config.DataConfig, "max_length"),
+                                            (config.CompressConfig, "sparsity")])  # fmt: skip
+def test_an_option_has_the_name_type_default_and_help_of_its_field(section, field):
+    parser = argparse.ArgumentParser()
+
+    action = options.add_field(parser, section, field)
+
+    info = section.model_fields[field]
+    assert action.option_strings == [f"--{field.replace('_', '-')}"]
+    assert action.default == info.default and action.type is type(info.default)
+    assert action.help == f"{info.description} (default: {info.default})"
+
+
+@pytest.mark.parametrize("command", [[], ["recipes"], ["data"], ["presets"]])
+def test_a_bare_program_or_group_prints_its_help(command, capsys):
+    assert cli.main(command) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"usage: {' '.join(['tfdistill', *command])}")
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("distil x", "Did you mean 'distill'?"),
+        ("recipes chek demo", "Did you mean 'check'?"),
+        ("run demo --overwite", "Did you mean '--overwrite'?"),
+        ("finetune m --task t --out o --kind tokens", "Did you mean 'token'?"),
+        ("run demo extra", "unknown argument 'extra'"),
+    ],
+)
+def test_a_misspelt_word_is_refused_with_the_nearest(command, told, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(command.split())
+    assert exit_.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_presets_ls_counts_what_the_models_have(capsys):
+    assert cli.main(["presets", "ls"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines[2:] if "  " in line} == set(models.presets())
+    row = next(line for line in lines if line.startswith("tinybert_4l_312d "))
+    assert row.split() == ["tinybert_4l_312d", "4", "312", "12", "14.4", "M", "57.4", "14.4"]
+
+
+def test_a_copied_recipe_runs_as_the_original(tmp_path, capsys):
+    target = tmp_path / "mine.yaml"
+    for name in ("tinybert_4l_sst2", "pkd_skip_3l_mnli"):  # the second extends another
+        assert cli.main(["recipes", "cp", name, str(target), "--overwrite"]) == 0
+        assert config.load_recipe(str(target)) == config.load_recipe(name)
+    assert cli.main(["recipes", "cp", "demo", str(target)]) == 2
+    assert "Use --overwrite" in capsys.readouterr().err
+
+
+def test_quiet_prints_the_result_and_errors_only(monkeypatch, capsys):
+    def execute(args):
+        print("progress", file=sys.stderr)
+        print("result")
+        raise cli.errors.ConfigError("wrong")
+
+    command = base.Command(name="x", summary="x", examples=(), execute=execute)
+    monkeypatch.setattr(cli, "_COMMANDS", (command,))
+    for arguments, progress in ((["-q", "x"], ""), (["x", "--quiet"], ""), (["x"], "progress\n")):
+        assert cli.main(arguments) == 2
+        assert capsys.readouterr() == ("result\n", f"{progress}tfdistill x: wrong\n")
+
+
+def test_verbose_prints_where_an_error_arose(capsys):
+    assert cli.main(["-v", "run", "dmo"]) == 2
+    assert "find_recipe" in capsys.readouterr().err
+
+
+def test_logs_of_native_libraries_reach_no_terminal_but_crashes_do():
+    program = (
+        "import os, sys; from tfdistill import cli\n"
+        "cli._filter_native_logs()\n"
+        "os.write(2, b'INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\\n')\n"
+        "os.write(2, b'E0000 00:00:1.2 3 cuda.cc:1] Unable to register factory\\n')\n"
+        "print('50%', end='\\r', file=sys.stderr, flush=True)\n"
+        "os.write(2, b'terminate called\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert done.returncode == 0
+    assert sorted(done.stderr.replace(b"\r", b"\n").splitlines()) == [b"50%", b"terminate called"]
+
+
+@pytest.mark.parametrize("name", ["export.py", "export/__init__.py"])
+def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path):
+    own = tmp_path / name
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("raise SystemExit('yours')")
+    environment = {"PYTHONPATH": str(base_folder()), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "tfdistill", "quantizations"]
+
+    def run(**more):
+        return subprocess.run(
+            command, cwd=tmp_path, env={**environment, **more}, capture_output=True, text=True
+        )
+
+    assert run().returncode == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    own = shutil.move(tmp_path / name.split("/")[0], elsewhere)
+    hidden = run(PYTHONPATH=f"{elsewhere}:{base_folder()}")
+    assert hidden.returncode == 1
+    assert str(own) in hidden.stderr and "hides the package export" in hidden.stderr
+
+
+def base_folder():
+    """The folder that holds the packages."""
+    return cli.pathlib.Path(cli.__file__).parents[1]
+
+
+def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(tmp_path):
+    out = tmp_path / "answer"
+    for line, word in (
+        ("tfdistill disti", "distill"),
+        ("tfdistill run --ov", "--overwrite"),
+        ("tfdistill run tinybert_4l_s", "tinybert_4l_sst2"),
+        ("tfdistill distill --student tinybert_4", "tinybert_4l_312d"),
+        ("tfdistill finetune m --task ss", "sst2"),
+    ):
+        program = (
+            "import os, sys, atexit\n"
+            "from tfdistill import cli\n"
+            "os._exit = lambda code: sys.exit(code)\n"
+            "try:\n    cli.main([])\n"
+            "finally:\n    assert 'tensorflow' not in sys.modules\n"
+        )
+        environment = {
+            "_ARGCOMPLETE": "1",
+            "_ARGCOMPLETE_STDOUT_FILENAME": str(out),
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+            "COMP_TYPE": "9",
+            "PYTHONPATH": str(base_folder()),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert word in out.read_text().replace("\x0b", " ").split(), line
