@@ -23,7 +23,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
         "--text-column: expected one of the columns sentence, label",
     ),
     ("finetune bert --task cola --data-dir {}/mrpc --out o", 2, "--data-dir: {}/mrpc"),
-    ("finetune bert --task qnli --data-dir {} --out o", 1, "expected one of the columns sentence"),
+    ("finetune bert --task qnli --data-dir {} --out o", 2, "expected one of the columns sentence"),
     ("finetune bert --task sst2 --data-dir {} --max-length 9999 --out o", 2, "--max-length: "),
     ("distill --teacher ./none --student bert_tiny --task sst2 --data-dir {} --out o", 2,
      "--teacher: expected an existing path, received './none'"),

@@ -83,7 +83,7 @@ def _numbers(group: Any) -> None:
         help="training examples that a static quantization measures its ranges on "
         f"(default: {_NUM_CALIBRATION})",
     )
-    options.add_seed(group, "the draw of these examples")
+    options.add_seed(group, "the draw of these examples", None)
 
 
 def _pattern(text: str) -> tuple[str, str]:
@@ -199,10 +199,11 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
             "--layers", "a quantization by name", "--quantize auto", "auto chooses the layers."
         )
     if not _calibrated(args, layers):
-        if args.calibrate is not None:
-            yield errors.explain(
-                "--calibrate", "a static quantization or auto", f"--quantize {args.quantize}"
-            )
+        for option, value in (("--calibrate", args.calibrate), ("--seed", args.seed)):
+            if value is not None:
+                yield errors.explain(
+                    option, "a static quantization or auto", f"--quantize {args.quantize}"
+                )
     elif args.calibrate is not None and args.calibrate < 1:
         yield errors.explain("--calibrate", "at least 1 example", args.calibrate)
     if args.task is None and args.data_dir is not None:
@@ -242,7 +243,7 @@ def _tflite(
         arguments |= {
             "calibrate_on": job.calibration_set(),
             "num_calibration": args.calibrate or _NUM_CALIBRATION,
-            "seed": args.seed,
+            "seed": options.SEED if args.seed is None else args.seed,
         }
     if args.quantize != AUTO:
         quantization = {"quantize": args.quantize, "layers": layers or None}

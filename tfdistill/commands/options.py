@@ -174,10 +174,12 @@ def add_dry_run(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_seed(parser: argparse._ActionsContainer, of: str = "everything random") -> None:
-    """Adds --seed."""
+def add_seed(
+    parser: argparse._ActionsContainer, of: str = "everything random", default: int | None = SEED
+) -> None:
+    """Adds --seed; with None for `default` a command sees whether it was given."""
     parser.add_argument(
-        "--seed", type=int, default=SEED, metavar="N", help=f"of {of} (default: {SEED})"
+        "--seed", type=int, default=default, metavar="N", help=f"seed of {of} (default: {SEED})"
     )
 
 
