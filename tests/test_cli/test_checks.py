@@ -17,7 +17,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "--task: expected a built-in task"),
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "Did you mean 'sst2'?"),
     (
-        "finetune bert --task own --data-dir {} --text-column sentense --label-column label "
+        "finetune bert --task own --data-dir {} --text-column sentenc --label-column label "
         "--out o",
         2,
         "--text-column: expected one of the columns sentence, label",
@@ -47,8 +47,8 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("data vocab none --out o", 2, "text: expected existing files"),
     ("pretrain bert_tiny --corpus none --out o", 2, "expected existing files"),
     ("run dmo", 2, "Did you mean 'demo'?"),
-    ("run demo --set stages.lables.epochs=2", 2,
-     "--set stages.lables.epochs: no stage 'lables'. Did you mean 'labels'?"),
+    ("run demo --set stages.labelz.epochs=2", 2,
+     "--set stages.labelz.epochs: no stage 'labelz'. Did you mean 'labels'?"),
     ("recipes check demo --set student.preset=bert_tniy", 2, "Did you mean 'bert_tiny'?"),
     ("run tinybert_4l_sst2", 2, "Give them with --set data.dir=FOLDER"),
     ("table --models bert_bsae --out o", 2, "Did you mean 'bert_base'?"),

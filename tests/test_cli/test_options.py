@@ -125,7 +125,7 @@ def test_a_bare_program_or_group_prints_its_help(command, capsys):
     ("command", "told"),
     [
         ("distil x", "Did you mean 'distill'?"),
-        ("recipes chek demo", "Did you mean 'check'?"),
+        ("recipes sho demo", "Did you mean 'show'?"),
         ("run demo --overwite", "Did you mean '--overwrite'?"),
         ("finetune m --task t --out o --kind tokens", "Did you mean 'token'?"),
         ("run demo extra", "unknown argument 'extra'"),

@@ -135,7 +135,7 @@ def parse_recipe(
       ConfigError: With every fault, a line each.
     """
     values = copy.deepcopy(values)
-    named = set(values.get("stages") or ())
+    named: set[str] = set(values.get("stages") or {})
     for assignment in overrides:
         _assign(values, assignment)
     _check_stages(overrides, values, named)
