@@ -74,7 +74,7 @@ def sweep(
       folder: The folder to fill; sweep.json holds the rows.
       names: Quantizations; default all of `quantizations()`.
       measure: Measures a file: returns "p50_ms" by length and "peak_rss_bytes", as
-        `tfdistill.benchmark.glance` does. None leaves these figures out.
+        `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       report: Called with each trial as soon as it is finished; not with those of an earlier call.
       overwrite: Whether to start anew where there is a sweep of something else, or this one.
       **options: The other arguments of `to_tflite`; `check_on` with labels and `task` give the

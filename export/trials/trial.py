@@ -37,7 +37,7 @@ def attempt(
       request: What is asked for. The file is replaced if it exists, and not written unless it is
         good.
       measure: Measures a file: returns "p50_ms" by length and "peak_rss_bytes", as
-        `tfdistill.benchmark.glance` does. None leaves these figures out.
+        `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       refused: Where a file goes whose answers differ too far: it is converted once more, for its
         figures. None: it gets none.
 

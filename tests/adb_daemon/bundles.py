@@ -9,6 +9,7 @@ from adb_daemon.daemon import Daemon
 from tfdistill.benchmark import inputs, modelfile
 from tfdistill.benchmark.adb import app_protocol
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject
 
 QUICK = Settings(threads=(1, 2), warmup=2, runs=6, rounds=3, repetitions=2, min_seconds=0)
 
@@ -19,7 +20,7 @@ def entry(length: int) -> modelfile.EntryPoint:
 
 def subject(
     folder: pathlib.Path, name: str = "student", lengths: tuple[int, ...] = (32, 64)
-) -> inputs.Subject:
+) -> Subject:
     """A file in a folder of bundles; its content is never run."""
     bundle = folder / "bundles" / f"{name}-float32"
     bundle.mkdir(parents=True, exist_ok=True)
@@ -29,10 +30,10 @@ def subject(
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     entries = {length: entry(length) for length in lengths}
     example = inputs.Example((2, 5, 3), (0, 0, 0))
-    return inputs.Subject(name, file, digest, entries, None, None, (example,), "golden")
+    return Subject(name, file, digest, entries, None, None, (example,), "golden")
 
 
-def known(*subjects: inputs.Subject) -> dict[str, dict[str, object]]:
+def known(*subjects: Subject) -> dict[str, dict[str, object]]:
     return {
         s.file.parent.name: {"sha256": s.sha256, "size_bytes": s.file.stat().st_size}
         for s in subjects

@@ -26,7 +26,7 @@ def phone(level=2.0, **more):
     return one(level, **options)
 
 
-def test_every_place_of_both_is_compared_with_the_interval_of_separate_runs():
+def test_every_case_of_both_is_compared_with_the_interval_of_separate_runs():
     old, new = one(2.0), one(1.0, seed=1)
     found = changes.between(old, new)
     assert [(r.baseline, r.place.model, r.place.sequence_length) for r in found.rows] == [
@@ -217,7 +217,7 @@ def test_a_baseline_that_throttled_marks_the_rows_of_its_result():
     assert row.throttled and not changes.within(made.assembled([*old, *new])).rows[0].throttled
 
 
-def test_a_place_of_the_baseline_alone_is_told():
+def test_a_case_of_the_baseline_alone_is_told():
     """As where the new file failed at a length: the gate warns of it."""
     rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.0, model="new")]
     rows += made.repetitions(4.0, model="old", length=64)

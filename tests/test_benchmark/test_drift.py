@@ -73,7 +73,7 @@ def test_what_does_not_stay_slow_is_no_throttling(change):
 
 
 @pytest.mark.parametrize("world", [{}, {"runs": 50}, {"noise": 0.2}, {"bursts": 0.1}])
-def test_noise_hardly_ever_marks_a_place_of_three_repetitions(world):
+def test_noise_hardly_ever_marks_a_case_of_three_repetitions(world):
     rng = np.random.default_rng(3)
     places = 150
     marked = sum(

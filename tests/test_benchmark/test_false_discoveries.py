@@ -59,7 +59,7 @@ def test_a_file_that_is_slower_everywhere_is_marked_everywhere():
     assert len(believed) >= 18  # of 20
 
 
-def test_one_place_of_many_that_is_much_slower_is_marked_and_it_alone():
+def test_one_case_of_many_that_is_much_slower_is_marked_and_it_alone():
     rng = np.random.default_rng(3)
     old, new = run(rng, 1, 1.0, process=0.01), run(rng, 2, 1.0, process=0.01)
     slow = [

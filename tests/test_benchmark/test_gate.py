@@ -256,7 +256,7 @@ def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None
             models=(made.model_file("old"), made.model_file("new")),
             measurements=tuple(rows),
             summary=tuple(summary),
-            comparisons=summaries.comparisons(summaries.cells(rows), "old"),
+            comparisons=summaries.comparisons(summaries.by_case(rows), "old"),
         )
         failed += not gate.judge(changes.within(result), limits).passed
     return failed / trials
@@ -272,5 +272,5 @@ def test_a_file_slower_by_a_tenth_at_many_places_fails():
     assert share_failed_in_turns(0.1, 0.005, places=12, trials=6) == 1.0
 
 
-def test_a_single_place_of_many_that_is_much_slower_fails():
+def test_a_single_case_of_many_that_is_much_slower_fails():
     assert share_failed_in_turns(0.8, 0.005, places=12, slow_places=1, trials=6) == 1.0

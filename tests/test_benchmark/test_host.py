@@ -9,8 +9,9 @@ import pytest
 
 from tfdistill import errors, files
 from tfdistill.benchmark import host
-from tfdistill.benchmark.host import session
+from tfdistill.benchmark.host import worker_process
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import open_all
 
 QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}
 
@@ -123,7 +124,7 @@ def test_files_of_one_name_are_named_by_the_folders_that_tell_them_apart(tmp_pat
         paths[-1].parent.mkdir(parents=True)
         shutil.copy(tflite_files / "fast.tflite", paths[-1])
     paths.append(tflite_files / "slow.tflite")
-    names = [subject.name for subject in host.open_all(paths, Settings(), ())]
+    names = [subject.name for subject in open_all(paths, Settings(), ())]
     assert names == ["first", "second", "slow"]
 
 
@@ -135,7 +136,8 @@ def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
 
         def __init__(self, job, *, what, timeout_seconds):
             self.what = what
-            self.report = {"warmup_ms": [1.0], "coverage": {}}
+            known = {"coverage": {"coverage": {}}}
+            self.report = known.get(job["kind"], {"warmup_ms": [1.0]})
             log.append(("start", what))
             log.append(("feeds", json.dumps(job.get("feeds"))))
 
@@ -152,7 +154,7 @@ def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
         def finish(self):
             return {"peak_rss_bytes": 1}
 
-    monkeypatch.setattr(session, "Session", Recorder)
+    monkeypatch.setattr(worker_process, "WorkerProcess", Recorder)
     paths = {"slow": tflite_files / "slow.tflite", "fast": tflite_files / "fast.tflite"}
 
     def order(seed):
@@ -213,5 +215,5 @@ def test_no_process_and_no_progress_bar_is_left_behind(tflite_files, capfd):
         check=False,
     ).stdout
     assert "ps --ppid" in children
-    assert session.MODULE not in children
+    assert worker_process.MODULE not in children
     assert capfd.readouterr().err == ""  # not a terminal

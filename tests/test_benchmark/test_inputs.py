@@ -7,23 +7,24 @@ import pytest
 
 from tfdistill import errors, files
 from tfdistill.benchmark import inputs
+from tfdistill.benchmark.subjects import feeds_for, open_subject
 
 
 def test_an_export_folder_is_fed_with_its_golden_examples(export_folder):
-    subject = inputs.open_subject(export_folder)
+    subject = open_subject(export_folder)
     golden = json.loads((export_folder / "golden.json").read_text())["examples"]
     assert subject.source == "golden"
     assert [list(e.input_ids) for e in subject.examples] == [e["input_ids"] for e in golden]
     assert subject.name == "student"
-    assert inputs.open_subject(export_folder / "model.json") == subject
-    assert inputs.open_subject(export_folder / "model.tflite") == subject
+    assert open_subject(export_folder / "model.json") == subject
+    assert open_subject(export_folder / "model.tflite") == subject
 
 
 def test_without_golden_examples_words_of_the_vocabulary_are_taken(export_folder):
     card = json.loads((export_folder / "model.json").read_text())
     card["golden_file"] = None
     (export_folder / "model.json").write_text(json.dumps(card))
-    subject = inputs.open_subject(export_folder, seed=1)
+    subject = open_subject(export_folder, seed=1)
     vocab = (export_folder / "vocab.txt").read_text().splitlines()
     assert subject.source == "vocabulary"
     for example in subject.examples:
@@ -32,10 +33,10 @@ def test_without_golden_examples_words_of_the_vocabulary_are_taken(export_folder
         words = [vocab[i] for i in example.input_ids[1:-1]]
         assert " ".join(words) == example.text
         assert all(word.isalpha() for word in words)
-    assert inputs.open_subject(export_folder, seed=1).examples == subject.examples
-    assert inputs.open_subject(export_folder, seed=2).examples != subject.examples
+    assert open_subject(export_folder, seed=1).examples == subject.examples
+    assert open_subject(export_folder, seed=2).examples != subject.examples
     for length in (8, 16):
-        sizes = [len(feed["input_ids"]) for feed in inputs.feeds_for(subject, length)]
+        sizes = [len(feed["input_ids"]) for feed in feeds_for(subject, length)]
         assert length / 2 < max(sizes) <= length
 
 
@@ -49,13 +50,13 @@ def test_a_line_separator_is_an_entry_of_a_vocabulary_and_ends_none(export_folde
     record = {"sha256": files.sha256_of(path), "size_bytes": path.stat().st_size}
     card["tokenizer"]["vocab"].update(record)
     (export_folder / "model.json").write_text(json.dumps(card))
-    for example in inputs.open_subject(export_folder).examples:
+    for example in open_subject(export_folder).examples:
         words = " ".join(lines[i] for i in example.input_ids[1:-1])
         assert words == example.text
 
 
 def test_a_bare_file_is_fed_with_ids_below_the_size_of_its_table(tflite_files):
-    subject = inputs.open_subject(tflite_files / "fast.tflite")
+    subject = open_subject(tflite_files / "fast.tflite")
     drawn = [i for example in subject.examples for i in example.input_ids]
     assert subject.source == "random"
     assert set(drawn) <= set(range(90)) and max(drawn) > 80  # the table has 90 rows
@@ -63,28 +64,28 @@ def test_a_bare_file_is_fed_with_ids_below_the_size_of_its_table(tflite_files):
 
 
 def test_each_length_gets_the_examples_that_it_is_the_shortest_fit_for(export_folder):
-    subject = inputs.open_subject(export_folder)
+    subject = open_subject(export_folder)
     example = inputs.Example
     texts = tuple(example(tuple(range(n)), (0,) * n) for n in (3, 8, 9, 16, 30))
     subject = dataclasses.replace(subject, examples=texts)
-    assert [len(f["input_ids"]) for f in inputs.feeds_for(subject, 8)] == [3, 8]
-    assert [len(f["input_ids"]) for f in inputs.feeds_for(subject, 16)] == [9, 16]
+    assert [len(f["input_ids"]) for f in feeds_for(subject, 8)] == [3, 8]
+    assert [len(f["input_ids"]) for f in feeds_for(subject, 16)] == [9, 16]
     short = dataclasses.replace(subject, examples=texts[:1])
-    assert [len(f["input_ids"]) for f in inputs.feeds_for(short, 16)] == [3]
+    assert [len(f["input_ids"]) for f in feeds_for(short, 16)] == [3]
     long = dataclasses.replace(subject, examples=texts[-1:])
-    assert inputs.feeds_for(long, 8)[0]["input_ids"] == [0, 1, 2, 3, 4, 5, 6, 29]
+    assert feeds_for(long, 8)[0]["input_ids"] == [0, 1, 2, 3, 4, 5, 6, 29]
 
 
 def test_a_changed_file_is_refused_by_its_checksum(export_folder, tflite_files):
     shutil.copy(tflite_files / "slow.tflite", export_folder / "model.tflite")
     with pytest.raises(errors.ManifestError, match=r"model\.tflite: expected sha256"):
-        inputs.open_subject(export_folder)
+        open_subject(export_folder)
 
 
 def test_a_manifest_about_another_file_is_not_used(export_folder, tflite_files):
     shutil.copy(tflite_files / "slow.tflite", export_folder / "other.tflite")
-    subject = inputs.open_subject(export_folder / "other.tflite")
-    assert (subject.card, subject.source, subject.name) == (None, "random", "other")
+    subject = open_subject(export_folder / "other.tflite")
+    assert (subject.manifest, subject.source, subject.name) == (None, "random", "other")
 
 
 def test_a_malformed_golden_file_is_explained(tmp_path):

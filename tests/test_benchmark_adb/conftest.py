@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 from adb_daemon import Daemon, launcher, make_phone
 
-from tfdistill.benchmark import inputs, schema
-from tfdistill.benchmark.adb import app, campaign
-from tfdistill.benchmark.adb.binary import Binary
+from tfdistill.benchmark import adb as on_phones
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb import tool_backend
+from tfdistill.benchmark.adb.benchmark_model import Binary
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +122,7 @@ def binary(tmp_path: pathlib.Path) -> Binary:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The least that measures: one repetition of two blocks of three at 8 tokens."""
-    monkeypatch.setattr(campaign, "NUM_FEEDS", 2)
+    monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)
     return Settings(
         warmup=1, runs=6, min_seconds=0, repetitions=1, rounds=2, lengths=(8,), timeout_seconds=120
     )
@@ -145,10 +147,10 @@ def left_on() -> Callable[[Daemon], list[str]]:
 
 @pytest.fixture
 def measure_in_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[schema.Result]]:
-    """`app.measure`, of subjects instead of files."""
+    """`adb.measure_in_app`, of subjects instead of files."""
 
-    def run(subjects: Sequence[inputs.Subject], **options: Any) -> list[schema.Result]:
-        monkeypatch.setattr("tfdistill.benchmark.host.open_all", lambda *_: list(subjects))
-        return app.measure(["file"], **options)
+    def run(subjects: Sequence[Subject], **options: Any) -> list[schema.Result]:
+        monkeypatch.setattr("tfdistill.benchmark.adb.measuring.open_all", lambda *_: list(subjects))
+        return on_phones.measure_in_app(["file"], **options)
 
     return run

@@ -7,10 +7,11 @@ import pytest
 import tiny_tflite
 
 from tfdistill import errors
-from tfdistill.benchmark import inputs, modelfile, schema
+from tfdistill.benchmark import modelfile, schema
 from tfdistill.benchmark.adb import answers, layout
+from tfdistill.benchmark.subjects import feeds_for, open_subject
 
-PLACE = schema.Place(model="m", sequence_length=4, threads=1, delegate="gpu")
+PLACE = schema.BenchmarkCase(model="m", sequence_length=4, threads=1, delegate="gpu")
 
 
 def outputs_of(tmp_path, *outputs):
@@ -106,9 +107,9 @@ def test_starts_stand_before_ends_whatever_the_graphs_order(tmp_path):
 
 @pytest.mark.slow
 def test_what_runs_here_can_be_ended_between_two_examples(tflite_files):
-    subject = inputs.open_subject(tflite_files / "fast.tflite")
+    subject = open_subject(tflite_files / "fast.tflite")
     found = layout.read_layout(subject.file, subject.entries[8])
-    feeds = inputs.feeds_for(subject, 8, limit=3)
+    feeds = feeds_for(subject, 8, limit=3)
     assert len(answers.of_host(subject, found, feeds)) == 3
     calls = []
 

@@ -196,13 +196,13 @@ INTERRUPTED = """
 import pathlib, sys
 sys.path.insert(0, {tests!r})
 from adb_daemon import bundles
-from tfdistill.benchmark import host, interruption
-from tfdistill.benchmark.adb import app
+from tfdistill.benchmark import adb, measuring
+from tfdistill.benchmark.adb import measuring as on_phones
 subject = bundles.subject(pathlib.Path({folder!r}))
-host.open_all = lambda *_: [subject]
+on_phones.open_all = lambda *_: [subject]
 try:
-    app.measure(["file"], settings=bundles.QUICK, serials=[{serial!r}])
-except interruption.BenchmarkInterrupted as error:
+    adb.measure_in_app(["file"], settings=bundles.QUICK, serials=[{serial!r}])
+except measuring.BenchmarkInterrupted as error:
     print(len(error.results), flush=True)
     sys.exit(130)
 """

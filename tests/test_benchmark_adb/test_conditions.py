@@ -10,7 +10,8 @@ from adb_daemon.phone import set_thermal_status
 
 from tfdistill import errors
 from tfdistill.benchmark import schema, settings
-from tfdistill.benchmark.adb import client, conditions
+from tfdistill.benchmark.adb import conditions, devices
+from tfdistill.benchmark.adb.phone import Phone
 
 HEAD = """\
 IsStatusOverride: false
@@ -190,7 +191,7 @@ def test_what_a_device_does_not_tell_is_none_or_empty():
 @pytest.mark.slow
 def test_the_state_of_a_device_is_read_in_one_trip(connect):
     daemon = connect()
-    (phone,) = client.choose([daemon.serial])
+    (phone,) = devices.choose([daemon.serial])
     found = conditions.read(phone)
     assert found.thermal_status == 0
     assert found.temperatures_c == {"VIRTUAL-SKIN": 32.5, "battery": 29.8}
@@ -204,7 +205,7 @@ def test_the_state_of_a_device_is_read_in_one_trip(connect):
 @pytest.mark.slow
 def test_what_the_device_may_not_tell_is_left_out(connect):
     daemon = connect()
-    (phone,) = client.choose([daemon.serial])
+    (phone,) = devices.choose([daemon.serial])
     daemon.path("/says/dumpsys/thermalservice").unlink()
     daemon.path("/proc/loadavg").unlink()
     found = conditions.read(phone)
@@ -215,7 +216,7 @@ def test_what_the_device_may_not_tell_is_left_out(connect):
 class Cooling:
     """A clock that moves with the rests of a phone, which cools down after some of them."""
 
-    def __init__(self, daemon: Daemon, phone: client.Phone, rests: int):
+    def __init__(self, daemon: Daemon, phone: Phone, rests: int):
         self.now, self.rests, self.left, self.daemon = 0.0, [], rests, daemon
         phone.rest = self.rest  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -233,7 +234,7 @@ class Cooling:
 @pytest.mark.slow
 def test_a_warm_device_is_waited_for_until_it_is_cool(connect):
     daemon = connect()
-    (phone,) = client.choose([daemon.serial])
+    (phone,) = devices.choose([daemon.serial])
     set_thermal_status(daemon.root, 2)
     cooling = Cooling(daemon, phone, rests=3)
     wanted = settings.Settings(cool_timeout_seconds=60)
@@ -245,7 +246,7 @@ def test_a_warm_device_is_waited_for_until_it_is_cool(connect):
 @pytest.mark.slow
 def test_a_device_that_stays_warm_is_not_waited_for_longer_than_was_said(connect):
     daemon = connect()
-    (phone,) = client.choose([daemon.serial])
+    (phone,) = devices.choose([daemon.serial])
     set_thermal_status(daemon.root, 3)
     cooling = Cooling(daemon, phone, rests=100)
     wanted = settings.Settings(cool_timeout_seconds=12)
@@ -255,7 +256,7 @@ def test_a_device_that_stays_warm_is_not_waited_for_longer_than_was_said(connect
 
 
 def test_a_rest_ends_when_the_phone_is_stopped(tmp_path: pathlib.Path):
-    phone = client.Phone(str(tmp_path / "adb"), "x")
+    phone = Phone(str(tmp_path / "adb"), "x")
     phone.stop()
     with pytest.raises(KeyboardInterrupt):
         phone.rest(1000)
@@ -264,7 +265,7 @@ def test_a_rest_ends_when_the_phone_is_stopped(tmp_path: pathlib.Path):
 @pytest.mark.slow
 def test_a_device_that_is_lost_has_no_conditions(connect):
     daemon = connect()
-    (phone,) = client.choose([daemon.serial])
+    (phone,) = devices.choose([daemon.serial])
     daemon.faults.lost_at = "thermalservice"
     with pytest.raises(errors.DeviceLostError):
         conditions.read(phone)

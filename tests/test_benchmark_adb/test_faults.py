@@ -10,7 +10,7 @@ import pytest
 from adb_daemon import launcher, processes
 
 from tfdistill import errors
-from tfdistill.benchmark import adb, interruption
+from tfdistill.benchmark import adb, measuring
 
 pytestmark = pytest.mark.slow
 
@@ -172,11 +172,11 @@ def test_ctrl_c_keeps_what_is_finished_and_cleans_up(
 
     threading.Thread(target=interrupt, daemon=True).start()
     settings = dataclasses.replace(short, repetitions=repetitions)
-    with pytest.raises(interruption.BenchmarkInterrupted) as stopped:
+    with pytest.raises(measuring.BenchmarkInterrupted) as stopped:
         adb.measure(fast, settings=settings, binary=binary)
     (result,) = stopped.value.results
     assert len(result.measurements) == 1
-    assert interruption.FAILURE in result.failures
+    assert measuring.INTERRUPTED in result.failures
     assert ("answer.sh" in "".join(daemon.commands[-2:])) == (repetitions == 1)
     wait_until(lambda: not still_running(daemon))
     assert left_on(daemon) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import output, profile
+from tfdistill.benchmark.adb import layout, output, profile
 
 NEW = """\
 INFO: STARTING!
@@ -96,7 +96,8 @@ def test_standard_error_may_stand_before_or_behind():
 
 def coverage(text, delegate, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
-    return output.coverage(parse(text), delegate, what="m, 16 tokens", **where)
+    ran = layout.Layout(signature=None, num_signatures=0, inputs=(), outputs=(), **where)
+    return output.coverage(parse(text), delegate, ran, what="m, 16 tokens")
 
 
 def test_coverage_is_that_of_the_graph_that_ran():

@@ -14,23 +14,23 @@ import pytest
 from adb_daemon import Daemon, processes
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import client, phone
+from tfdistill.benchmark.adb import adb_process, devices, phone
 
 
-def the_phone(daemon: Daemon) -> client.Phone:
-    (chosen,) = client.choose([daemon.serial])
+def the_phone(daemon: Daemon) -> phone.Phone:
+    (chosen,) = devices.choose([daemon.serial])
     return chosen
 
 
 def left_on(daemon: Daemon) -> list[str]:
-    return sorted(path.name for path in daemon.path(client.TEMPORARY).iterdir())
+    return sorted(path.name for path in daemon.path(phone.TEMPORARY).iterdir())
 
 
 @pytest.mark.slow
 def test_a_command_gives_its_exit_code_and_both_outputs(connect):
     device = the_phone(connect())
     done = device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"], check=False)
-    assert done == client.Completed(7, "out\n", "err\n")
+    assert done == adb_process.Completed(7, "out\n", "err\n")
     with pytest.raises(errors.BenchmarkError, match=r"expected exit code 0, received 7: err"):
         device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"])
     assert device.shell(["no-such-program"], check=False).exit_code == 127
@@ -183,8 +183,8 @@ def test_stop_ends_the_command_of_another_thread_and_the_folder_goes(connect):
 
 INTERRUPTED = """
 import sys
-from tfdistill.benchmark.adb import client
-(device,) = client.choose([sys.argv[1]])
+from tfdistill.benchmark.adb import devices
+(device,) = devices.choose([sys.argv[1]])
 with device.folder() as folder:
     device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"], timeout_s=100)
 """
@@ -213,4 +213,4 @@ def test_an_offline_device_is_not_ready(connect):
     with pytest.raises(errors.DeviceLostError):
         device.shell(["true"])
     with pytest.raises(errors.BenchmarkError):
-        client.choose([daemon.serial])
+        devices.choose([daemon.serial])

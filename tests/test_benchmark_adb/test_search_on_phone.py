@@ -9,12 +9,12 @@ import subprocess
 import threading
 import time
 
-import lawful_device
 import pytest
+import simulated_device
 from adb_daemon import Daemon
 
 from tfdistill import cli
-from tfdistill.benchmark.adb import campaign
+from tfdistill.benchmark.adb import tool_backend
 from tfdistill.commands import search as command
 from tfdistill.search import bench, learning
 
@@ -32,14 +32,14 @@ def search(monkeypatch, tflite_files, binary, tmp_path):
 
     def convert(candidate, path):
         made.append(path.stem)
-        more = lawful_device.stored_bytes(candidate.config, 8) // 100
+        more = simulated_device.stored_bytes(candidate.config, 8) // 100
         path.write_bytes(content + bytes(more))
 
     quick = dataclasses.replace(command._QUICK, runs=4, rounds=2, warmup=1, min_seconds=0)
     monkeypatch.setattr(command, "_QUICK", quick)
     monkeypatch.setattr(learning, "QUICK", SMALL)
     monkeypatch.setattr(bench, "converter", lambda form: convert)
-    monkeypatch.setattr(campaign, "NUM_FEEDS", 2)
+    monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)
 
     def run(daemon, *more):
         made.clear()

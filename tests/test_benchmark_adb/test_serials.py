@@ -6,7 +6,7 @@ import benchmark_results as made
 import pytest
 
 from tfdistill.benchmark import environment, schema
-from tfdistill.benchmark.adb import serials
+from tfdistill.benchmark.adb import device_environment, serials
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.commands import result_paths
 
@@ -81,8 +81,8 @@ def test_devices_that_say_they_are_one_are_told_apart():
 
 
 def test_a_device_that_told_nothing_is_known_by_a_hash_and_not_by_its_serial():
-    assert serials.unknown_device(NETWORK).name == "Pixel_8"
-    unknown = serials.unknown_device(USB)
+    assert device_environment.unknown_device(NETWORK).name == "Pixel_8"
+    unknown = device_environment.unknown_device(USB)
     assert unknown.name == "unknown device"
     assert unknown.id == environment.short_hash("R5CT1234")
     found = serials.hide(result_of(unknown, "lost R5CT1234"), [USB], [None])

@@ -6,7 +6,7 @@ import pytest
 
 from tfdistill import cli
 from tfdistill.benchmark import result
-from tfdistill.benchmark.adb import campaign
+from tfdistill.benchmark.adb import tool_backend
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_a_toy_is_measured_on_a_phone_and_the_table_says_which(
     phone, binary, tmp_path, monkeypatch, capsys, left_on
 ):
-    monkeypatch.setattr(campaign, "NUM_FEEDS", 2)
+    monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)
     daemon = phone("Pixel_8")
     options = "--scaled-down --models bert_base --quantize float32 --lengths 8 "
     options += "--threads 1 --runs 4 --warmup 1 --min-seconds 0 --repetitions 2 --device adb"

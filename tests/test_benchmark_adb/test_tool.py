@@ -30,7 +30,7 @@ def options(job):
 
 def job_for(path, length=16, **more):
     defaults = {"graph": "model0.tflite", "values": "v", "threads": 2, "delegate": "xnnpack"}
-    return tool.Job(layout=read(path, length), **{**defaults, **more})
+    return tool.ToolCommand(layout=read(path, length), **{**defaults, **more})
 
 
 def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):

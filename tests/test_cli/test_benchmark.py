@@ -10,7 +10,7 @@ import benchmark_results as fake
 import pytest
 
 from tfdistill import cli, errors
-from tfdistill.benchmark import host, interruption, result, schema
+from tfdistill.benchmark import host, measuring, result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import result_paths
 
@@ -193,8 +193,8 @@ def test_a_failure_in_one_place_is_written_and_is_no_success(asked, tmp_path, ca
 def test_an_interruption_writes_and_shows_what_is_finished_and_exits_with_130(
     asked, tmp_path, capsys
 ):
-    partial = a_result(failures=[interruption.FAILURE])
-    asked.outcome = interruption.BenchmarkInterrupted([partial])
+    partial = a_result(failures=[measuring.INTERRUPTED])
+    asked.outcome = measuring.BenchmarkInterrupted([partial])
     out = tmp_path / "latency.json"
     assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 130
     assert result.read_result(out) == partial
@@ -203,7 +203,7 @@ def test_an_interruption_writes_and_shows_what_is_finished_and_exits_with_130(
 
 
 def test_an_interruption_with_nothing_finished_writes_nothing(asked, tmp_path, capsys):
-    asked.outcome = interruption.BenchmarkInterrupted([])
+    asked.outcome = measuring.BenchmarkInterrupted([])
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 130
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
@@ -219,7 +219,6 @@ def test_a_file_that_cannot_be_measured_exits_with_1(asked, capsys):
 def phones(monkeypatch):
     """Replaces both ways to measure on phones; lists their options."""
     from tfdistill.benchmark import adb
-    from tfdistill.benchmark.adb import app
 
     other = fake.PHONE.model_copy(update={"id": "ba9876543210"})
     calls = []
@@ -233,7 +232,7 @@ def phones(monkeypatch):
         return measure
 
     monkeypatch.setattr(adb, "measure", measured("benchmark_model"), raising=False)
-    monkeypatch.setattr(app, "measure", measured("app"))
+    monkeypatch.setattr(adb, "measure_in_app", measured("app"), raising=False)
     return calls
 
 
@@ -277,10 +276,10 @@ def test_phones_that_say_they_are_one_do_not_replace_each_other_s_results(
     phones, tmp_path, monkeypatch
 ):
     """As devices do whose maker gives all of them one serial number."""
-    from tfdistill.benchmark.adb import app
+    from tfdistill.benchmark import adb
 
     same = [a_result("one", device=fake.PHONE), a_result("two", device=fake.PHONE)]
-    monkeypatch.setattr(app, "measure", lambda models, **options: same)
+    monkeypatch.setattr(adb, "measure_in_app", lambda models, **options: same, raising=False)
     command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--serial", "all"]
     out = ["--out", str(tmp_path / "a[1].json")]
     assert cli.main([*command, *out]) == 0
@@ -330,7 +329,7 @@ def test_what_another_benchmark_wrote_meanwhile_is_not_replaced(asked, tmp_path,
 
 
 def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, capsys):
-    from tfdistill.benchmark.adb import app
+    from tfdistill.benchmark import adb
 
     lost = schema.Failure(what="the rest on 0123456789ab", error="gone")
     other = schema.Failure(what="the rest on 0123456789ab-1", error="gone")
@@ -339,7 +338,7 @@ def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, caps
         shown.update({"0123456789ab": "R5CT1234", "0123456789ab-1": "R5CT9"})
         return [a_result(device=fake.PHONE, failures=[lost, other])]
 
-    monkeypatch.setattr(app, "measure", measure)
+    monkeypatch.setattr(adb, "measure_in_app", measure, raising=False)
     out = tmp_path / "phone.json"
     command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--serial", "R5CT1234"]
     assert cli.main([*command, "--out", str(out)]) == 1

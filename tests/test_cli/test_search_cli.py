@@ -2,8 +2,8 @@
 
 import json
 
-import lawful_device
 import pytest
+import simulated_device
 
 from tfdistill import cli
 from tfdistill.search import bench, devices
@@ -13,7 +13,7 @@ SHORT = ("--quick", "--count", "3")
 
 @pytest.fixture
 def phone(monkeypatch):
-    phone = lawful_device.Phone(noise=0.01)
+    phone = simulated_device.Phone(noise=0.01)
     monkeypatch.setattr(bench, "converter", lambda form: phone.convert)
     monkeypatch.setattr(devices, "measure_on_host", phone.measure)
     monkeypatch.setattr(

@@ -213,7 +213,7 @@ def test_an_existing_file_is_refused_before_the_first_trial(attempts, toy, tmp_p
     [
         ({"max_drop": -0.1}, "max_drop: expected a drop from 0 to 1"),
         ({"prefer": "speed"}, "prefer: expected 'size' or 'latency'"),
-        ({"prefer": "latency"}, r"Pass measure=tfdistill.benchmark.glance"),
+        ({"prefer": "latency"}, r"Pass measure=tfdistill.benchmark.quick_benchmark"),
         ({"layers": {"layer_0_*": "float32"}}, "layers: expected none: auto chooses"),
         ({"quantize": "float32"}, "quantize: expected none: auto chooses"),
         ({"names": []}, "names: expected at least one"),

@@ -9,8 +9,9 @@ import pytest
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.benchmark import inputs, result, schema
+from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import open_subject
 from tfdistill.papers import exporting, making
 from tfdistill.papers.table import PapersTable, check_one_device, notes_of
 
@@ -57,7 +58,7 @@ class Stopwatch:
             backend="litert",
             device=schema.Device(name=self.device),
             runtime=schema.Runtime(name="ai_edge_litert", version="2.3.0"),
-            models=[result.model_file(inputs.open_subject(path)) for path in paths],
+            models=[result.model_file(open_subject(path)) for path in paths],
             measurements=rows,
             failures=self.failures,
             settings=settings,
@@ -231,14 +232,14 @@ def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
         check_one_device([measured("a"), measured("b")])
 
 
-def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_places_itself():
+def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_cases_itself():
     def measured(load, *notes):
         found = types.SimpleNamespace(before=types.SimpleNamespace(load_average=load))
         found.notes = [f"Load average {load} on 2 cores before the run", *notes]
         return found
 
     slow = (
-        "3 of 8 places were measured on a device that throttled, or slowed down for another reason"
+        "3 of 8 cases were measured on a device that throttled, or slowed down for another reason"
     )
     said = notes_of([measured(0.5, f"{slow}: cool it down."), measured(2.5, "other")])
 

@@ -2,9 +2,9 @@
 
 import pathlib
 
-import lawful_device
 import numpy as np
 import pytest
+import simulated_device
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
@@ -22,14 +22,14 @@ def open_bench(phone, folder, **settings):
 def test_every_batch_has_the_anchor_and_files_of_their_own(tmp_path):
     batches = []
 
-    class Watched(lawful_device.Phone):
+    class Watched(simulated_device.Phone):
         def measure(self, models, settings):
             assert all(path.is_file() for path in models.values())
             batches.append(set(models))
             return super().measure(models, settings)
 
     phone = Watched()
-    found = space.candidates("tinybert", lawful_device.TEACHER)[:12]
+    found = space.candidates("tinybert", simulated_device.TEACHER)[:12]
     with open_bench(phone, tmp_path) as device:
         readings = device.readings(found, "files")
         folder = {path.parent for path in phone.shapes}
@@ -40,8 +40,8 @@ def test_every_batch_has_the_anchor_and_files_of_their_own(tmp_path):
 
 
 def test_the_order_of_measuring_is_not_that_of_the_shapes(tmp_path):
-    phone = lawful_device.Phone()
-    found = space.candidates("tinybert", lawful_device.TEACHER)[:10]
+    phone = simulated_device.Phone()
+    found = space.candidates("tinybert", simulated_device.TEACHER)[:10]
     with open_bench(phone, tmp_path) as device:
         device.readings(found, "files")
     assert phone.measured != [candidate.name for candidate in found]
@@ -51,7 +51,7 @@ def test_the_order_of_measuring_is_not_that_of_the_shapes(tmp_path):
 def test_a_device_that_is_not_there_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(bench.tempfile, "tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        open_bench(lawful_device.Phone(fails_at=1), tmp_path / "store")
+        open_bench(simulated_device.Phone(fails_at=1), tmp_path / "store")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_a_phone_gets_the_settings_the_serial_and_the_tool(monkeypatch):
     def measure(models, *, settings, serials, binary, shown):
         asked.append((models, settings, serials, binary))
         shown["0123456789ab"] = "abc"
-        found = lawful_device.Phone().result({}, settings)
+        found = simulated_device.Phone().result({}, settings)
         return [found.model_copy(update={"failures": (failure,)})]
 
     monkeypatch.setattr(adb, "measure", measure, raising=False)
@@ -104,8 +104,8 @@ def test_sizes_of_real_files_are_predicted_within_one_percent(tmp_path):
     from tfdistill import models
 
     found = [
-        *space.candidates("tinybert", lawful_device.TEACHER, vocab_size=800)[:60:6],
-        *space.candidates("mobilebert", lawful_device.TEACHER, vocab_size=800)[:8:4],
+        *space.candidates("tinybert", simulated_device.TEACHER, vocab_size=800)[:60:6],
+        *space.candidates("mobilebert", simulated_device.TEACHER, vocab_size=800)[:8:4],
     ]
     found = [c.with_layers(1 + i % 3) for i, c in enumerate(found)]
     random = np.random.default_rng(0)

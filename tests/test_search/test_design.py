@@ -1,13 +1,13 @@
 """Which files are measured: few, of small depth, seen from every side."""
 
-import lawful_device
 import numpy as np
 import pytest
+import simulated_device
 
 from tfdistill import models
 from tfdistill.search import design, space, work
 
-SPACE = space.candidates("logits", lawful_device.TEACHER)
+SPACE = space.candidates("logits", simulated_device.TEACHER)
 COUNT = {False: 14, True: 9}
 
 
@@ -34,22 +34,22 @@ def test_blocks_reach_from_the_narrowest_to_the_widest(head):
 
 
 def test_students_are_drawn_near_the_budget():
-    latencies = [lawful_device.true_latency(c.config, 64) for c in SPACE]
+    latencies = [simulated_device.true_latency(c.config, 64) for c in SPACE]
     drawn = design.near_budget(SPACE, latencies, 3.0, count=12)
     assert len({c.name for c in drawn}) == 12
     for candidate in drawn:
-        assert 0.9 < lawful_device.true_latency(candidate.config, 64) < 3.6
+        assert 0.9 < simulated_device.true_latency(candidate.config, 64) < 3.6
 
 
 def test_the_draw_is_the_same_every_time():
-    latencies = [lawful_device.true_latency(c.config, 64) for c in SPACE]
+    latencies = [simulated_device.true_latency(c.config, 64) for c in SPACE]
     one, two = (design.near_budget(SPACE, latencies, 3.0, count=6) for _ in range(2))
     assert one == two
     assert one != design.near_budget(SPACE, latencies, 3.0, count=6, seed=1)
 
 
 def test_far_below_every_student_the_nearest_are_drawn():
-    latencies = [lawful_device.true_latency(c.config, 64) for c in SPACE]
+    latencies = [simulated_device.true_latency(c.config, 64) for c in SPACE]
     drawn = design.near_budget(SPACE, latencies, 1e-4, count=5)
-    found = {lawful_device.true_latency(c.config, 64) for c in drawn}
+    found = {simulated_device.true_latency(c.config, 64) for c in drawn}
     assert found == set(sorted(latencies)[:5])

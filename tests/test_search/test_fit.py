@@ -1,13 +1,13 @@
 """The latency model: recovers a law, and says rightly how far off it is."""
 
-import lawful_device
 import numpy as np
 import pytest
+import simulated_device
 
 from tfdistill import errors
 from tfdistill.search import fit, size, space, work
 
-SPACE = space.candidates("logits", lawful_device.TEACHER)
+SPACE = space.candidates("logits", simulated_device.TEACHER)
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def drawn(rng):
     """60 shapes to fit to, 300 others."""
     order = rng.permutation(len(SPACE))[:360]
     shapes = [SPACE[i].config for i in order]
-    truth = np.array([lawful_device.true_latency(shape, 64) for shape in shapes])
+    truth = np.array([simulated_device.true_latency(shape, 64) for shape in shapes])
     counts = work.matrix(shapes, 64, head="sequence")
     return (counts[:60], truth[:60]), (counts[60:], truth[60:])
 

@@ -2,8 +2,8 @@
 
 import itertools
 
-import lawful_device
 import pytest
+import simulated_device
 
 from tfdistill import models
 from tfdistill.search import pareto, space
@@ -82,7 +82,7 @@ def test_a_prediction_that_nobody_trusts_is_kept_a_tenth_below_the_budget():
 
 
 def test_the_front_of_a_space_holds_every_depth():
-    found = space.candidates("tinybert", lawful_device.TEACHER, kinds=("gelu",))
+    found = space.candidates("tinybert", simulated_device.TEACHER, kinds=("gelu",))
     front = pareto.front(
         [
             estimate(i + 1.0, i, c.config.hidden_size, c.config.num_layers)

@@ -3,10 +3,10 @@
 import json
 import pathlib
 
-import lawful_device
 import numpy as np
 import pytest
-from lawful_device import Phone, run
+import simulated_device
+from simulated_device import Phone, run
 
 from tfdistill import config, errors, models
 from tfdistill.benchmark.settings import Settings
@@ -18,7 +18,7 @@ def test_every_proposal_keeps_the_budget_by_the_law_itself(finished):
     assert len(found.proposals) == 5
     for proposal in found.proposals:
         shape = space_shape(proposal)
-        assert lawful_device.true_latency(shape, 64) <= 3.0
+        assert simulated_device.true_latency(shape, 64) <= 3.0
         assert proposal.measured_size_bytes <= 45e6
         assert proposal.interval_ms[1] <= 3.0
 
@@ -27,7 +27,7 @@ def test_predictions_are_as_good_as_the_result_says(finished):
     _, _, found = finished
     (model,) = found.models
     assert model.held_out.n == 5
-    truth = [lawful_device.true_latency(space_shape(p), 64) for p in found.proposals]
+    truth = [simulated_device.true_latency(space_shape(p), 64) for p in found.proposals]
     apart = [abs(p.latency_ms / t - 1) for p, t in zip(found.proposals, truth, strict=True)]
     assert np.median(apart) < 0.02  # noise of 0.01
     assert model.held_out.median < 0.03
@@ -180,7 +180,7 @@ def test_a_device_that_slows_down_between_batches_is_seen_through(tmp_path):
             found = super().result(models, settings)
             mood = 1.0 + 0.5 * (self.calls % 2)
             cells = [
-                lawful_device.summary(c.model, c.sequence_length, c.p50_ms * mood)
+                simulated_device.summary(c.model, c.sequence_length, c.p50_ms * mood)
                 for c in found.summary
             ]
             return found.model_copy(update={"summary": tuple(cells)})
@@ -192,7 +192,7 @@ def test_a_device_that_slows_down_between_batches_is_seen_through(tmp_path):
 
 
 def test_several_lengths_are_predicted_apart_and_the_longest_keeps_the_budget(tmp_path):
-    found = run(tmp_path, Phone(), goal=lawful_device.goal(lengths=(32, 64)))
+    found = run(tmp_path, Phone(), goal=simulated_device.goal(lengths=(32, 64)))
     assert [m.sequence_length for m in found.models] == [32, 64]
     for measured in found.measurements:
         for length in (32, 64):
@@ -271,9 +271,9 @@ def test_a_device_that_is_gone_says_that_what_was_measured_is_kept(tmp_path):
         ({"size_mb": -1}, "size_mb: expected more than 0"),
         ({"count": 0}, "count: expected at least 1"),
         ({"head": "tail"}, "head: expected one of"),
-        ({"goal": lawful_device.goal(lengths=(2,))}, "lengths: expected"),
-        ({"goal": lawful_device.goal(lengths=(64, 64))}, "lengths: expected different"),
-        ({"goal": lawful_device.goal(threads=0)}, "threads: expected at least 1"),
+        ({"goal": simulated_device.goal(lengths=(2,))}, "lengths: expected"),
+        ({"goal": simulated_device.goal(lengths=(64, 64))}, "lengths: expected different"),
+        ({"goal": simulated_device.goal(threads=0)}, "threads: expected at least 1"),
         ({"kinds": ("nonsense",)}, "kinds for tinybert"),
     ],
 )

@@ -12,9 +12,10 @@ from typing import Any
 import pydantic
 
 from tfdistill import _version, errors, files
-from tfdistill.benchmark import inputs, schema, terminal
+from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import remarks, summaries
+from tfdistill.benchmark.subjects import Subject
 
 FORMAT_VERSION = schema.FORMAT_VERSION
 MAX_BYTES = 256_000_000  # some twenty million samples; no sensible run has more
@@ -24,47 +25,19 @@ format_text = terminal.format_text
 
 def assemble(
     *,
-    kind: schema.Kind,
-    backend: schema.Backend,
-    device: schema.Device,
-    runtime: schema.Runtime,
     models: Sequence[schema.ModelFile],
-    measurements: Sequence[schema.Measurement],
-    texts: Sequence[schema.TextMeasurement] = (),
-    sustained: Sequence[schema.Sustained] = (),
-    operators: Sequence[schema.Operators] = (),
-    answers: Sequence[schema.Answers] = (),
-    failures: Sequence[schema.Failure] = (),
     settings: Settings,
-    before: schema.Conditions | None = None,
-    after: schema.Conditions | None = None,
-    command: Sequence[str],
-    created: str,
     baseline: str | None = None,
-    notes: Sequence[str] = (),
+    **fields: Any,
 ) -> schema.Result:
-    """Builds a result from what a backend saw, and completes it. Pure.
+    """Builds a result from what a backend measured, and completes it. Pure.
 
     Args:
-      kind: Where it was measured.
-      backend: What measured.
-      device: What it was measured on.
-      runtime: What ran the files.
       models: The files, in the order in which they are listed.
-      measurements: One row a place and repetition, in any order.
-      texts: From text to answer, in any order.
-      sustained: Runs without pauses.
-      operators: Where the time goes.
-      answers: Of the device against those of the host.
-      failures: What was not measured.
       settings: What was asked for.
-      before: The device before everything.
-      after: The device after everything.
-      command: The command line.
-      created: Time, ISO 8601.
       baseline: Name of the file that the others are compared with; the first by default. It is
         kept in the result's settings.
-      notes: Sentences that a reader of the numbers has to know.
+      **fields: Other fields of `schema.Result`; measurements and other rows in any order.
 
     Returns:
       The complete result.
@@ -75,30 +48,18 @@ def assemble(
     order = {model.name: i for i, model in enumerate(models)}
 
     def key(row: Any) -> tuple[Any, ...]:
-        place = (getattr(row, "sequence_length", 0), row.threads, row.delegate, row.affinity or "")
-        return (order.get(row.model, 0), *place, getattr(row, "repetition", 0))
+        case = (getattr(row, "sequence_length", 0), row.threads, row.delegate, row.affinity or "")
+        return (order.get(row.model, 0), *case, getattr(row, "repetition", 0))
 
+    for name in ("measurements", "texts", "sustained", "operators", "answers"):
+        fields[name] = sorted(fields.get(name, ()), key=key)
     asked = json.loads(json.dumps(dataclasses.asdict(settings)))  # lists, as in the file
     return complete(
         schema.Result(
-            kind=kind,
-            backend=backend,
-            created=created,
             tfdistill_version=_version.__version__,
-            command=tuple(command),
             settings={**asked, "baseline": baseline or next(iter(order), None)},
-            device=device,
-            runtime=runtime,
-            before=before,
-            after=after,
             models=tuple(models),
-            measurements=tuple(sorted(measurements, key=key)),
-            texts=tuple(sorted(texts, key=key)),
-            sustained=tuple(sorted(sustained, key=key)),
-            operators=tuple(sorted(operators, key=key)),
-            answers=tuple(sorted(answers, key=key)),
-            failures=tuple(failures),
-            notes=tuple(notes),
+            **fields,
         )
     )
 
@@ -123,18 +84,18 @@ def complete(result: schema.Result) -> schema.Result:
     _check_names(result, names)
     seed = result.settings.get("seed")
     seed = seed if isinstance(seed, int) and seed >= 0 else 0
-    cells = summaries.cells(result.measurements)
+    by_case = summaries.by_case(result.measurements)
     baseline = result.settings.get("baseline")
     if baseline not in names:
         baseline = next(iter(names), "")
     try:
         found = {
             "summary": tuple(
-                summaries.summary(place, rows, seed=seed) for place, rows in cells.items()
+                summaries.summary(case, rows, seed=seed) for case, rows in by_case.items()
             ),
             "tokenizer": summaries.tokenizer(result.texts),
             "end_to_end": summaries.end_to_end(result.texts),
-            "comparisons": summaries.comparisons(cells, baseline, seed=seed),
+            "comparisons": summaries.comparisons(by_case, baseline, seed=seed),
         }
     except pydantic.ValidationError as error:
         raise errors.BenchmarkError(
@@ -145,7 +106,7 @@ def complete(result: schema.Result) -> schema.Result:
     return completed.model_copy(update={"notes": (*completed.notes, *new)})
 
 
-def model_file(subject: inputs.Subject) -> schema.ModelFile:
+def model_file(subject: Subject) -> schema.ModelFile:
     """Describes a file that is to be measured."""
     return schema.ModelFile.model_validate(
         {
@@ -153,8 +114,8 @@ def model_file(subject: inputs.Subject) -> schema.ModelFile:
             "file": "/".join(subject.file.parts[-2:]),  # not where it lies on this machine
             "sha256": subject.sha256,
             "size_bytes": subject.file.stat().st_size,
-            "quantization": subject.card.quantization if subject.card else None,
-            "manifest": subject.card,
+            "quantization": subject.manifest.quantization if subject.manifest else None,
+            "manifest": subject.manifest,
             "inputs": {"source": subject.source, "num_examples": len(subject.examples)},
         }
     )

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import pydantic
 
-from tfdistill.benchmark.circumstances import Conditions as Conditions
-from tfdistill.benchmark.circumstances import Device as Device
-from tfdistill.benchmark.circumstances import Inputs as Inputs
-from tfdistill.benchmark.circumstances import ModelFile as ModelFile
-from tfdistill.benchmark.circumstances import Part as Part
-from tfdistill.benchmark.circumstances import Runtime as Runtime
+from tfdistill.benchmark.schema_environment import Conditions as Conditions
+from tfdistill.benchmark.schema_environment import Device as Device
+from tfdistill.benchmark.schema_environment import Inputs as Inputs
+from tfdistill.benchmark.schema_environment import ModelFile as ModelFile
+from tfdistill.benchmark.schema_environment import Part as Part
+from tfdistill.benchmark.schema_environment import Runtime as Runtime
 from tfdistill.benchmark.settings import Delegate as Delegate
 
 FORMAT_VERSION = 2
@@ -28,7 +28,7 @@ Milliseconds = tuple[float, ...]
 Interval = tuple[float, float]
 
 
-class Place(Part):
+class BenchmarkCase(Part):
     """What a figure is about: a file at a length, on so many threads, in one way.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place(Part):
     affinity: str | None = None
 
     def __hash__(self) -> int:
-        """By the place alone, so that places are keys."""
+        """By the case alone, so that cases are keys."""
         way = (self.sequence_length, self.threads, self.delegate, self.affinity)
         return hash((self.model, *way))
 
@@ -72,7 +72,7 @@ class Block(Part):
     p95_ms: float | None = None
 
 
-class Measurement(Place):
+class Measurement(BenchmarkCase):
     """One repetition: a fresh process that opened the file, answered first, and then steadily.
 
     Attributes:
@@ -147,7 +147,7 @@ class Window(Part):
     conditions: Conditions | None = None
 
 
-class Sustained(Place):
+class Sustained(BenchmarkCase):
     """A run without pauses, for minutes: what heat leaves of the speed."""
 
     windows: tuple[Window, ...]
@@ -165,14 +165,14 @@ class Operator(Part):
     ms: float
 
 
-class Operators(Place):
+class Operators(BenchmarkCase):
     """Where the time of an inference goes, the largest share first."""
 
     source: str  # what measured it
     operators: tuple[Operator, ...]
 
 
-class Answers(Place):
+class Answers(BenchmarkCase):
     """The answers of the device against those of the host, on the same examples.
 
     Attributes:
@@ -221,8 +221,8 @@ class Percentiles(Part):
     std_ms: float | None = None
 
 
-class Summary(Place, Percentiles):
-    """All repetitions of a place together.
+class Summary(BenchmarkCase, Percentiles):
+    """All repetitions of a case together.
 
     Attributes:
       p50_ci_ms: 95% interval; so for the others.

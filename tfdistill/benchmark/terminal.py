@@ -17,14 +17,14 @@ _NUM_OPERATORS = 5
 
 
 def format_text(result: schema.Result) -> str:
-    """Shows a result as text: where it was measured, a row a place, what may be said about it.
+    """Shows a result as text: where it was measured, a row a case, what may be concluded.
 
     Intervals are of 95%. Columns that say the same in every row of an ordinary result (delegate
     xnnpack, no affinity) are left out, and so are those that nothing is known for.
     """
     lines = [origin(result)]
     if result.summary:
-        lines += ["", *_places(result.summary)]
+        lines += ["", *_cases(result.summary)]
     for part in (_comparisons, _texts, _sustained, _answers, _operators, _failures):
         found = list(part(result))
         lines += ["", *found] if found else []
@@ -40,13 +40,13 @@ def origin(result: schema.Result) -> str:
     return f"{_KINDS[result.kind].format(named)}; measured by {by} on {result.created}"
 
 
-def describe(place: schema.Place, *, model: bool = True) -> str:
-    """Says a place in words; the delegate and the affinity where they are not the usual ones."""
-    named = f"{place.model} at " if model else ""
-    return f"{named}{place.sequence_length} tokens, {_way(place)}"
+def describe(case: schema.BenchmarkCase, *, model: bool = True) -> str:
+    """Names a case in words; the delegate and the affinity where they are not the usual ones."""
+    named = f"{case.model} at " if model else ""
+    return f"{named}{case.sequence_length} tokens, {_way(case)}"
 
 
-def _way(row: schema.Place | schema.EndToEnd) -> str:
+def _way(row: schema.BenchmarkCase | schema.EndToEnd) -> str:
     delegate = f", {row.delegate}" if row.delegate != "xnnpack" else ""
     affinity = f", on cores {row.affinity}" if row.affinity else ""
     return plural(row.threads, "thread") + delegate + affinity
@@ -69,7 +69,7 @@ def interval(bounds: schema.Interval | None) -> str:
     return "" if bounds is None else f"[{milliseconds(bounds[0])}, {milliseconds(bounds[1])}]"
 
 
-def way_columns(rows: Sequence[schema.Place]) -> list[list[str]]:
+def way_columns(rows: Sequence[schema.BenchmarkCase]) -> list[list[str]]:
     """Gives length, threads, delegate and affinity as columns, the usual of the latter empty."""
     usual = all(row.delegate == "xnnpack" and row.affinity is None for row in rows)
     found = [["length", "threads", "delegate", "affinity"]]
@@ -79,7 +79,7 @@ def way_columns(rows: Sequence[schema.Place]) -> list[list[str]]:
     return found
 
 
-def _places(summary: Sequence[schema.Summary]) -> list[str]:
+def _cases(summary: Sequence[schema.Summary]) -> list[str]:
     rows = [["n", "p50 ms", "95%", "p90", "p99", "first", "cold", "peak MB", "remarks"]]
     for row in summary:
         tails = [milliseconds(value) for value in (row.p90_ms, row.p99_ms)]
@@ -102,18 +102,18 @@ def _remark(row: schema.Summary) -> str:
 
 def _comparisons(result: schema.Result) -> Iterator[str]:
     words = {True: "faster", False: "slower", None: "no difference that this run can tell"}
-    single = {summaries.place_of(r) for r in result.summary if len(r.repetition_p50_ms) == 1}
+    single = {summaries.case_of(r) for r in result.summary if len(r.repetition_p50_ms) == 1}
     for row in result.comparisons:
-        place = schema.Place(
+        case = schema.BenchmarkCase(
             model=row.candidate,
             **row.model_dump(include={"sequence_length", "threads", "delegate", "affinity"}),
         )
         verdict = words[row.faster]
-        if row.faster is None and place in single:
+        if row.faster is None and case in single:
             verdict = "one repetition cannot tell a difference"
         low, high = row.speedup_ci
         yield (
-            f"{row.candidate} against {row.baseline} at {describe(place, model=False)}: "
+            f"{row.candidate} against {row.baseline} at {describe(case, model=False)}: "
             f"{row.speedup:.2f}x [{low:.2f}, {high:.2f}] ({verdict})"
         )
 

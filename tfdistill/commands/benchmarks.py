@@ -93,7 +93,7 @@ def _add_how_long(group: argparse._ArgumentGroup) -> None:
 
 
 def _benchmark(args: argparse.Namespace) -> int:
-    from tfdistill.benchmark import interruption
+    from tfdistill.benchmark import measuring
 
     _check_options(args)
     settings = _settings(args)
@@ -103,7 +103,7 @@ def _benchmark(args: argparse.Namespace) -> int:
     stopped = None
     try:
         results = _measure(models, settings, args, serials)
-    except interruption.BenchmarkInterrupted as error:
+    except measuring.BenchmarkInterrupted as error:
         stopped, results = error, error.results
     try:
         _write(results, args)
@@ -129,15 +129,18 @@ def _measure(
 
         examples = () if rows is None else rows.examples
         return [host.compare(models, settings=settings, examples=examples, progress=progress)]
-    serials = tuple(args.serial)
-    if args.app is not None:
-        from tfdistill.benchmark.adb import app
-
-        return app.measure(
-            models, settings=settings, serials=serials, package=args.app, shown=shown
-        )
     from tfdistill.benchmark import adb
 
+    serials = tuple(args.serial)
+    if args.app is not None:
+        return adb.measure_in_app(
+            models,
+            settings=settings,
+            serials=serials,
+            package=args.app,
+            shown=shown,
+            progress=progress,
+        )
     binary = None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
     return adb.measure(
         models,

@@ -253,7 +253,7 @@ def _tflite(
         file,
         max_drop=0.01 if args.max_drop is None else args.max_drop,
         prefer=args.prefer or "size",
-        measure=benchmark.glance if args.prefer == "latency" else None,
+        measure=benchmark.quick_benchmark if args.prefer == "latency" else None,
         report=_report,
         **arguments,
     )

@@ -80,7 +80,9 @@ def _execute(args: argparse.Namespace) -> None:
         job.source.model,
         str(args.out),
         names,
-        measure=functools.partial(benchmark.glance, threads=args.threads) if args.measure else None,
+        measure=functools.partial(benchmark.quick_benchmark, threads=args.threads)
+        if args.measure
+        else None,
         report=lambda trial: print(f"{trial.name}: {trial.verdict}", file=sys.stderr),
         lengths=job.lengths,
         overwrite=args.overwrite,

@@ -192,7 +192,7 @@ def latencies(
     Returns:
       One for each preset.
     """
-    cells = summaries.cells(result.measurements)
+    cells = summaries.by_case(result.measurements)
     same, float32 = (
         {row.candidate: row for row in summaries.comparisons(cells, baseline, seed=seed)}
         for baseline in (names[reference], file_name(reference, "float32"))

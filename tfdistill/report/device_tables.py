@@ -285,7 +285,7 @@ def thermal_words(status: int | None) -> str:
     return names[status] if 0 <= status < len(names) else str(status)
 
 
-def _case(found: schema.Place | schema.Comparison) -> tuple[int, int, str, str | None]:
+def _case(found: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str, str | None]:
     return found.sequence_length, found.threads, found.delegate, found.affinity
 
 

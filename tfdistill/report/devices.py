@@ -150,7 +150,7 @@ class DeviceResults:
         """The position of each file in each configuration, from 1: its short name in charts."""
         return {label: number for number, label in enumerate(self.numbers, start=1)}
 
-    def name(self, file: MeasuredFile, case: schema.Place) -> str:
+    def name(self, file: MeasuredFile, case: schema.BenchmarkCase) -> str:
         """Returns the label of a file, and its configuration where there are several."""
         return ", ".join(filter(None, (file.label, self.configuration(case, file.source))))
 
@@ -186,7 +186,7 @@ class DeviceResults:
         return delegates - {"xnnpack"} != set(), len(affinities) > 1, len(backends) > 1
 
     def configuration(
-        self, case: schema.Place | schema.EndToEnd | schema.Comparison, of: NamedResult
+        self, case: schema.BenchmarkCase | schema.EndToEnd | schema.Comparison, of: NamedResult
     ) -> str:
         """Names delegate, cores and backend, as far as they differ on this device."""
         delegate, affinity, backend = self._differing
@@ -233,7 +233,7 @@ class DeviceResults:
             if part.model == file.model.name
         ]
 
-    def describe(self, case: schema.Place, of: NamedResult) -> str:
+    def describe(self, case: schema.BenchmarkCase, of: NamedResult) -> str:
         """Writes length, threads and configuration."""
         words = fmt.case(case.sequence_length, case.threads), self.configuration(case, of)
         return ", ".join(filter(None, words))

@@ -10,16 +10,17 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors
-from tfdistill.benchmark import inputs, schema
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import deployment
 from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.subjects import Subject
 
 Outputs = Sequence[np.ndarray]
 Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
 
 def of_host(
-    subject: inputs.Subject,
+    subject: Subject,
     layout: Layout,
     feeds: Sequence[deployment.Feed],
     *,
@@ -48,7 +49,7 @@ def of_host(
 
 
 def _of_host(
-    subject: inputs.Subject,
+    subject: Subject,
     layout: Layout,
     feeds: Sequence[deployment.Feed],
     before_each: Callable[[], object],
@@ -77,7 +78,7 @@ def _of_host(
 
 
 def compare(
-    place: schema.Place,
+    case: schema.BenchmarkCase,
     host: Sequence[np.ndarray],
     device: Sequence[np.ndarray],
     *,
@@ -87,7 +88,7 @@ def compare(
     """Compares the answers to some examples. Pure.
 
     Args:
-      place: Where the device's answers come from.
+      case: Where the device's answers come from.
       host: For each example what `answer_of` makes of its outputs.
       device: The same, from the device.
       metric: From the answers to the task's metrics.
@@ -105,11 +106,11 @@ def compare(
         if broken:
             raise errors.BenchmarkError(
                 errors.explain(
-                    f"answers of {place.model} on the {where}",
+                    f"answers of {case.model} on the {where}",
                     "finite numbers",
                     f"others for {broken} of {len(answers)} examples",
                     "Float16 overflows where float32 does not: export with a small finite mask, "
-                    f"or leave {place.delegate} out."
+                    f"or leave {case.delegate} out."
                     if where == "device"
                     else "Export it again.",
                 )
@@ -121,7 +122,7 @@ def compare(
     signal = sum(float(np.square(a).sum()) for a, _ in pairs)
     found = [{} if metric is None else dict(metric(answers)) for answers in (device, host)]
     return schema.Answers(
-        **place.model_dump(),
+        **case.model_dump(),
         num_examples=len(pairs),
         max_abs_error=max(float(np.abs(a - b).max()) for a, b in pairs),
         sqnr_db=10 * math.log10(max(signal, sys.float_info.min) / noise) if noise else None,

@@ -14,8 +14,9 @@ from typing import Literal
 import pydantic
 
 from tfdistill import errors, files
-from tfdistill.benchmark import inputs, schema
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject
 
 PACKAGE = "io.github.tfdistill.demo"
 ACTIVITY = "io.github.tfdistill.demo.BenchmarkActivity"  # whatever the package is called
@@ -76,7 +77,7 @@ def check(settings: Settings, package: str) -> None:
         raise errors.BenchmarkError("\n".join(faults))
 
 
-def bundle_of(subject: inputs.Subject) -> str:
+def bundle_of(subject: Subject) -> str:
     """Returns the name of the bundle that `tfdistill export --android` made of a file.
 
     A file below a folder of bundles is the one that is called like its folder; another export has
@@ -88,9 +89,9 @@ def bundle_of(subject: inputs.Subject) -> str:
     folder = subject.file.parent
     if (folder.parent / "index.json").is_file() and folder.parent.name == "bundles":
         name = folder.name
-    elif subject.card is not None:
-        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", subject.card.name).strip(".-")
-        quantization = subject.card.quantization
+    elif subject.manifest is not None:
+        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", subject.manifest.name).strip(".-")
+        quantization = subject.manifest.quantization
         name = f"{clean}-{quantization}" if clean else quantization
     else:
         name = ""

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.benchmark import inputs, schema
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import output, tool
-from tfdistill.benchmark.adb.binary import Program
+from tfdistill.benchmark.adb.adb_process import Completed
+from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
 from tfdistill.benchmark.adb.layout import Layout
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.adb.program import Completed
+from tfdistill.benchmark.subjects import Subject
 
 Feed = Mapping[str, Sequence[int]]
 _TIDY_SECONDS = 30.0  # beyond the tool's own limit, for what it does before and after
@@ -53,18 +54,18 @@ class Deployment:
         self._graphs: dict[str, str] = {}
         self._sets = 0
 
-    def install(self, program: Program) -> None:
+    def install(self, binary: BenchmarkModelTool) -> None:
         """Pushes the tool and the scripts that run it.
 
         Raises:
           BenchmarkError: If that does not work.
         """
-        self._phone.push(program.path, f"{self._folder}/{tool.BINARY}")
+        self._phone.push(binary.path, f"{self._folder}/{tool.BINARY}")
         self._phone.shell(["chmod", "755", f"{self._folder}/{tool.BINARY}"])
         self._write(tool.RUN_FILE, tool.RUN_SCRIPT.encode())
         self._write(tool.ANSWER_FILE, tool.ANSWER_SCRIPT.encode())
 
-    def put(self, subject: inputs.Subject, layout: Layout, feeds: Sequence[Feed]) -> Deployed:
+    def put(self, subject: Subject, layout: Layout, feeds: Sequence[Feed]) -> Deployed:
         """Pushes a model, if it is not there yet, and examples for one of its lengths.
 
         Args:
@@ -89,42 +90,46 @@ class Deployment:
             self._write(f"{values}-{i}.bin.all", content)
         return Deployed(self._graphs[subject.name], layout, values, len(rows))
 
-    def job(self, deployed: Deployed, place: schema.Place, **options: Any) -> tool.Job:
-        """Returns a job for something deployed; `options` are fields of `tool.Job`."""
-        return tool.Job(
+    def command(
+        self, deployed: Deployed, case: schema.BenchmarkCase, **options: Any
+    ) -> tool.ToolCommand:
+        """Returns what runs something deployed; `options` are fields of `tool.ToolCommand`."""
+        return tool.ToolCommand(
             graph=deployed.graph,
             layout=deployed.layout,
             values=deployed.values,
-            threads=place.threads,
-            delegate=place.delegate,
-            affinity=place.affinity,
+            threads=case.threads,
+            delegate=case.delegate,
+            affinity=case.affinity,
             max_seconds=self._timeout,
             **options,
         )
 
-    def run(self, job: tool.Job, example: int, *, what: str) -> output.Output:
+    def run(self, command: tool.ToolCommand, example: int, *, what: str) -> output.Output:
         """Runs the tool once.
 
         Args:
-          job: What to run.
+          command: What to run.
           example: Which of the examples, from 0.
           what: How messages call it.
 
         Returns:
-          What it said.
+          What it printed.
 
         Raises:
           DeviceLostError: If the device went away.
-          BenchmarkError: If the tool fails, takes too long, or says nothing that can be read.
+          BenchmarkError: If the tool fails, takes too long, or prints nothing that can be read.
         """
-        done = self._shell(tool.run_arguments(job, self._folder, example))
-        return output.parse(_said(done), what=what, exit_code=done.exit_code)
+        done = self._shell(tool.run_arguments(command, self._folder, example))
+        return output.parse(_printed(done), what=what, exit_code=done.exit_code)
 
-    def answers(self, job: tool.Job, first: int, last: int, *, what: str) -> list[list[np.ndarray]]:
+    def answers(
+        self, command: tool.ToolCommand, first: int, last: int, *, what: str
+    ) -> list[list[np.ndarray]]:
         """Runs the tool once for each of some examples.
 
         Args:
-          job: What to run; it dumps its outputs.
+          command: What to run; it dumps its outputs.
           first: The first example.
           last: The one behind the last.
           what: How messages call it.
@@ -138,12 +143,10 @@ class Deployment:
         """
         remote = f"{self._folder}/{tool.ANSWERS_FILE}"
         self._phone.shell(["rm", "-f", remote])
-        done = self._shell(tool.answer_arguments(job, self._folder, first, last))
-        said = output.parse(_said(done), what=what, exit_code=done.exit_code)
-        layout = job.layout
-        output.coverage(
-            said, job.delegate, subgraph=layout.subgraph, num_nodes=layout.num_nodes, what=what
-        )
+        done = self._shell(tool.answer_arguments(command, self._folder, first, last))
+        printed = output.parse(_printed(done), what=what, exit_code=done.exit_code)
+        layout = command.layout
+        output.coverage(printed, command.delegate, layout, what=what)
         content = self.fetch(tool.ANSWERS_FILE)
         size = sum(tensor.num_bytes for tensor in layout.outputs)
         if len(content) != size * (last - first):
@@ -229,5 +232,5 @@ def split_outputs(layout: Layout, content: bytes) -> list[np.ndarray]:
     return arrays
 
 
-def _said(done: Completed) -> str:
+def _printed(done: Completed) -> str:
     return f"{done.stdout}\n{done.stderr}"

@@ -1,124 +1,207 @@
-"""Measures files on Android devices with `benchmark_model`: several devices side by side."""
+"""Which devices adb reaches, and which of them are meant."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
 
-import tqdm
-
-from tfdistill import files
-from tfdistill.benchmark import environment, host, inputs, result, schema
-from tfdistill.benchmark.adb import answers, campaign, client, parallel
-from tfdistill.benchmark.adb import serials as serials_of
-from tfdistill.benchmark.adb.binary import Binary, find
-from tfdistill.benchmark.adb.layout import read_layout
+from tfdistill import errors
+from tfdistill.benchmark.adb.adb_process import AdbRunner, Completed, find_adb
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.adb.stage import Findings, Plan
-from tfdistill.benchmark.settings import Settings
 
-_NOTE = (
-    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
-    "blocks of inferences, each a process of its own."
-)
+ALL = "all"
+_TIMEOUT_S = 60.0  # adb's own server starts with the first command
+_REMEDIES = {
+    "unauthorized": "Unlock it and accept the dialog that asks to allow USB debugging.",
+    "authorizing": "Unlock it and accept the dialog that asks to allow USB debugging.",
+    "offline": "Reconnect the cable, or run `adb reconnect offline`.",
+    "connecting": "Try again in a moment.",
+    "recovery": "Start Android on it.",
+    "sideload": "Start Android on it.",
+    "bootloader": "Start Android on it.",
+    "no permissions": "Let this user open USB devices (on Debian: the package "
+    "android-sdk-platform-tools-common and the group plugdev), then reconnect it.",
+}
 
 
-def measure(
-    models: Sequence[files.Path] | Mapping[str, files.Path],
-    *,
-    settings: Settings,
-    serials: Sequence[str] = (),
-    binary: Binary | None = None,
-    examples: Sequence[inputs.Example] = (),
-    metric: answers.Metric | None = None,
-    baseline: str | None = None,
-    shown: MutableMapping[str, str] | None = None,
-    progress: bool = False,
-) -> list[schema.Result]:
-    """Measures files on one device or several, each with its own result.
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """A line of `adb devices -l`.
 
-    On each: how fast every place is, in blocks that take turns; what a delegate took, a silent
-    fallback to the CPU being a failure; where the time goes and what heat leaves, if asked for;
-    and how far the answers are those of the host. What was pushed is removed again.
+    Attributes:
+      serial: Of the device, or its address.
+      state: "device" when it is ready; otherwise such as "offline" or "unauthorized".
+      model: Such as "Pixel_8"; empty where it is unknown.
+    """
 
-    Args:
-      models: Export folders or files; or a mapping from the names to use to them.
-      settings: How to measure.
-      serials: The devices, or "all"; the only one by default.
-      binary: The benchmark_model to push.
-      examples: Of a task: they are fed instead of the files' own, and all of them are answered at
-        the longest length, one run of the tool each.
-      metric: From one answer an example to the task's metrics.
-      baseline: Name of the model that the others are compared with; the first by default.
-      shown: Is filled with serials by the ids that stand for them in the results, which hold none:
-        for a terminal.
-      progress: Whether to draw a progress bar on stderr, if that is a terminal.
+    serial: str
+    state: str
+    model: str = ""
 
-    Returns:
-      One result a device, in the order of the serials. What could not be measured is among its
-      `failures`.
+
+def listed(adb: str) -> list[Listed]:
+    """Returns the devices that adb knows, ready or not; starts adb's server if none runs.
 
     Raises:
-      BenchmarkError: If a file is missing or damaged, a setting is wrong, there is no binary or no
-        device, or nothing at all could be measured on any of them.
-      EnvironmentFault: If adb is missing or does not work.
-      ManifestError: If a checksum differs from a manifest's.
-      BenchmarkInterrupted: At Ctrl-C, with what was finished.
+      EnvironmentFault: If adb or its server does not work.
     """
-    plan = _plan(models, settings, binary, examples, metric)
-    compared_with = host.baseline_of(plan.subjects, baseline)
-    phones = client.choose(serials)
-    found = [Findings() for _ in phones]
-
-    def assemble(phone: Phone, one: Findings) -> schema.Result:
-        assembled = _assemble(plan, phone, one, compared_with)
-        return serials_of.hide(assembled, phones, [other.device for other in found], shown)
-
-    cells = len(plan.lengths) * len(settings.threads) * len(settings.delegates)
-    total = len(phones) * settings.repetitions * cells * settings.rounds
-    with tqdm.tqdm(
-        total=total, desc="benchmark", unit="round", disable=None if progress else True
-    ) as bar:
-        return parallel.measure_on_each(
-            phones,
-            found,
-            lambda phone, one: campaign.run(phone, plan, one, bar.update),
-            assemble,
+    done = _ask(adb, ["devices", "-l"])
+    if done.exit_code != 0 or "List of devices attached" not in done.stdout:
+        port = os.environ.get("ANDROID_ADB_SERVER_PORT", "5037")
+        raise errors.EnvironmentFault(
+            errors.explain(
+                f"`{adb} devices`",
+                "a list of devices",
+                repr((done.stderr or done.stdout).strip()[-1000:]),
+                f"Its server may be hung (`adb kill-server`), or another program may hold its "
+                f"port {port} (choose another with ANDROID_ADB_SERVER_PORT).",
+            )
         )
+    return parse_devices(done.stdout)
 
 
-def _plan(
-    models: Sequence[files.Path] | Mapping[str, files.Path],
-    settings: Settings,
-    binary: Binary | None,
-    examples: Sequence[inputs.Example],
-    metric: answers.Metric | None,
-) -> Plan:
-    subjects = host.open_all(models, settings, examples)
-    layouts = {
-        (subject.name, length): read_layout(subject.file, entry)
-        for subject in subjects
-        for length, entry in subject.entries.items()
-    }
-    return Plan(subjects, layouts, settings, find(binary), tuple(examples), metric)
+def parse_devices(text: str) -> list[Listed]:
+    """Reads the output of `adb devices -l`; lines of another form are not devices."""
+    found = []
+    for line in text.partition("List of devices attached")[2].splitlines():
+        parts = re.match(r"(\S+)\s+(.+?)((?:\s+[a-z_]+:\S+)*)\s*$", line)
+        if parts is None:
+            continue
+        model = re.search(r"\smodel:(\S+)", parts[3])
+        found.append(Listed(parts[1], parts[2], model[1] if model else ""))
+    return found
 
 
-def _assemble(plan: Plan, phone: Phone, found: Findings, baseline: str) -> schema.Result:
-    return result.assemble(
-        kind=found.kind,
-        backend="benchmark_model",
-        device=found.device or serials_of.unknown_device(phone),
-        runtime=schema.Runtime(name="benchmark_model", sha256=plan.program.sha256),
-        models=[result.model_file(subject) for subject in plan.subjects],
-        measurements=found.measurements,
-        sustained=found.sustained,
-        operators=found.operators,
-        answers=found.answers,
-        failures=found.failures,
-        settings=plan.settings,
-        before=found.before,
-        after=found.after,
-        command=environment.command(),
-        created=environment.now(),
-        baseline=baseline,
-        notes=[_NOTE],
+def choose(serials: Sequence[str] = ()) -> list[Phone]:
+    """Finds the devices to measure on, and checks that they can be.
+
+    Args:
+      serials: Their serials, or "all" for every device that adb lists. None means the one that
+        the variable ANDROID_SERIAL names, or else the only one.
+
+    Returns:
+      The devices, in the order of `serials`, each once.
+
+    Raises:
+      EnvironmentFault: If adb is missing, too old, or does not work.
+      BenchmarkError: If a device is not there or not ready, or if it is unclear which is meant.
+    """
+    adb = find_adb()
+    named = serials or _from_environment()
+    source = "--serial" if serials else "ANDROID_SERIAL"
+    chosen = select(listed(adb), named, source=source)
+    faults = [fault for device in chosen if (fault := _shell_fault(adb, device))]
+    if faults:
+        raise errors.BenchmarkError("\n".join(faults))
+    return [Phone(adb, device.serial, device.model) for device in chosen]
+
+
+def select(
+    devices: Sequence[Listed], serials: Sequence[str], *, source: str = "--serial"
+) -> list[Listed]:
+    """Selects the devices that are meant among those that adb lists.
+
+    Args:
+      devices: What adb lists.
+      serials: See `choose`; none for the only one.
+      source: Where the serials come from, for messages.
+
+    Returns:
+      The devices.
+
+    Raises:
+      BenchmarkError: With every fault at once, if one is not there or not ready.
+    """
+    if not devices:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "adb",
+                "a device",
+                "none",
+                "Connect one with USB debugging switched on (Settings > System > Developer "
+                "options), or start an emulator; `adb devices` must list it.",
+            )
+        )
+    by_serial = {device.serial: device for device in devices}
+    if not serials and len(devices) > 1:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "adb",
+                "one device, or a choice among several",
+                _names(devices),
+                "Choose with --serial SERIAL (once or more), or --serial all.",
+            )
+        )
+    wanted = list(by_serial) if not serials or ALL in serials else list(dict.fromkeys(serials))
+    faults = [
+        errors.explain(source, f"one of {_names(devices)}", repr(serial))
+        for serial in wanted
+        if serial not in by_serial
+    ]
+    chosen = [by_serial[serial] for serial in wanted if serial in by_serial]
+    faults += [
+        errors.explain(
+            f"device {_name(device)}",
+            "state 'device'",
+            repr(device.state),
+            next((r for state, r in _REMEDIES.items() if device.state.startswith(state)), ""),
+        )
+        for device in chosen
+        if device.state != "device"
+    ]
+    if faults:
+        raise errors.BenchmarkError("\n".join(faults))
+    return chosen
+
+
+def _from_environment() -> tuple[str, ...]:
+    serial = os.environ.get("ANDROID_SERIAL")
+    return (serial,) if serial else ()
+
+
+def _shell_fault(adb: str, device: Listed) -> str:
+    done = _ask(adb, ["-s", device.serial, "features"])
+    said = (done.stderr or done.stdout).strip()[-500:]
+    if done.exit_code != 0 and re.search(r"unknown command|usage|help", said, re.IGNORECASE):
+        raise errors.EnvironmentFault(
+            errors.explain(
+                adb,
+                "an adb that passes exit codes on (shell v2)",
+                "an older one",
+                "Install Android's SDK Platform-Tools 24 or newer.",
+            )
+        )
+    if done.exit_code != 0:
+        return errors.explain(f"device {_name(device)}", "its features", repr(said))
+    if "shell_v2" not in re.split(r"[\s,]+", done.stdout):
+        return errors.explain(
+            f"device {_name(device)}",
+            "Android 7 or newer, whose shell tells exit codes (shell_v2)",
+            "an older one",
+        )
+    return ""
+
+
+def _ask(adb: str, arguments: Sequence[str]) -> Completed:
+    """Asks adb what it answers at once."""
+    try:
+        return AdbRunner().run([adb, *arguments], timeout_s=_TIMEOUT_S)
+    except (OSError, TimeoutError) as error:
+        raise errors.EnvironmentFault(
+            errors.explain(
+                f"`{adb} {' '.join(arguments)}`", "an answer", str(error), "Try `adb kill-server`."
+            )
+        ) from error
+
+
+def _name(device: Listed) -> str:
+    return f"{device.serial} ({device.model})" if device.model else device.serial
+
+
+def _names(devices: Sequence[Listed]) -> str:
+    return ", ".join(
+        _name(device) + ("" if device.state == "device" else f" [{device.state}]")
+        for device in devices
     )

@@ -22,6 +22,7 @@ import signal
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb.layout import Layout
 
 # How the tool names a delegate, and how the runtime names its nodes.
 PROVIDERS = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
@@ -176,16 +177,13 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     )
 
 
-def coverage(
-    output: Output, delegate: str, *, subgraph: int, num_nodes: int, what: str
-) -> schema.Coverage | None:
+def coverage(output: Output, delegate: str, layout: Layout, *, what: str) -> schema.Coverage | None:
     """Says how much of the graph that ran a delegate took, and refuses a silent fallback.
 
     Args:
       output: Of the run.
       delegate: The one that was asked for: "none", "xnnpack", "gpu" or "nnapi".
-      subgraph: Index of the graph that ran.
-      num_nodes: Its operators.
+      layout: Of the graph that ran.
       what: How messages call the run.
 
     Returns:
@@ -209,15 +207,16 @@ def coverage(
             )
         )
     ours = [r for r in output.replacements if _NODES[delegate] in r.delegate.lower()]
-    exact = [r for r in ours if r.subgraph == subgraph]
+    exact = [r for r in ours if r.subgraph == layout.subgraph]
     if not exact:  # older builds name no subgraph: only a graph of as many nodes can be meant
-        alike = {r for r in ours if r.subgraph is None and r.of == num_nodes}
+        alike = {r for r in ours if r.subgraph is None and r.of == layout.num_nodes}
         exact = list(alike) if len(alike) == 1 else []
     if exact:
         last = exact[-1]
         return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=abs(kernels))
     if kernels < 0:
-        return schema.Coverage(delegated_nodes=num_nodes, nodes=num_nodes, partitions=1)
+        nodes = layout.num_nodes
+        return schema.Coverage(delegated_nodes=nodes, nodes=nodes, partitions=1)
     return None
 
 

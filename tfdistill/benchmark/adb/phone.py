@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfdistill import errors, files
-from tfdistill.benchmark.adb.program import Completed, Runs
+from tfdistill.benchmark.adb.adb_process import AdbRunner, Completed
 
 TEMPORARY = "/data/local/tmp"
 SHORT_S = 30.0  # for commands that answer at once
@@ -35,7 +35,7 @@ class Phone:
     def __init__(self, adb: str, serial: str, model: str = ""):
         self.serial, self.model = serial, model
         self._adb = adb
-        self._runs = Runs()
+        self._runner = AdbRunner()
 
     def stop(self) -> None:
         """Kills what runs, from another thread; then only cleaning up still works.
@@ -43,14 +43,14 @@ class Phone:
         A program on the device dies with its connection. The thread that waited for it, and every
         later call, gets KeyboardInterrupt.
         """
-        self._runs.stop()
+        self._runner.stop()
 
     def rest(self, seconds: float) -> None:
         """Waits, and ends with KeyboardInterrupt when `stop` is called meanwhile."""
-        self._runs.rest(seconds)
+        self._runner.rest(seconds)
 
     def ask(self, questions: Mapping[str, str]) -> dict[str, str]:
-        """Runs several lines of shell in one trip; what one prints on stderr is left out.
+        """AdbRunner several lines of shell in one trip; what one prints on stderr is left out.
 
         Args:
           questions: Lines for the device's shell, by name.
@@ -76,7 +76,7 @@ class Phone:
     def shell(
         self, arguments: Sequence[str], *, timeout_s: float = SHORT_S, check: bool = True
     ) -> Completed:
-        """Runs a program on the device.
+        """AdbRunner a program on the device.
 
         Args:
           arguments: The program and its arguments; quoted for the device's shell.
@@ -204,7 +204,7 @@ class Phone:
             raise errors.DeviceLostError(left)
 
     def clean_up(self, arguments: Sequence[str]) -> str:
-        """Runs a program that cleans up, also after `stop`.
+        """AdbRunner a program that cleans up, also after `stop`.
 
         Returns:
           Why it failed; empty if it did not.
@@ -241,7 +241,7 @@ class Phone:
     ) -> Completed:
         command = [self._adb, "-s", self.serial, *arguments]
         try:
-            return self._runs.run(command, timeout_s=timeout_s, cleanup=cleanup)
+            return self._runner.run(command, timeout_s=timeout_s, cleanup=cleanup)
         except TimeoutError:
             raise errors.BenchmarkError(
                 errors.explain(

@@ -9,13 +9,6 @@ from tfdistill.benchmark import environment, schema
 from tfdistill.benchmark.adb.phone import Phone
 
 
-def unknown_device(phone: Phone) -> schema.Device:
-    """Describes a device that went away before it told what it is."""
-    return schema.Device(
-        name=phone.model or "unknown device", id=environment.short_hash(phone.serial)
-    )
-
-
 def hide(
     result: schema.Result,
     phones: Sequence[Phone],
@@ -39,7 +32,7 @@ def hide(
     ids: dict[str, str] = {}
     told: list[str] = []
     for phone, device in zip(phones, devices, strict=True):
-        known = (device or unknown_device(phone)).id or environment.short_hash(phone.serial)
+        known = (device and device.id) or environment.short_hash(phone.serial)
         # Some makers give all their devices one serial number; numbers as files of results have.
         ids[phone.serial] = f"{known}-{told.count(known)}" if known in told else known
         told.append(known)

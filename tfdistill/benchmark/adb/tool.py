@@ -77,7 +77,7 @@ cat {LOG_FILE}
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class ToolCommand:
     """One run of the tool, or one for each of some examples.
 
     Attributes:
@@ -111,63 +111,63 @@ class Job:
     memory: bool = False
 
 
-def value_files(job: Job) -> list[str]:
+def value_files(run: ToolCommand) -> list[str]:
     """Returns the names of the files that hold the inputs, in the layout's order."""
-    return [f"{job.values}-{i}.bin" for i in range(len(job.layout.inputs))]
+    return [f"{run.values}-{i}.bin" for i in range(len(run.layout.inputs))]
 
 
-def command(job: Job) -> list[str]:
+def command(run: ToolCommand) -> list[str]:
     """Returns the command that runs the tool in the device's folder."""
-    tensors = job.layout.inputs
+    tensors = run.layout.inputs
     values = [
         f"{tensor.name.replace(':', '::')}:{file}"
-        for tensor, file in zip(tensors, value_files(job), strict=True)
+        for tensor, file in zip(tensors, value_files(run), strict=True)
     ]
     arguments = [
-        f"--graph={job.graph}",
+        f"--graph={run.graph}",
         f"--input_layer={','.join(tensor.name for tensor in tensors)}",
         f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
         f"--input_layer_value_files={','.join(values)}",
-        f"--num_threads={job.threads}",
-        f"--num_runs={job.runs}",
+        f"--num_threads={run.threads}",
+        f"--num_runs={run.runs}",
         "--min_secs=0",
-        f"--max_secs={job.max_seconds:g}",
-        f"--warmup_runs={job.warmup}",
-        f"--warmup_min_secs={job.warmup_seconds:g}",
-        *_delegates(job.delegate),
+        f"--max_secs={run.max_seconds:g}",
+        f"--warmup_runs={run.warmup}",
+        f"--warmup_min_secs={run.warmup_seconds:g}",
+        *_delegates(run.delegate),
     ]
     # Without it the tool runs the first graph. Releases before 2023 do not know it.
-    if job.layout.num_signatures > 1 or job.layout.subgraph:
-        arguments.append(f"--signature_to_run_for={job.layout.signature}")
-    if job.dump:
+    if run.layout.num_signatures > 1 or run.layout.subgraph:
+        arguments.append(f"--signature_to_run_for={run.layout.signature}")
+    if run.dump:
         arguments.append(f"--output_filepath={OUTPUT_FILE}")
-    if job.memory:
+    if run.memory:
         arguments.append("--report_peak_memory_footprint=true")
-    if job.profile:
+    if run.profile:
         arguments += [
             "--enable_op_profiling=true",
             "--op_profiling_output_mode=csv",
             f"--op_profiling_output_file={PROFILE_FILE}",
         ]
-    pinned = [] if job.affinity is None else ["taskset", job.affinity]
+    pinned = [] if run.affinity is None else ["taskset", run.affinity]
     return [*pinned, f"./{BINARY}", *arguments]
 
 
-def run_arguments(job: Job, folder: str, example: int) -> list[str]:
-    """Returns what the device's shell runs for one example of the job's."""
-    return ["sh", f"{folder}/{RUN_FILE}", folder, str(example), *_cuts(job), "--", *command(job)]
+def run_arguments(run: ToolCommand, folder: str, example: int) -> list[str]:
+    """Returns what the device's shell runs for one example of the run's."""
+    return ["sh", f"{folder}/{RUN_FILE}", folder, str(example), *_cuts(run), "--", *command(run)]
 
 
-def answer_arguments(job: Job, folder: str, first: int, last: int) -> list[str]:
+def answer_arguments(run: ToolCommand, folder: str, first: int, last: int) -> list[str]:
     """Returns what the device's shell runs for the examples from first up to last."""
     numbers = [str(first), str(last)]
-    return ["sh", f"{folder}/{ANSWER_FILE}", folder, *numbers, *_cuts(job), "--", *command(job)]
+    return ["sh", f"{folder}/{ANSWER_FILE}", folder, *numbers, *_cuts(run), "--", *command(run)]
 
 
-def _cuts(job: Job) -> list[str]:
+def _cuts(run: ToolCommand) -> list[str]:
     return [
         part
-        for tensor, file in zip(job.layout.inputs, value_files(job), strict=True)
+        for tensor, file in zip(run.layout.inputs, value_files(run), strict=True)
         for part in (file, str(tensor.num_bytes))
     ]
 

@@ -37,7 +37,7 @@ class Change:
       reason: Why `faster` is None although the interval may exclude 1; empty otherwise.
     """
 
-    place: schema.Place
+    place: schema.BenchmarkCase
     baseline: str
     old_p50_ms: float
     new_p50_ms: float
@@ -95,8 +95,8 @@ class Changes:
     new: schema.Result
     rows: tuple[Change, ...]
     pairs: tuple[FilePair, ...]
-    only_old: tuple[schema.Place, ...]
-    only_new: tuple[schema.Place, ...]
+    only_old: tuple[schema.BenchmarkCase, ...]
+    only_new: tuple[schema.BenchmarkCase, ...]
     notes: tuple[str, ...]
 
 
@@ -117,12 +117,12 @@ def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool 
     """
     same_device = matching.check(old, new, devices_may_differ=devices_may_differ)
     pairs = matching.pair_models(old, new)
-    before, after = summaries.cells(old.measurements), summaries.cells(new.measurements)
+    before, after = summaries.by_case(old.measurements), summaries.by_case(new.measurements)
     rivals = {
         place: place.model_copy(update={"model": pairs.get(place.model, "")}) for place in before
     }
     shared = {place: rival for place, rival in rivals.items() if rival in after}
-    hot = [{summaries.place_of(r) for r in side.summary if r.throttled} for side in (old, new)]
+    hot = [{summaries.case_of(r) for r in side.summary if r.throttled} for side in (old, new)]
     joint = 1 - 0.05 / max(len(shared), 1)
     rows = [
         _change(
@@ -167,16 +167,16 @@ def within(result: schema.Result) -> Changes:
     Raises:
       BenchmarkError: If it compares no files.
     """
-    summary = {summaries.place_of(row): row for row in result.summary}
+    summary = {summaries.case_of(row): row for row in result.summary}
     wide = summaries.comparisons(
-        summaries.cells(result.measurements),
+        summaries.by_case(result.measurements),
         next((row.baseline for row in result.comparisons), ""),
         confidence=1 - 0.05 / max(len(result.comparisons), 1),
     )
-    joint = {_place_of(row): row.speedup_ci for row in wide}
+    joint = {_case_of(row): row.speedup_ci for row in wide}
     rows = []
     for row in result.comparisons:
-        place = _place_of(row)
+        place = _case_of(row)
         rival = place.model_copy(update={"model": row.baseline})
         if place not in summary or rival not in summary:
             raise errors.BenchmarkError(
@@ -232,14 +232,14 @@ def within(result: schema.Result) -> Changes:
     )
 
 
-def _place_of(row: schema.Comparison) -> schema.Place:
-    way = row.model_dump(include=set(schema.Place.model_fields))
-    return schema.Place(model=row.candidate, **way)
+def _case_of(row: schema.Comparison) -> schema.BenchmarkCase:
+    way = row.model_dump(include=set(schema.BenchmarkCase.model_fields))
+    return schema.BenchmarkCase(model=row.candidate, **way)
 
 
 def _change(
-    place: schema.Place,
-    rival: schema.Place,
+    place: schema.BenchmarkCase,
+    rival: schema.BenchmarkCase,
     old: Sequence[schema.Measurement],
     new: Sequence[schema.Measurement],
     joint: float,
@@ -311,5 +311,5 @@ def _notes(
         yield "Without 2 or more repetitions in either result no interval is known: measure again."
 
 
-def _listed(found: summaries.Cells) -> list[str]:
+def _listed(found: summaries.ByCase) -> list[str]:
     return [terminal.describe(place) for place in list(found)[:6]]

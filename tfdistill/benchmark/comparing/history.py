@@ -56,7 +56,7 @@ class Entry:
     backend: schema.Backend
     device: str
     device_id: str | None
-    place: schema.Place
+    place: schema.BenchmarkCase
     sha256: str
     runtime: str
     tfdistill_version: str
@@ -212,11 +212,11 @@ def format_text(found: History) -> str:
 
 
 def _points(file: str, value: schema.Result) -> Iterator[_Point]:
-    measured = summaries.cells(value.measurements)
+    measured = summaries.by_case(value.measurements)
     models = {model.name: model for model in value.models}
     runtime = " ".join(part for part in (value.runtime.name, value.runtime.version) if part)
     for row in value.summary:
-        place = summaries.place_of(row)
+        place = summaries.case_of(row)
         if place not in measured or place.model not in models:
             continue
         entry = Entry(

@@ -9,19 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.host.measuring import (
-        baseline_of,
-        check,
-        compare,
-        measure,
-        open_all,
-    )
+    from tfdistill.benchmark.host.backend import check, compare, measure, quick_benchmark
 
-__all__ = ["baseline_of", "check", "compare", "measure", "open_all"]
+__all__ = ["check", "compare", "measure", "quick_benchmark"]
 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name from the module that holds it, when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.measuring"), name)
+    return getattr(importlib.import_module(f"{__name__}.backend"), name)

@@ -98,11 +98,11 @@ def level_shift(values: Sequence[float] | np.ndarray, evidence: Evidence = SOME)
 
 
 def slowed_down(repetitions: Sequence[Sequence[float] | np.ndarray]) -> bool:
-    """Says whether a device slowed down while the repetitions of a place were measured.
+    """Says whether a device slowed down while the repetitions of a case were measured.
 
     That is: more than half of the repetitions show some shift of their level, or one shows a clear
     one. (A device that is hot after the first repetition shows it there alone; asking for a clear
-    shift then keeps false alarms to about 1 of 1000 places on a quiet machine; with one repetition
+    shift then keeps false alarms to about 1 of 1000 cases on a quiet machine; with one repetition
     they are 2 of 100.)
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfdistill.benchmark import schema
 
-SLOWED = "places were measured on a device that throttled, or slowed down for another reason"
+SLOWED = "were measured on a device that throttled, or slowed down for another reason"
 
 _SAID = {
     "vocabulary": "no golden.json: fed with random words of its vocabulary.",
@@ -60,4 +60,5 @@ def _of_repetitions(result: schema.Result) -> Iterator[str]:
 def _of_heat(result: schema.Result) -> Iterator[str]:
     slowed = [row for row in result.summary if row.throttled]
     if slowed:
-        yield (f"{len(slowed)} of {len(result.summary)} {SLOWED}: cool it down and measure again.")
+        cases = f"{len(slowed)} of {len(result.summary)} cases"
+        yield f"{cases} {SLOWED}: cool it down and measure again."

@@ -1,4 +1,4 @@
-"""From measurements to what is said about a place: percentiles, start, drift, who is faster.
+"""From measurements to what is said about a case: percentiles, start, drift, who is faster.
 
 Pure: everything here follows from the measurements of one result. Those that were left out, and
 those without any inference, do not take part.
@@ -26,26 +26,28 @@ _START = (
     "peak_rss_bytes",
 )
 
-Cells = dict[schema.Place, list[schema.Measurement]]
+ByCase = dict[schema.BenchmarkCase, list[schema.Measurement]]
 
 
-def place_of(row: schema.Place) -> schema.Place:
-    """Returns the place that a figure is about, without the figure."""
-    return schema.Place(**{name: getattr(row, name) for name in schema.Place.model_fields})
+def case_of(row: schema.BenchmarkCase) -> schema.BenchmarkCase:
+    """Returns the case that a figure is about, without the figure."""
+    return schema.BenchmarkCase(
+        **{name: getattr(row, name) for name in schema.BenchmarkCase.model_fields}
+    )
 
 
-def without_model(place: schema.Place) -> schema.Place:
-    """Returns the place with no model named: what a file and its rival have in common."""
-    return place.model_copy(update={"model": ""})
+def without_model(case: schema.BenchmarkCase) -> schema.BenchmarkCase:
+    """Returns the case with no model named: what files that are compared have in common."""
+    return case.model_copy(update={"model": ""})
 
 
-def cells(measurements: Iterable[schema.Measurement]) -> Cells:
-    """Gathers the measurements that count by their place, in order of appearance.
+def by_case(measurements: Iterable[schema.Measurement]) -> ByCase:
+    """Gathers the measurements that count by their case, in order of appearance.
 
     Raises:
       BenchmarkError: If a duration, or the number of inferences of a block, is not above 0.
     """
-    found: Cells = {}
+    found: ByCase = {}
     for row in measurements:
         if row.left_out or not (row.samples_ms or row.blocks):
             continue
@@ -61,7 +63,7 @@ def cells(measurements: Iterable[schema.Measurement]) -> Cells:
                     "A clock that stands still measures nothing: measure again.",
                 )
             )
-        found.setdefault(place_of(row), []).append(row)
+        found.setdefault(case_of(row), []).append(row)
     return found
 
 
@@ -83,12 +85,12 @@ def repetitions_of(rows: Sequence[schema.Measurement]) -> stats.Repetitions:
 
 
 def summary(
-    place: schema.Place, rows: Sequence[schema.Measurement], *, seed: int = 0
+    case: schema.BenchmarkCase, rows: Sequence[schema.Measurement], *, seed: int = 0
 ) -> schema.Summary:
-    """Describes all repetitions of a place together.
+    """Describes all repetitions of a case together.
 
     Args:
-      place: What they are about.
+      case: What they are about.
       rows: The measurements that count, at least one.
       seed: Seed of the bootstrap.
 
@@ -106,7 +108,7 @@ def summary(
     intervals = stats.percentile_cis(repetitions, percents, seed=seed)
     drifted = drift.drift(repetitions, seed=seed)
     return schema.Summary(
-        **place.model_dump(),
+        **case.model_dump(),
         **_percentiles(rows),
         **{f"p{q}_ci_ms": ci for q, ci in zip(percents, intervals, strict=True)},
         repetition_p50_ms=tuple(float(np.median(np.concatenate(r))) for r in repetitions),
@@ -144,24 +146,24 @@ def counted_throttling(before: schema.Conditions | None, after: schema.Condition
 
 
 def comparisons(
-    found: Cells, baseline: str, *, seed: int = 0, confidence: float = 0.95
+    found: ByCase, baseline: str, *, seed: int = 0, confidence: float = 0.95
 ) -> tuple[schema.Comparison, ...]:
     """Compares every other file with the baseline at the same length, in the same way.
 
     Args:
-      found: Measurements by place, of one result: the blocks of its files took turns.
+      found: Measurements by case, of one result: the blocks of its files took turns.
       baseline: Name of a file.
       seed: Seed of the bootstrap.
       confidence: Nominal coverage of each interval.
 
     Returns:
-      One row a place of another file, where the baseline was measured in the same rounds. One
+      One row a case of another file, where the baseline was measured in the same rounds. One
       repetition does not say how far two processes of the same file lie apart: `faster` is None.
     """
     rows = []
-    for place, measured in found.items():
-        reference = found.get(place.model_copy(update={"model": baseline}))
-        if place.model == baseline or reference is None:
+    for case, measured in found.items():
+        reference = found.get(case.model_copy(update={"model": baseline}))
+        if case.model == baseline or reference is None:
             continue
         shared = {r.repetition for r in reference} & {r.repetition for r in measured}
         old, new = (
@@ -174,8 +176,8 @@ def comparisons(
         rows.append(
             schema.Comparison(
                 baseline=baseline,
-                candidate=place.model,
-                **place.model_dump(exclude={"model"}),
+                candidate=case.model,
+                **case.model_dump(exclude={"model"}),
                 speedup=pooled_median(old) / pooled_median(new),
                 speedup_ci=interval,
                 faster=stats.is_faster(interval) if len(old) > 1 else None,

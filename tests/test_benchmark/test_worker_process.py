@@ -10,7 +10,7 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.benchmark import modelfile
-from tfdistill.benchmark.host import session
+from tfdistill.benchmark.host import worker_process
 
 SLEEPER = (
     "import json, os, time; print(json.dumps({'pid': os.getpid()}), flush=True);time.sleep(600)"
@@ -31,7 +31,9 @@ def script(code):
 
 def test_a_worker_reports_its_start_its_samples_and_its_peak(tflite_files):
     begun = time.monotonic()
-    with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
+    with worker_process.WorkerProcess(
+        job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60
+    ) as worker:
         waited_ms = (time.monotonic() - begun) * 1000
         report = worker.report
         block = worker.run(7, lead_in=3)
@@ -47,7 +49,9 @@ def test_a_worker_reports_its_start_its_samples_and_its_peak(tflite_files):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no VmHWM")
 def test_the_peak_is_the_worker_s_own_and_not_its_parent_s(tflite_files):
     ballast = np.ones(400_000_000 // 8)
-    with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
+    with worker_process.WorkerProcess(
+        job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60
+    ) as worker:
         assert worker.finish()["peak_rss_bytes"] < ballast.nbytes
 
 
@@ -56,22 +60,22 @@ def test_a_worker_that_fails_says_what_the_runtime_said(tmp_path, tflite_files):
     broken.write_bytes((tflite_files / "fast.tflite").read_bytes()[:-20000])
     asked = {**job(tflite_files / "fast.tflite"), "file": str(broken)}
     with pytest.raises(errors.BenchmarkError, match=r"toy: expected a file that runs in LiteRT"):
-        session.Session(asked, what="toy", timeout_seconds=60)
+        worker_process.WorkerProcess(asked, what="toy", timeout_seconds=60)
 
 
 def test_a_worker_that_crashes_is_named_with_its_signal_and_last_words():
     code = "import os, sys; print('last words', file=sys.stderr, flush=True); os.abort()"
     with pytest.raises(errors.BenchmarkError, match=r"SIGABRT.*last words"):
-        session.Session({}, **script(code))
+        worker_process.WorkerProcess({}, **script(code))
 
 
 def test_a_worker_that_ends_too_early_is_an_error():
     with pytest.raises(errors.BenchmarkError, match="exit code 3"):
-        session.Session({}, **script("raise SystemExit(3)"))
+        worker_process.WorkerProcess({}, **script("raise SystemExit(3)"))
 
 
 def test_a_worker_that_hangs_is_killed():
-    worker = session.Session({}, **{**script(SLEEPER), "timeout_seconds": 5})
+    worker = worker_process.WorkerProcess({}, **{**script(SLEEPER), "timeout_seconds": 5})
     pid = worker.report["pid"]
     worker._timeout = 0.2
     with pytest.raises(errors.BenchmarkError, match=r"an answer within 0\.2 s"):
@@ -82,7 +86,10 @@ def test_a_worker_that_hangs_is_killed():
 
 
 def test_leaving_the_context_ends_the_worker_whatever_happens():
-    with pytest.raises(KeyboardInterrupt), session.Session({}, **script(SLEEPER)) as worker:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        worker_process.WorkerProcess({}, **script(SLEEPER)) as worker,
+    ):
         pid = worker.report["pid"]
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
@@ -91,7 +98,7 @@ def test_leaving_the_context_ends_the_worker_whatever_happens():
 
 def test_cores_that_are_not_there_are_an_error_and_no_worker_is_left(tflite_files):
     started = []
-    real = session.subprocess.Popen
+    real = worker_process.subprocess.Popen
 
     class Noted(real):
         def __init__(self, *arguments, **options):
@@ -100,9 +107,9 @@ def test_cores_that_are_not_there_are_an_error_and_no_worker_is_left(tflite_file
 
     asked = {**job(tflite_files / "fast.tflite"), "cores": [1023]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session.subprocess, "Popen", Noted)
+        patch.setattr(worker_process.subprocess, "Popen", Noted)
         with pytest.raises(errors.BenchmarkError, match=r"toy: expected cores \[1023\] to run on"):
-            session.Session(asked, what="toy", timeout_seconds=60)
+            worker_process.WorkerProcess(asked, what="toy", timeout_seconds=60)
     (process,) = started
     assert process.returncode is not None
 
@@ -110,7 +117,7 @@ def test_cores_that_are_not_there_are_an_error_and_no_worker_is_left(tflite_file
 def test_no_thread_reads_on_when_the_worker_is_gone():
     ended = []
 
-    class Slow(session.Session):
+    class Slow(worker_process.WorkerProcess):
         def _listen(self):
             super()._listen()
             time.sleep(0.2)
@@ -126,12 +133,14 @@ def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
 ):
     (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
     monkeypatch.chdir(tmp_path)
-    with session.Session(job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60) as worker:
+    with worker_process.WorkerProcess(
+        job(tflite_files / "fast.tflite"), what="x", timeout_seconds=60
+    ) as worker:
         assert json.dumps(worker.report)
 
 
 def test_ctrl_c_is_for_the_parent_and_not_for_its_workers():
-    with session.Session({}, **script(SLEEPER)) as worker:
+    with worker_process.WorkerProcess({}, **script(SLEEPER)) as worker:
         assert os.getpgid(worker.report["pid"]) != os.getpgid(0)
 
 
@@ -140,6 +149,6 @@ def test_windows_come_one_by_one_until_the_end():
         "import json; print('{}'); [print(json.dumps({'n': i})) for i in range(3)]; "
         "print('{\"end\": true}'); print('{\"peak_rss_bytes\": 1}')"
     )
-    with session.Session({}, **script(code)) as worker:
+    with worker_process.WorkerProcess({}, **script(code)) as worker:
         assert list(worker.sustain(1.0, 0.5)) == [{"n": 0}, {"n": 1}, {"n": 2}]
         assert worker.finish() == {"peak_rss_bytes": 1}

@@ -1,12 +1,13 @@
-"""The quick look: one figure a length, no text job, no repetitions."""
+"""The quick benchmark: one figure a length, no text job, no repetitions."""
 
 import pytest
 
 from tfdistill import benchmark
-from tfdistill.benchmark import host, quick
+from tfdistill.benchmark import host
+from tfdistill.benchmark.host import backend
 
 
-def test_a_glance_gives_a_median_for_each_length_and_the_peak(export_folder, monkeypatch):
+def test_it_gives_a_median_for_each_length_and_the_peak(export_folder, monkeypatch):
     results = []
 
     def measure(*arguments, **options):
@@ -14,8 +15,8 @@ def test_a_glance_gives_a_median_for_each_length_and_the_peak(export_folder, mon
         return results[-1]
 
     real = host.measure
-    monkeypatch.setattr(host, "measure", measure)
-    found = quick.glance(export_folder / "model.tflite", runs=20, min_seconds=0.0)
+    monkeypatch.setattr(backend, "measure", measure)
+    found = backend.quick_benchmark(export_folder / "model.tflite", runs=20, min_seconds=0.0)
 
     (result,) = results
     cells = result.summary
@@ -27,8 +28,8 @@ def test_a_glance_gives_a_median_for_each_length_and_the_peak(export_folder, mon
     assert (result.tokenizer, result.end_to_end) == (None, ())
 
 
-def test_glance_is_public():
-    assert benchmark.glance is quick.glance
+def test_the_quick_benchmark_is_public():
+    assert benchmark.quick_benchmark is backend.quick_benchmark
 
 
 @pytest.mark.parametrize("texts", [True, False])

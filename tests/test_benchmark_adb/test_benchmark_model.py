@@ -10,7 +10,7 @@ import pytest
 from adb_daemon import launcher
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import binary
+from tfdistill.benchmark.adb import benchmark_model as tool
 
 URL = "https://example.org/android_aarch64_benchmark_model"
 
@@ -34,14 +34,14 @@ def served(monkeypatch):
             raise urllib.error.HTTPError(url, 404, "Not Found", {}, None)  # pyright: ignore
         return io.BytesIO(contents[url])
 
-    monkeypatch.setattr(binary, "_open", open_)
+    monkeypatch.setattr(tool, "_open", open_)
     return contents, asked
 
 
 def test_without_one_the_error_says_how_to_get_it():
-    for nothing in (None, binary.Binary("")):
+    for nothing in (None, tool.Binary("")):
         with pytest.raises(errors.BenchmarkError, match="android_aarch64_benchmark_model") as e:
-            binary.find(nothing)
+            tool.find(nothing)
         assert "--binary-sha256" in str(e.value) and "bazel build" in str(e.value)
 
 
@@ -52,14 +52,14 @@ def test_without_one_the_error_says_how_to_get_it():
 def test_a_file_is_known_by_its_header(tmp_path, width, machine, abi):
     path = tmp_path / "tool"
     path.write_bytes(elf(width, machine))
-    found = binary.find(binary.Binary(str(path)))
+    found = tool.find(tool.Binary(str(path)))
     assert (found.path, found.abi, found.sha256) == (path, abi, sha256(elf(width, machine)))
 
 
 def test_the_stand_in_is_what_it_says_it_is(tmp_path):
     for processor in launcher.PROCESSORS.values():
         program = launcher.make_binary(tmp_path, processor)
-        assert binary.find(binary.Binary(str(program))).abi == processor[1]
+        assert tool.find(tool.Binary(str(program))).abi == processor[1]
 
 
 @pytest.mark.parametrize(
@@ -77,19 +77,19 @@ def test_what_is_no_program_for_a_phone_is_refused(tmp_path, content, expected):
     path = tmp_path / "tool"
     path.write_bytes(content)
     with pytest.raises(errors.BenchmarkError, match=expected):
-        binary.find(binary.Binary(str(path)))
+        tool.find(tool.Binary(str(path)))
 
 
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(errors.BenchmarkError, match="no such file"):
-        binary.find(binary.Binary(str(tmp_path / "absent")))
+        tool.find(tool.Binary(str(tmp_path / "absent")))
 
 
 def test_another_processor_than_the_devices_is_refused(tmp_path):
-    program = binary.Program(tmp_path / "tool", "0" * 64, "arm64-v8a")
+    program = tool.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "arm64-v8a")
     program.check_runs_on(("arm64-v8a", "armeabi-v7a"))
     program.check_runs_on(())  # a device that does not tell is tried
-    binary.Program(tmp_path / "tool", "0" * 64, "armeabi-v7a").check_runs_on(
+    tool.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "armeabi-v7a").check_runs_on(
         ("arm64-v8a", "armeabi-v7a")
     )
     with pytest.raises(errors.BenchmarkError, match="device's x86_64, received one for arm64-v8a"):
@@ -99,61 +99,61 @@ def test_another_processor_than_the_devices_is_refused(tmp_path):
 def test_a_path_with_another_checksum_is_refused(tmp_path):
     path = tmp_path / "tool"
     path.write_bytes(elf())
-    assert binary.find(binary.Binary(str(path), sha256(elf()).upper())).sha256 == sha256(elf())
+    assert tool.find(tool.Binary(str(path), sha256(elf()).upper())).sha256 == sha256(elf())
     with pytest.raises(errors.BenchmarkError, match="another file"):
-        binary.find(binary.Binary(str(path), "0" * 64))
+        tool.find(tool.Binary(str(path), "0" * 64))
     with pytest.raises(errors.BenchmarkError, match="64 hexadecimal digits"):
-        binary.find(binary.Binary(str(path), "abc"))
+        tool.find(tool.Binary(str(path), "abc"))
 
 
 def test_a_download_is_checked_kept_and_used_again(tmp_path, served):
     contents, asked = served
     contents[URL] = elf()
-    wanted = binary.Binary(URL, sha256(elf()))
-    first = binary.find(wanted, cache=tmp_path)
+    wanted = tool.Binary(URL, sha256(elf()))
+    first = tool.find(wanted, cache=tmp_path)
     assert first.path.read_bytes() == elf() and first.abi == "arm64-v8a"
-    assert binary.find(wanted, cache=tmp_path).path == first.path
+    assert tool.find(wanted, cache=tmp_path).path == first.path
     assert asked == [URL]
     first.path.write_bytes(b"damaged")
-    assert binary.find(wanted, cache=tmp_path).path.read_bytes() == elf()
+    assert tool.find(wanted, cache=tmp_path).path.read_bytes() == elf()
     assert asked == [URL, URL]
 
 
 def test_a_download_that_is_another_file_leaves_nothing(tmp_path, served):
     served[0][URL] = elf() + b"more"
     with pytest.raises(errors.BenchmarkError, match="another file"):
-        binary.find(binary.Binary(URL, sha256(elf())), cache=tmp_path)
+        tool.find(tool.Binary(URL, sha256(elf())), cache=tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_download_is_bounded(tmp_path, served, monkeypatch):
-    monkeypatch.setattr(binary, "MAX_BYTES", 10)
+    monkeypatch.setattr(tool, "MAX_BYTES", 10)
     served[0][URL] = elf()
     with pytest.raises(errors.BenchmarkError, match="<= 10 bytes"):
-        binary.find(binary.Binary(URL, sha256(elf())), cache=tmp_path)
+        tool.find(tool.Binary(URL, sha256(elf())), cache=tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_download_that_fails_says_so(tmp_path, served):
     with pytest.raises(errors.BenchmarkError, match="404"):
-        binary.find(binary.Binary(URL, "0" * 64), cache=tmp_path)
+        tool.find(tool.Binary(URL, "0" * 64), cache=tmp_path)
 
 
 @pytest.mark.parametrize("url", ["http://example.org/tool", "ftp://example.org/tool", "file:///x"])
 def test_an_open_line_is_refused(tmp_path, served, url):
     with pytest.raises(errors.BenchmarkError, match="an https URL"):
-        binary.find(binary.Binary(url, "0" * 64), cache=tmp_path)
+        tool.find(tool.Binary(url, "0" * 64), cache=tmp_path)
     assert served[1] == []
 
 
 def test_a_url_needs_a_checksum(tmp_path, served):
     with pytest.raises(errors.BenchmarkError, match="--binary-sha256"):
-        binary.find(binary.Binary(URL), cache=tmp_path)
+        tool.find(tool.Binary(URL), cache=tmp_path)
     assert served[1] == []
 
 
 def test_a_redirect_stays_encrypted():
-    follow = binary._StaysEncrypted().redirect_request
+    follow = tool._StaysEncrypted().redirect_request
     request = urllib.request.Request(URL)
     followed = follow(request, None, 302, "Found", {}, "https://example.org/other")
     assert followed is not None and followed.full_url == "https://example.org/other"

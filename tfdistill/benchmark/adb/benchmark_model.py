@@ -49,7 +49,7 @@ class Binary:
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class BenchmarkModelTool:
     """A benchmark_model on this machine.
 
     Attributes:
@@ -82,7 +82,7 @@ class Program:
             )
 
 
-def find(binary: Binary | None, *, cache: files.Path | None = None) -> Program:
+def find(binary: Binary | None, *, cache: files.Path | None = None) -> BenchmarkModelTool:
     """Finds what --binary names, downloads it where that is needed, and checks it.
 
     Args:
@@ -119,7 +119,7 @@ def find(binary: Binary | None, *, cache: files.Path | None = None) -> Program:
     digest = files.sha256_of(path)
     if sha256 is not None and digest != sha256:
         raise errors.BenchmarkError(_another_file(source, sha256, digest))
-    return Program(path, digest, abi)
+    return BenchmarkModelTool(path, digest, abi)
 
 
 def _cache() -> pathlib.Path:

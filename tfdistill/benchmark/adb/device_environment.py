@@ -1,9 +1,8 @@
-"""What a device is and what it can do, from its properties and its kernel."""
+"""What is fixed about a device, and what it can do, from its properties and its kernel."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from collections.abc import Mapping
 
@@ -28,7 +27,7 @@ _EMULATED_HARDWARE = re.compile(r"goldfish|ranchu|cutf|vsoc|vbox86")
 
 
 @dataclasses.dataclass(frozen=True)
-class Probe:
+class DeviceEnvironment:
     """What a device is and what it can do.
 
     Attributes:
@@ -82,7 +81,7 @@ class Probe:
         return cores.mask_of(chosen)
 
 
-def look(phone: Phone) -> Probe:
+def read(phone: Phone) -> DeviceEnvironment:
     """Finds out what a device is and what it can do.
 
     Raises:
@@ -99,7 +98,14 @@ def look(phone: Phone) -> Probe:
     return parse(answers, phone.serial)
 
 
-def parse(answers: Mapping[str, str], serial: str) -> Probe:
+def unknown_device(phone: Phone) -> schema.Device:
+    """Describes a device that went away before it could be asked."""
+    return schema.Device(
+        name=phone.model or "unknown device", id=environment.short_hash(phone.serial)
+    )
+
+
+def parse(answers: Mapping[str, str], serial: str) -> DeviceEnvironment:
     """Reads what the device answered.
 
     Args:
@@ -107,7 +113,7 @@ def parse(answers: Mapping[str, str], serial: str) -> Probe:
       serial: As adb lists it; a device that does not tell its serial number is known by this.
 
     Returns:
-      The probe.
+      The environment.
     """
     properties = parse_properties(answers["properties"])
     cpu = environment.parse_cpuinfo(answers["cpuinfo"])
@@ -123,7 +129,7 @@ def parse(answers: Mapping[str, str], serial: str) -> Probe:
         identity += f" {serial}"
     device = schema.Device(
         name=_name(properties),
-        id=hashlib.sha256(identity.encode()).hexdigest()[:12],
+        id=environment.short_hash(identity),
         fingerprint=properties.get("ro.build.fingerprint"),
         soc=_soc(properties),
         abi=properties.get("ro.product.cpu.abi"),
@@ -136,7 +142,7 @@ def parse(answers: Mapping[str, str], serial: str) -> Probe:
         governor=answers["governor"].strip() or None,
         memory_bytes=_memory_bytes(answers["meminfo"]),
     )
-    return Probe(
+    return DeviceEnvironment(
         device=device,
         kind="emulator" if emulated else "phone",
         abis=tuple(abi for abi in abis.split(",") if abi),

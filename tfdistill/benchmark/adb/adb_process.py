@@ -49,7 +49,7 @@ def find_adb() -> str:
     )
 
 
-class Runs:
+class AdbRunner:
     """Runs programs, each in a session of its own: Ctrl-C reaches this process and not them.
 
     `stop` may be called from another thread: what runs is killed, and what would start after it

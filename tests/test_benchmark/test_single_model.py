@@ -1,4 +1,4 @@
-"""What is measured file by file: coverage, time by operator, runs without pauses; delegates."""
+"""What is measured one file at a time: coverage, operators, runs without pauses; delegates."""
 
 import json
 
@@ -7,9 +7,11 @@ import pytest
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors
-from tfdistill.benchmark import host, inputs, modelfile, schema
-from tfdistill.benchmark.host import apart, entries, probes, profiler, worker
+from tfdistill.benchmark import host, modelfile, schema
+from tfdistill.benchmark.backend import Findings
+from tfdistill.benchmark.host import backend, entries, probes, profiler, worker, worker_process
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import open_subject
 from tfdistill.tflite import xnnpack
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
@@ -27,11 +29,17 @@ SUMMARY = """
 
 @pytest.fixture
 def subject(tflite_files):
-    return inputs.open_subject(tflite_files / "fast.tflite")
+    return open_subject(tflite_files / "fast.tflite")
 
 
-def place_of(subject, length, delegate="xnnpack"):
-    return schema.Place(model=subject.name, sequence_length=length, threads=1, delegate=delegate)
+def on_host(*subjects, **settings):
+    return backend.HostBackend(subjects, Settings(**settings), None)
+
+
+def case_of(subject, length, delegate="xnnpack"):
+    return schema.BenchmarkCase(
+        model=subject.name, sequence_length=length, threads=1, delegate=delegate
+    )
 
 
 def test_the_profiler_s_table_is_read_in_the_order_of_the_run_and_once():
@@ -62,11 +70,13 @@ def test_profiled_runs_are_averaged_over_the_faster_half():
 
 @pytest.mark.parametrize(("ms", "noted"), [(0.001, True), (0.01, False)])
 def test_operators_that_are_short_for_the_profiler_are_noted(monkeypatch, tflite_files, ms, noted):
-    def profiled(subject, place, settings):
-        rows = (schema.Operator(type="ADD", calls=2, ms=ms),)
-        return schema.Operators(**place.model_dump(), source="x", operators=rows)
+    class Profiled(worker_process.WorkerProcess):
+        def __init__(self, job, **options):
+            super().__init__(job, **options)
+            if job["kind"] == "operators":
+                self.report = {"operators": [{"type": "ADD", "calls": 2, "ms": ms}]}
 
-    monkeypatch.setattr(apart, "operators_of", profiled)
+    monkeypatch.setattr(worker_process, "WorkerProcess", Profiled)
     options = {**QUICK, "lengths": [8], "texts": False}
     found = host.measure(tflite_files / "fast.tflite", operators=True, **options)
     assert any("whole microseconds" in note for note in found.notes) is noted
@@ -74,7 +84,7 @@ def test_operators_that_are_short_for_the_profiler_are_noted(monkeypatch, tflite
 
 @pytest.mark.parametrize("length", [8, 16])
 def test_without_a_delegate_the_operators_are_those_of_the_file(subject, length):
-    found = apart.operators_of(subject, place_of(subject, length, "none"), Settings(runs=3))
+    found = on_host(subject, runs=3).operators(case_of(subject, length, "none"))
     calls = {row.type: row.calls for row in found.operators}
     with xnnpack.interpreter(str(subject.file), f"len{length}") as opened:
         nodes = opened._get_ops_details()
@@ -86,8 +96,8 @@ def test_without_a_delegate_the_operators_are_those_of_the_file(subject, length)
 
 
 def test_xnnpack_tells_its_operators_one_by_one(tflite_files):
-    slow = inputs.open_subject(tflite_files / "slow.tflite")
-    found = apart.operators_of(slow, place_of(slow, 16), Settings(runs=3))
+    slow = open_subject(tflite_files / "slow.tflite")
+    found = on_host(slow, runs=3).operators(case_of(slow, 16))
     assert found.operators[0].type.startswith("Fully Connected")  # eight products of 256 x 1024
     assert found.operators[0].calls >= 8
     share = found.operators[0].ms / sum(row.ms for row in found.operators)
@@ -129,9 +139,9 @@ def _output(model, like):
 
 
 def test_a_litert_without_the_profiler_is_told_with_a_way_out(subject, monkeypatch):
-    monkeypatch.setattr(apart.session.Session, "_receive", _no_profiler)
+    monkeypatch.setattr(worker_process.WorkerProcess, "_receive", _no_profiler)
     with pytest.raises(errors.BenchmarkError, match=r"no LiteRtFoo.*--device adb"):
-        apart.operators_of(subject, place_of(subject, 8), Settings(runs=3))
+        on_host(subject, runs=3).operators(case_of(subject, 8))
 
 
 def _no_profiler(self):
@@ -153,9 +163,11 @@ def test_a_function_that_the_library_lacks_is_named(tflite_files):
 
 
 def test_the_coverage_of_each_length_is_counted(tflite_files):
-    subjects = [inputs.open_subject(tflite_files / f"{name}.tflite") for name in ("fast", "slow")]
-    found, failures = apart.coverage_of(subjects, [8, 16], Settings())
-    assert failures == []
+    subjects = [open_subject(tflite_files / f"{name}.tflite") for name in ("fast", "slow")]
+    measured, findings = on_host(*subjects), Findings()
+    with measured.opened(findings):
+        found = measured._coverage
+    assert findings.failures == []
     assert set(found) == {(name, length) for name in ("fast", "slow") for length in (8, 16)}
     assert found["slow", 8].nodes > found["fast", 8].nodes  # four layers against one
     for counted in found.values():
@@ -189,15 +201,14 @@ def test_coverage_is_told_of_xnnpack_and_not_of_no_delegate(tflite_files):
 
 
 def test_a_run_without_pauses_is_cut_into_windows_one_after_the_other(subject):
-    seen = []
-    settings = Settings(sustained_seconds=0.2, warmup=1)
-    found = apart.sustain(subject, place_of(subject, 16), settings, lambda: seen.append(1))
-    starts = [window.start_s for window in found.windows]
+    measured = on_host(subject, sustained_seconds=0.2, warmup=1)
+    windows = list(measured.sustain(case_of(subject, 16), Findings()))
+    starts = [window.start_s for window in windows]
     assert starts[0] == 0.0
     assert starts == sorted(set(starts))
-    assert len(seen) == len(found.windows) <= 4
-    assert all(w.n > 0 and 0 < w.p50_ms <= w.p90_ms for w in found.windows)
-    assert all(w.conditions.load_average is not None for w in found.windows)
+    assert 2 <= len(windows) <= 4
+    assert all(w.n > 0 and 0 < w.p50_ms <= w.p90_ms for w in windows)
+    assert all(w.conditions.load_average is not None for w in windows)
 
 
 def test_windows_take_up_where_the_last_one_ended_and_hold_their_own_samples(monkeypatch):
@@ -236,13 +247,11 @@ def test_a_worker_stays_on_its_cores(subject, tmp_path):
     import os
 
     from tfdistill.benchmark import cores
-    from tfdistill.benchmark.host import jobs, session
 
     core = min(os.sched_getaffinity(0))
-    place = place_of(subject, 8).model_copy(update={"affinity": cores.mask_of([core])})
-    place = place.model_copy(update={"threads": 2})
-    job = jobs.of_ids(subject, place, Settings(warmup=1))
-    with session.Session(job.question, what="x", timeout_seconds=60) as opened:
+    pinned = backend.HostBackend([subject], Settings(warmup=1), cores.mask_of([core]))
+    job = pinned._ids_job(case_of(subject, 8).model_copy(update={"threads": 2}), "ids")
+    with worker_process.WorkerProcess(job, what="x", timeout_seconds=60) as opened:
         status = f"/proc/{opened._process.pid}/task"
         threads = [os.sched_getaffinity(int(thread)) for thread in os.listdir(status)]
         opened.run(1, lead_in=0)

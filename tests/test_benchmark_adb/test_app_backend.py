@@ -6,16 +6,18 @@ import json
 import re
 from collections import Counter
 
+import benchmark_results as made
 import pytest
 from adb_daemon.bundles import QUICK, known, left, subject
 from adb_daemon.phone import install_app
 
 from tfdistill import errors
-from tfdistill.benchmark import inputs, result, schema
-from tfdistill.benchmark.adb import app, app_protocol, app_runs
+from tfdistill.benchmark import result, schema
+from tfdistill.benchmark.adb import app_backend, app_protocol, phone
 from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject
 
-PACKAGE = app.PACKAGE
+PACKAGE = app_protocol.PACKAGE
 
 
 # What is said
@@ -71,12 +73,12 @@ def test_a_bundle_is_called_like_its_folder_or_as_the_export_calls_it(tmp_path):
     assert app_protocol.bundle_of(found) == "student-float32"
     hostile = tmp_path / "bundles" / "a'; reboot"
     found.file.parent.rename(hostile)
-    moved = inputs.Subject(
+    moved = Subject(
         "x", hostile / "model.tflite", found.sha256, found.entries, None, None, (), "golden"
     )
     with pytest.raises(errors.BenchmarkError, match="a bundle of the app"):
         app_protocol.bundle_of(moved)
-    bare = inputs.Subject(
+    bare = Subject(
         "x", tmp_path / "m.tflite", found.sha256, found.entries, None, None, (), "golden"
     )
     with pytest.raises(errors.BenchmarkError, match=r"without model\.json"):
@@ -89,7 +91,7 @@ def test_the_default_name_of_a_bundle_is_that_of_the_export(tmp_path, toy_card):
 
     for name in ("sst2", "My model, v2", "..."):
         card = toy_card(name)
-        found = inputs.Subject("x", tmp_path / "m", "0", {}, card, None, (), "golden")
+        found = Subject("x", tmp_path / "m", "0", {}, card, None, (), "golden")
         expected = android_bundle.bundle_name(name, card.quantization)
         assert app_protocol.bundle_of(found) == expected
 
@@ -133,14 +135,15 @@ def test_a_state_is_read_and_another_one_refused():
 
 def test_what_the_shell_alone_is_told_is_added_and_the_apps_own_word_stays():
     def row(before):
-        return schema.Measurement(
-            model="m", sequence_length=8, threads=1, repetition=0, before=before, after=before
-        )
+        return made.measurement([1.0], model="m", length=8, before=before, after=before)
 
     own = schema.Conditions(time="10:00", thermal_status=1)
     before = schema.Conditions(time="09:59", thermal_status=0, temperatures_c={"SKIN": 30.0})
     after = schema.Conditions(time="10:09", thermal_status=2, load_average=3.0)
-    first, middle, last = app_runs.with_conditions([row(own), row(own), row(None)], before, after)
+    backend = app_backend.AppBackend(phone.Phone("adb", "x"), PACKAGE, {}, [], Settings())
+    run = app_backend.AppRun(backend, "m", "xnnpack", 0)
+    run._ran = made.assembled([row(own), row(own), row(None)])
+    first, middle, last = run.finish(before, after).measurements
     assert first.before == own.model_copy(update={"temperatures_c": {"SKIN": 30.0}})
     assert (first.after, middle) == (own, row(own))
     assert (last.before, last.after) == (None, after)

@@ -1,17 +1,16 @@
-"""Workers in turns: when one fails, the others go on, and nothing of it is counted."""
+"""Files on this host in turns: what a worker reports, failures, throttling, delegates, cores."""
 
-import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark import host, interruption
-from tfdistill.benchmark.host import jobs, session, turns
+from tfdistill.benchmark import host, measuring
+from tfdistill.benchmark.host import worker_process
 from tfdistill.benchmark.settings import Settings
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 3, "rounds": 2, "warmup": 1}
 
 
-def fake_sessions(monkeypatch, fault):
+def fake_workers(monkeypatch, fault):
     """Replaces worker processes by objects that ask `fault(what, action)` first; lists the open."""
     alive = set()
 
@@ -42,43 +41,22 @@ def fake_sessions(monkeypatch, fault):
             fault(self.what, "finish")
             return {"peak_rss_bytes": 1}
 
-    monkeypatch.setattr(session, "Session", Fake)
+    monkeypatch.setattr(worker_process, "WorkerProcess", Fake)
     return alive
 
 
-@pytest.mark.parametrize("action", ["start", "run", "finish"])
-def test_a_worker_that_fails_leaves_the_others_to_go_on(monkeypatch, action):
-    def fault(what, doing):
-        if (what, doing) == ("b", action):
-            raise errors.BenchmarkError("b broke")
-
-    alive = fake_sessions(monkeypatch, fault)
-    rounds = []
-    rows, failures = turns.take_turns(
-        {name: jobs.Job(name, {}) for name in "abc"},
-        Settings(runs=4, rounds=2, min_seconds=0),
-        np.random.default_rng(0),
-        lambda: rounds.append(1),
-    )
-    assert set(rows) == {"a", "c"}
-    assert all(row["samples_ms"] == [1.0] * 4 for row in rows.values())
-    assert {name: (f.what, f.error) for name, f in failures.items()} == {"b": ("b", "b broke")}
-    assert len(rounds) == 2
-    assert not alive
+def test_before_each_block_come_inferences_that_are_kept_and_do_not_count(
+    monkeypatch, tflite_files
+):
+    fake_workers(monkeypatch, lambda what, doing: None)
+    settings = Settings(runs=6, rounds=3, min_seconds=0, lead_in=2, repetitions=1)
+    paths = [tflite_files / f"{name}.tflite" for name in ("fast", "slow")]
+    for row in host.compare(paths, settings=settings).measurements:
+        assert row.samples_ms == (1.0,) * 6 and row.block_runs == 2
+        assert row.warmup_ms == (1.0, *[9.0] * 6)  # of the start, then two before each block
 
 
-def test_before_each_block_come_inferences_that_are_kept_and_do_not_count(monkeypatch):
-    fake_sessions(monkeypatch, lambda what, doing: None)
-    settings = Settings(runs=6, rounds=3, min_seconds=0, lead_in=2)
-    rng = np.random.default_rng(0)
-    planned = {name: jobs.Job(name, {}) for name in "ab"}
-    rows, _ = turns.take_turns(planned, settings, rng, lambda: None)
-    for row in rows.values():
-        assert row["samples_ms"] == [1.0] * 6 and row["block_runs"] == 2
-        assert row["warmup_ms"] == [1.0, *[9.0] * 6]  # of the start, then two before each block
-
-
-def test_a_place_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
+def test_a_case_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
     monkeypatch, tflite_files
 ):
     seen = []
@@ -89,7 +67,7 @@ def test_a_place_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
             if len(seen) == 2:
                 raise errors.BenchmarkError("out of memory")
 
-    fake_sessions(monkeypatch, fault)
+    fake_workers(monkeypatch, fault)
     files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
     found = host.compare(files, **QUICK)
     (failure,) = found.failures
@@ -109,7 +87,7 @@ def test_nothing_measured_at_all_is_an_error(monkeypatch, tflite_files):
     def fault(what, action):
         raise errors.BenchmarkError("no LiteRT here")
 
-    fake_sessions(monkeypatch, fault)
+    fake_workers(monkeypatch, fault)
     with pytest.raises(errors.BenchmarkError, match=r"^no LiteRT here$"):
         host.measure(tflite_files / "fast.tflite", **QUICK)
 
@@ -123,13 +101,13 @@ def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypat
         if len(begun) == 4 and action == "run":  # in the fourth of six repetitions
             raise KeyboardInterrupt
 
-    alive = fake_sessions(monkeypatch, fault)
-    with pytest.raises(interruption.BenchmarkInterrupted) as caught:
+    alive = fake_workers(monkeypatch, fault)
+    with pytest.raises(measuring.BenchmarkInterrupted) as caught:
         host.measure(tflite_files / "fast.tflite", **QUICK)
     (found,) = caught.value.results
     assert len(found.measurements) == 3
     assert all(len(m.samples_ms) == 4 for m in found.measurements)
-    assert found.failures == (interruption.FAILURE,)
+    assert found.failures == (measuring.INTERRUPTED,)
     assert found.summary
     assert not alive
     assert isinstance(caught.value, KeyboardInterrupt)
@@ -139,26 +117,17 @@ def test_an_interruption_before_anything_is_finished_carries_nothing(monkeypatch
     def fault(what, action):
         raise KeyboardInterrupt
 
-    fake_sessions(monkeypatch, fault)
-    with pytest.raises(interruption.BenchmarkInterrupted) as caught:
+    fake_workers(monkeypatch, fault)
+    with pytest.raises(measuring.BenchmarkInterrupted) as caught:
         host.measure(tflite_files / "fast.tflite", **QUICK)
     assert caught.value.results == ()
-
-
-def test_each_repetition_begins_after_its_rest(monkeypatch, tflite_files):
-    log = []
-    fake_sessions(monkeypatch, lambda what, action: log.append(action))
-    monkeypatch.setattr("tfdistill.benchmark.host.places.time.sleep", log.append)
-    host.measure(tflite_files / "fast.tflite", lengths=[8], cool_down_seconds=7.5, **QUICK)
-    asked = [what for what in log[1:] if what in ("start", 7.5)]  # the first looks at coverage
-    assert asked == [7.5, "start"] * 3
 
 
 @pytest.mark.parametrize(("when", "left", "noted"), [("flag", 0, True), ("repeat", 2, False)])
 def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
     monkeypatch, tflite_files, when, left, noted
 ):
-    fake_sessions(monkeypatch, lambda what, action: None)
+    fake_workers(monkeypatch, lambda what, action: None)
     # At first, then before and after each repetition: the first two throttle.
     counts = iter([0, 0, 1, 1, 2, *[2] * 20])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
@@ -173,19 +142,17 @@ def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
 
 
 def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
-    fake_sessions(monkeypatch, lambda what, action: None)
+    fake_workers(monkeypatch, lambda what, action: None)
     counts = iter([0, 0, 1, *[1] * 40])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
-    monkeypatch.setattr(
-        "tfdistill.benchmark.host.places.Tour._shuffled", lambda tour: [*tour._cells()][::-1]
-    )
+    monkeypatch.setattr(measuring._Loop, "_shuffled", lambda loop, items: list(items)[::-1])
     found = host.measure(export_folder, lengths=[8], when_throttled="repeat", **QUICK)
     assert sorted(row.repetition for row in found.texts) == [0, 1, 2]
     assert [bool(m.left_out) for m in found.measurements] == [False] * 3
 
 
 def test_a_throttling_processor_is_not_repeated_for_ever(monkeypatch, tflite_files):
-    fake_sessions(monkeypatch, lambda what, action: None)
+    fake_workers(monkeypatch, lambda what, action: None)
     counts = iter(range(1000))
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
     options = {**QUICK, "repetitions": 1, "lengths": [8], "max_repeats": 2}
@@ -194,16 +161,16 @@ def test_a_throttling_processor_is_not_repeated_for_ever(monkeypatch, tflite_fil
     assert any("throttled during some" in note for note in found.notes)
 
 
-def test_each_delegate_and_the_mask_are_places_of_their_own(monkeypatch, tflite_files):
+def test_each_delegate_and_the_mask_are_cases_of_their_own(monkeypatch, tflite_files):
     questions = []
-    fake_sessions(monkeypatch, lambda what, action: None)
-    fake = session.Session
+    fake_workers(monkeypatch, lambda what, action: None)
+    fake = worker_process.WorkerProcess
 
     def record(job, **options):
         questions.append(job)
         return fake(job, **options)
 
-    monkeypatch.setattr(session, "Session", record)
+    monkeypatch.setattr(worker_process, "WorkerProcess", record)
     monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
     found = host.measure(
         tflite_files / "fast.tflite",
@@ -218,7 +185,7 @@ def test_each_delegate_and_the_mask_are_places_of_their_own(monkeypatch, tflite_
 
 
 def test_more_threads_than_cores_are_noted(monkeypatch, tflite_files):
-    fake_sessions(monkeypatch, lambda what, action: None)
+    fake_workers(monkeypatch, lambda what, action: None)
     monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
     options = {**QUICK, "lengths": [8], "threads": [1, 2]}
     for mask, noted in (("4", True), ("6", False)):
@@ -227,9 +194,9 @@ def test_more_threads_than_cores_are_noted(monkeypatch, tflite_files):
 
 
 def test_a_process_that_may_not_use_all_cores_says_so(monkeypatch, tflite_files):
-    fake_sessions(monkeypatch, lambda what, action: None)
+    fake_workers(monkeypatch, lambda what, action: None)
     monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 2])
-    monkeypatch.setattr("tfdistill.benchmark.host.measuring.os.cpu_count", lambda: 3)
+    monkeypatch.setattr("tfdistill.benchmark.host.backend.os.cpu_count", lambda: 3)
     options = {**QUICK, "lengths": [8], "threads": [3]}
     notes = host.measure(tflite_files / "fast.tflite", **options).notes
     assert "3 threads shared 2 core(s)." in notes
@@ -242,9 +209,9 @@ def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, 
     import dataclasses
 
     from tfdistill import manifest
-    from tfdistill.benchmark import inputs
+    from tfdistill.benchmark import inputs, subjects
 
-    subject = inputs.open_subject(export_folder)
+    subject = subjects.open_subject(export_folder)
     windows = manifest.SpanRecord(
         doc_stride=4,
         max_question_length=4,
@@ -253,14 +220,14 @@ def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, 
         unanswerable=False,
         null_threshold=0.0,
     )
-    task = subject.card.task.model_copy(update={"kind": "span", "span": windows})
-    card = subject.card.model_copy(update={"task": task})
+    task = subject.manifest.task.model_copy(update={"kind": "span", "span": windows})
+    card = subject.manifest.model_copy(update={"task": task})
     known = inputs.Example((2, 5, 3, 6, 3), (0, 0, 0, 1, 1), "turn", "the")
     window = inputs.Example((2, 5, 3, 7, 3), (0, 0, 0, 1, 1))  # of a longer text
-    asked = dataclasses.replace(subject, card=card, examples=(known, window))
-    assert [texts for _, texts in jobs.readers([asked])] == [[("turn", "the")]]
+    asked = dataclasses.replace(subject, manifest=card, examples=(known, window))
+    assert subjects.texts_for([asked]) == {"student": [("turn", "the")]}
     # A file for other texts goes first: its texts are not what the questions are about.
-    assert [s.name for s, _ in jobs.readers([subject, asked])] == [subject.name]
+    assert [*subjects.texts_for([subject, dataclasses.replace(asked, name="q")])] == [subject.name]
 
 
 @pytest.mark.parametrize("delegate", ["gpu", "nnapi"])
@@ -270,7 +237,7 @@ def test_a_host_has_no_phone_s_delegates(tflite_files, delegate):
 
 
 def test_a_real_worker_that_is_killed_is_a_failure_with_its_signal(tflite_files, monkeypatch):
-    real = session.Session
+    real = worker_process.WorkerProcess
 
     class Killed(real):
         def run(self, number, *, lead_in):
@@ -278,7 +245,7 @@ def test_a_real_worker_that_is_killed_is_a_failure_with_its_signal(tflite_files,
                 self._process.kill()
             return super().run(number, lead_in=lead_in)
 
-    monkeypatch.setattr(session, "Session", Killed)
+    monkeypatch.setattr(worker_process, "WorkerProcess", Killed)
     files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
     found = host.compare(files, lengths=[8], **{**QUICK, "repetitions": 1})
     (failure,) = found.failures

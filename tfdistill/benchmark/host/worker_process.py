@@ -23,7 +23,7 @@ MODULE = "tfdistill.benchmark.host.worker"
 _ROOT = pathlib.Path(__file__).resolve().parents[3]  # the folder that holds the package tfdistill
 
 
-class Session:
+class WorkerProcess:
     """One worker process with one job.
 
     Use it as a context manager: leaving it ends the process, whatever happened inside.
@@ -49,7 +49,7 @@ class Session:
     ) -> None:
         self._what = what
         self._timeout = timeout_seconds
-        self._talk = tempfile.TemporaryFile()  # noqa: SIM115 (close() ends it)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (close() ends it)
         self._answers: queue.Queue[bytes] = queue.Queue()
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -58,7 +58,7 @@ class Session:
             [sys.executable, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._talk,
+            stderr=self._stderr,
             env=environment,
             cwd=_ROOT,  # Python looks there first: no file of the user's folder shadows a module
             start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
@@ -98,14 +98,14 @@ class Session:
         self._end_of_questions()
         assert self._process.stdout is not None
         self._process.stdout.close()
-        self._talk.close()
+        self._stderr.close()
 
     def _end_of_questions(self) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it went before it read all
             self._process.stdin.close()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> WorkerProcess:
         """Returns itself."""
         return self
 
@@ -161,7 +161,7 @@ class Session:
             code = self._process.wait()
             received = f"the worker ended with {_ending(code)}"
             raise errors.BenchmarkError(
-                errors.explain(self._what, "a result", received, self._last_words())
+                errors.explain(self._what, "a result", received, self._last_output())
             )
         answer = json.loads(line)
         if "error" in answer:
@@ -172,10 +172,10 @@ class Session:
             )
         return answer
 
-    def _last_words(self) -> str:
-        self._talk.seek(0)
-        lines = self._talk.read().decode(errors="replace").strip().splitlines()
-        return "It said: " + " | ".join(lines[-5:]) if lines else "It said nothing."
+    def _last_output(self) -> str:
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return "Its output: " + " | ".join(lines[-5:]) if lines else "It printed nothing."
 
 
 def _ending(code: int) -> str:

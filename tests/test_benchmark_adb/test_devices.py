@@ -9,7 +9,7 @@ import pytest
 from adb_daemon import processes
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import client, phone, program
+from tfdistill.benchmark.adb import adb_process, devices, phone
 
 DEVICES = """\
 * daemon not running; starting now at tcp:5037
@@ -23,49 +23,49 @@ R58N12ABCDE            unauthorized usb:1-2 transport_id:3
 192.168.1.20:5555      device product:a54x model:SM_A546B device:a54x transport_id:5
 
 """
-PIXEL = client.Listed("8A2X0ABCDE", "device", "Pixel_8")
-GALAXY = client.Listed("192.168.1.20:5555", "device", "SM_A546B")
+PIXEL = devices.Listed("8A2X0ABCDE", "device", "Pixel_8")
+GALAXY = devices.Listed("192.168.1.20:5555", "device", "SM_A546B")
 
 
 def test_the_list_of_devices_is_read():
-    found = client.parse_devices(DEVICES)
+    found = devices.parse_devices(DEVICES)
     assert found[0] == PIXEL
-    assert found[1] == client.Listed("emulator-5554", "offline", "")
-    assert found[2] == client.Listed("R58N12ABCDE", "unauthorized", "")
+    assert found[1] == devices.Listed("emulator-5554", "offline", "")
+    assert found[2] == devices.Listed("R58N12ABCDE", "unauthorized", "")
     assert found[3].serial == "0123456789"
     assert found[3].state.startswith("no permissions (user in plugdev")
     assert found[3].state.endswith("device.html]")
     assert found[4] == GALAXY
     assert len(found) == 5
-    assert client.parse_devices("List of devices attached\n\n") == []
+    assert devices.parse_devices("List of devices attached\n\n") == []
 
 
 def test_the_only_device_needs_no_choice():
-    assert client.select([PIXEL], ()) == [PIXEL]
+    assert devices.select([PIXEL], ()) == [PIXEL]
 
 
 def test_devices_come_in_the_order_of_the_serials_each_once():
-    chosen = client.select([PIXEL, GALAXY], [GALAXY.serial, PIXEL.serial, GALAXY.serial])
+    chosen = devices.select([PIXEL, GALAXY], [GALAXY.serial, PIXEL.serial, GALAXY.serial])
     assert chosen == [GALAXY, PIXEL]
-    assert client.select([PIXEL, GALAXY], ["all"]) == [PIXEL, GALAXY]
+    assert devices.select([PIXEL, GALAXY], ["all"]) == [PIXEL, GALAXY]
 
 
 def test_no_device_says_how_to_connect_one():
     with pytest.raises(errors.BenchmarkError, match="USB debugging switched on"):
-        client.select([], ())
+        devices.select([], ())
 
 
 def test_several_devices_without_a_choice_are_listed_by_serial_and_model():
     with pytest.raises(errors.BenchmarkError) as caught:
-        client.select([PIXEL, GALAXY], ())
+        devices.select([PIXEL, GALAXY], ())
     assert "8A2X0ABCDE (Pixel_8), 192.168.1.20:5555 (SM_A546B)" in str(caught.value)
     assert "--serial all" in str(caught.value)
 
 
 def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
-    found = client.parse_devices(DEVICES)
+    found = devices.parse_devices(DEVICES)
     with pytest.raises(errors.BenchmarkError) as caught:
-        client.select(found, ["all"])
+        devices.select(found, ["all"])
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "device emulator-5554",
@@ -76,7 +76,7 @@ def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
     assert "accept the dialog" in lines[1]
     assert "plugdev" in lines[2]
     with pytest.raises(errors.BenchmarkError, match=r"expected one of .*, received 'nobody'"):
-        client.select(found, ["nobody", PIXEL.serial])
+        devices.select(found, ["nobody", PIXEL.serial])
 
 
 def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_path):
@@ -84,9 +84,9 @@ def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ANDROID_SERIAL", "gone")
     with pytest.raises(errors.BenchmarkError, match=r"^ANDROID_SERIAL: .*A1 \(Old\).*'gone'"):
-        client.choose()
+        devices.choose()
     with pytest.raises(errors.BenchmarkError, match=r"^--serial: "):
-        client.choose(["gone"])
+        devices.choose(["gone"])
 
 
 def test_a_missing_adb_says_how_to_install_it(monkeypatch, tmp_path):
@@ -94,14 +94,14 @@ def test_a_missing_adb_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.delenv("ANDROID_HOME", raising=False)
     monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
     with pytest.raises(errors.EnvironmentFault, match="apt-get install adb"):
-        client.find_adb()
+        adb_process.find_adb()
 
 
 def test_adb_of_the_sdk_is_found(monkeypatch, tmp_path):
     adb = _program(tmp_path / "platform-tools" / "adb", "true")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("ANDROID_HOME", str(tmp_path))
-    assert client.find_adb() == str(adb)
+    assert adb_process.find_adb() == str(adb)
 
 
 def _program(path: pathlib.Path, script: str) -> pathlib.Path:
@@ -115,12 +115,12 @@ def test_a_server_that_does_not_start_is_an_error_with_its_port(monkeypatch, tmp
     adb = _program(tmp_path / "adb", "echo 'cannot bind tcp:5999' >&2; exit 1")
     monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "5999")
     with pytest.raises(errors.EnvironmentFault, match=r"cannot bind(.|\n)*port 5999"):
-        client.listed(str(adb))
+        devices.listed(str(adb))
 
 
 def test_an_adb_that_cannot_run_is_an_error(tmp_path):
     with pytest.raises(errors.EnvironmentFault, match="expected an answer"):
-        client.listed(str(tmp_path / "adb"))
+        devices.listed(str(tmp_path / "adb"))
 
 
 def test_an_adb_too_old_for_exit_codes_is_an_error(monkeypatch, tmp_path):
@@ -130,27 +130,27 @@ def test_an_adb_too_old_for_exit_codes_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
     with pytest.raises(errors.EnvironmentFault, match="Platform-Tools 24 or newer"):
-        client.choose()
+        devices.choose()
 
 
 def test_endless_output_is_cut_off_and_an_error(monkeypatch, tmp_path):
-    monkeypatch.setattr(program, "MAX_OUTPUT_BYTES", 1 << 20)
+    monkeypatch.setattr(adb_process, "MAX_OUTPUT_BYTES", 1 << 20)
     endless = _program(tmp_path / "endless", "while true; do echo yyyyyyyyyyyyyyyyyyyyyyyy; done")
     with pytest.raises(errors.BenchmarkError, match="at most 1 MiB of output"):
-        program.Runs().run([str(endless)], timeout_s=60)
+        adb_process.AdbRunner().run([str(endless)], timeout_s=60)
 
 
 def test_a_program_that_takes_too_long_is_killed(tmp_path):
     slow = _program(tmp_path / "slow", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     with pytest.raises(TimeoutError, match=r"within 0\.5 seconds"):
-        program.Runs().run([str(slow)], timeout_s=0.5)
+        adb_process.AdbRunner().run([str(slow)], timeout_s=0.5)
     if (tmp_path / "pid").exists():  # or it was killed before it wrote that
         assert not processes.alive(int((tmp_path / "pid").read_text()))
 
 
 def test_ctrl_c_does_not_reach_programs_by_itself():
     # A terminal sends it to the whole session: adb would end first, and look like a lost device.
-    done = program.Runs().run(["cat", "/proc/self/stat"], timeout_s=60)
+    done = adb_process.AdbRunner().run(["cat", "/proc/self/stat"], timeout_s=60)
     assert int(done.stdout.rpartition(")")[2].split()[3]) != os.getsid(0)
 
 
@@ -158,29 +158,29 @@ def test_ctrl_c_does_not_reach_programs_by_itself():
 def test_an_unauthorized_device_says_to_accept_the_dialog(connect):
     daemon = connect(unauthorized=True)
     with pytest.raises(errors.BenchmarkError, match=r"'unauthorized'.*accept the dialog"):
-        client.choose([daemon.serial])
+        devices.choose([daemon.serial])
 
 
 @pytest.mark.slow
 def test_a_device_without_exit_codes_is_too_old(connect):
     daemon = connect(old=True)
     with pytest.raises(errors.BenchmarkError, match="Android 7 or newer"):
-        client.choose([daemon.serial])
+        devices.choose([daemon.serial])
 
 
 @pytest.mark.slow
 def test_two_devices_are_told_apart(connect, monkeypatch):
     first, second = connect("Pixel_8"), connect("SM_A546B", ro__product__model="SM-A546B")
     with pytest.raises(errors.BenchmarkError, match="--serial all") as caught:
-        client.choose()
+        devices.choose()
     for daemon in (first, second):
         assert f"{daemon.serial} ({daemon.model})" in str(caught.value)
     monkeypatch.setenv("ANDROID_SERIAL", second.serial)
-    (chosen,) = client.choose()
+    (chosen,) = devices.choose()
     assert (chosen.serial, chosen.model) == (second.serial, "SM_A546B")
-    devices = client.choose(["all"])
-    assert {device.serial for device in devices} == {first.serial, second.serial}
-    names = {d.serial: d.shell(["getprop", "ro.product.model"]).stdout for d in devices}
+    chosen_all = devices.choose(["all"])
+    assert {device.serial for device in chosen_all} == {first.serial, second.serial}
+    names = {d.serial: d.shell(["getprop", "ro.product.model"]).stdout for d in chosen_all}
     assert names == {first.serial: "Pixel 8\n", second.serial: "SM-A546B\n"}
 
 

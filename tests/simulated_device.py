@@ -1,4 +1,4 @@
-"""A device that obeys a known law, and files that store exactly what they should."""
+"""A device whose latencies follow a known formula, and files that hold exactly what they should."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from tfdistill.search.pareto import Budget
 
 TEACHER = space.Teacher("bert-base-uncased")
 # Milliseconds a unit: as of a small core.
-LAW = {
+MS_PER_UNIT = {
     "constant": 0.02,
     "products": 1e-3,
     "dense_macs": 3e-9,
@@ -25,7 +25,7 @@ SMALL = Effort(blocks=(12, 8), whole=6, held_out=5)
 
 def true_latency(config, length, head="sequence"):
     counts = dataclasses.asdict(work.work(config, length, head=head))
-    return sum(LAW.get(name, 0.0) * count for name, count in counts.items())
+    return sum(MS_PER_UNIT.get(name, 0.0) * count for name, count in counts.items())
 
 
 def stored_bytes(config, length):
@@ -36,7 +36,7 @@ def stored_bytes(config, length):
 
 
 class Phone:
-    """A device whose clock is the law, with noise; `convert` and `measure` stand for the edge.
+    """A device whose latency is `true_latency`, with noise, for `convert` and `measure`.
 
     What a file holds is its candidate: the candidate's shape is remembered by path.
     """

@@ -1,0 +1,340 @@
+"""Measures on one device with `benchmark_model`.
+
+The tool gives no single durations, only statistics of a run. So a run is a block: a repetition of
+a case consists of `rounds` runs, each a fresh process; and before them one short run that shows
+whether the delegate takes part, roughly how long an inference takes, and how much memory the
+process needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill.benchmark import inputs, result, schema
+from tfdistill.benchmark.adb import (
+    answers,
+    conditions,
+    device_environment,
+    output,
+    profile,
+    tool,
+)
+from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
+from tfdistill.benchmark.adb.deployment import Deployed, Deployment
+from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
+from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject, feeds_for
+
+NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
+_ESTIMATE_RUNS = 5  # of a short run that tells roughly how long an inference takes
+_PROFILE_RUNS = 50
+_CHUNK = 16  # examples that are answered in one trip to the device
+_WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have risen
+_NOTE = (
+    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
+    "blocks of inferences, each a process of its own."
+)
+_Feeds = Sequence[Mapping[str, Sequence[int]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to measure, the same for all devices.
+
+    Attributes:
+      subjects: The files, of unique names.
+      layouts: By name of a file and length.
+      settings: How to measure.
+      binary: The tool.
+      examples: Of a task, for answers; none for golden examples.
+      metric: From answers to these to the task's metrics.
+    """
+
+    subjects: Sequence[Subject]
+    layouts: Mapping[tuple[str, int], Layout]
+    settings: Settings
+    binary: BenchmarkModelTool
+    examples: Sequence[inputs.Example] = ()
+    metric: answers.Metric | None = None
+
+
+class BenchmarkModelBackend:
+    """`benchmark_model` on a device; see `backend.Backend`."""
+
+    name: schema.Backend = "benchmark_model"
+    counts_last_try = False
+
+    def __init__(self, phone: Phone, plan: Plan) -> None:
+        self.phone, self.where = phone, phone.serial
+        self.subjects, self.settings = plan.subjects, plan.settings
+        self.rounds = plan.settings.rounds
+        self.affinity: str | None = None
+        self.device: schema.Device | None = None
+        self._plan = plan
+        self._kind: schema.Kind = "phone"
+        self._by_name = {subject.name: subject for subject in plan.subjects}
+        self._deployed: dict[tuple[str, int], Deployed] = {}
+        self._task_examples: dict[str, Deployed] = {}
+        self._deployment: Deployment
+
+    @contextlib.contextmanager
+    def opened(self, found: Findings) -> Iterator[None]:
+        """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
+        found.note(_NOTE)
+        described = device_environment.read(self.phone)
+        self.device, self._kind = described.device, described.kind
+        self._plan.binary.check_runs_on(described.abis)
+        self.affinity = described.mask(self.settings.affinity)
+        with self.phone.folder() as folder:
+            timeout = self.settings.timeout_seconds
+            self._deployment = Deployment(self.phone, folder, timeout_seconds=timeout)
+            self._deployment.install(self._plan.binary)
+            for subject in self.subjects:
+                for length in subject.lengths(self.settings):
+                    key = (subject.name, length)
+                    feeds = feeds_for(subject, length, limit=NUM_FEEDS)
+                    layout = self._plan.layouts[key]
+                    self._deployed[key] = self._deployment.put(subject, layout, feeds)
+            yield
+
+    def environment(self) -> Environment:
+        """Describes the device and the tool."""
+        runtime = schema.Runtime(name="benchmark_model", sha256=self._plan.binary.sha256)
+        device = self.device or device_environment.unknown_device(self.phone)
+        return Environment(self._kind, device, runtime)
+
+    def model_files(self) -> Sequence[schema.ModelFile]:
+        """Describes the files."""
+        return [result.model_file(subject) for subject in self.subjects]
+
+    def conditions(self) -> schema.Conditions:
+        """Reads the state of the device."""
+        return conditions.read(self.phone)
+
+    def wait_until_cool(self) -> schema.Conditions:
+        """Waits until the thermal status is 0."""
+        return conditions.wait_until_cool(self.phone, self.settings)
+
+    def rest(self, seconds: float) -> None:
+        """Waits."""
+        self.phone.rest(seconds)
+
+    def groups(self) -> Sequence[CaseGroup]:
+        """Lists each length with all threads and delegates."""
+        lengths = sorted({n for s in self.subjects for n in s.lengths(self.settings)})
+        return [
+            CaseGroup(
+                tuple(s.name for s in self.subjects if length in s.entries),
+                delegate,
+                length,
+                threads,
+            )
+            for length in lengths
+            for threads in self.settings.threads
+            for delegate in self.settings.delegates
+        ]
+
+    def run_of(self, model: str, group: CaseGroup, repetition: int) -> ToolRun:
+        """Returns a repetition of a file: runs of the tool."""
+        assert group.sequence_length is not None and group.threads is not None
+        case = schema.BenchmarkCase(
+            model=model,
+            sequence_length=group.sequence_length,
+            threads=group.threads,
+            delegate=group.delegate,
+            affinity=self.affinity,
+        )
+        return ToolRun(self, case, repetition)
+
+    def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
+        """Profiles a file in a run that does not count."""
+        printed = self.run(case, runs=min(_PROFILE_RUNS, self.settings.runs), profile=True)
+        self.coverage(printed, case)
+        text = self._deployment.fetch(tool.PROFILE_FILE).decode(errors="replace")
+        rows = profile.parse_profile(text, what=name_of(case))
+        return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
+
+    def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
+        """Runs the tool again and again: each run is a window, with its own short start."""
+        total = self.settings.sustained_seconds
+        window_s = min(max(total / 20, 5.0), total / 2)
+        mean_ms = self.estimate(case)[0].inference.mean_ms or 1.0
+        start, count = time.monotonic(), 0
+        while (at := time.monotonic() - start) < total or count < 2:
+            runs = max(1, round(window_s * 1000 / mean_ms))
+            block = self.run(case, runs=runs, warmup=0).block()
+            yield schema.Window(
+                start_s=round(at, 3),
+                n=block.n,
+                p50_ms=block.mean_ms if block.median_ms is None else block.median_ms,
+                conditions=conditions.read(self.phone),
+            )
+            mean_ms, count = block.mean_ms, count + 1
+
+    def answers(self) -> Iterator[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+        """Lists each file and delegate, on its own examples or on those of a task.
+
+        A task's examples are all answered at the longest length, where nothing is cut.
+        """
+        at = {"threads": self.settings.threads[0], "affinity": self.affinity}
+        on_task = bool(self._plan.examples)
+        for subject in self.subjects:
+            longest = max(subject.entries)
+            lengths = [n for n in subject.lengths(self.settings) if not on_task or n < longest]
+            for length in [*lengths, *([longest] if on_task else [])]:
+                for delegate in self.settings.delegates:
+                    case = schema.BenchmarkCase(
+                        model=subject.name, sequence_length=length, delegate=delegate, **at
+                    )
+                    if on_task and length == longest:
+                        yield case, lambda c=case: self._answer_task(c)
+                    else:
+                        yield case, lambda c=case: self._answer(c)
+
+    def run(
+        self, case: schema.BenchmarkCase, example: int = 0, *, warmup: int = 1, **options: Any
+    ) -> output.Output:
+        """Runs the tool once.
+
+        Args:
+          case: What to run.
+          example: Which example, counted beyond their number from the start again.
+          warmup: Inferences that do not count.
+          **options: Fields of `tool.ToolCommand`.
+
+        Returns:
+          What it printed.
+
+        Raises:
+          BenchmarkError: If it fails.
+        """
+        deployed = self._deployed[case.model, case.sequence_length]
+        seconds = min(_WARM_UP_SECONDS, self.settings.min_seconds) if warmup else 0.0
+        command = self._deployment.command(
+            deployed, case, warmup=warmup, warmup_seconds=seconds, **options
+        )
+        what = name_of(case)
+        return self._deployment.run(command, example % deployed.num_examples, what=what)
+
+    def estimate(
+        self, case: schema.BenchmarkCase, **options: Any
+    ) -> tuple[output.Output, schema.Coverage | None]:
+        """Runs the tool shortly: which delegate computes, and roughly how long it takes.
+
+        Raises:
+          BenchmarkError: If it fails, or the delegate that was asked for takes no part.
+        """
+        printed = self.run(case, runs=_ESTIMATE_RUNS, **options)
+        return printed, self.coverage(printed, case)
+
+    def coverage(
+        self, printed: output.Output, case: schema.BenchmarkCase
+    ) -> schema.Coverage | None:
+        """Reads how much of the graph the delegate took.
+
+        Raises:
+          BenchmarkError: If nothing.
+        """
+        what = name_of(case)
+        return output.coverage(printed, case.delegate, self.layout(case), what=what)
+
+    def layout(self, case: schema.BenchmarkCase) -> Layout:
+        """Returns the layout of the entry point that a case runs."""
+        return self._plan.layouts[case.model, case.sequence_length]
+
+    def _answer(self, case: schema.BenchmarkCase) -> schema.Answers:
+        """Compares the answers to the examples that are measured with."""
+        feeds = feeds_for(self._by_name[case.model], case.sequence_length, limit=NUM_FEEDS)
+        deployed = self._deployed[case.model, case.sequence_length]
+        return self._compare(case, deployed, feeds, None)
+
+    def _answer_task(self, case: schema.BenchmarkCase) -> schema.Answers:
+        """Compares the answers to a task's examples, and computes the task's metrics of both."""
+        feeds = [
+            {"input_ids": list(e.input_ids), "token_type_ids": list(e.token_type_ids)}
+            for e in self._plan.examples
+        ]
+        if case.model not in self._task_examples:
+            self._task_examples[case.model] = self._deployment.put(
+                self._by_name[case.model], self.layout(case), feeds
+            )
+        return self._compare(case, self._task_examples[case.model], feeds, self._plan.metric)
+
+    def _compare(
+        self,
+        case: schema.BenchmarkCase,
+        deployed: Deployed,
+        feeds: _Feeds,
+        metric: answers.Metric | None,
+    ) -> schema.Answers:
+        layout, what = deployed.layout, f"{name_of(case)}, answers"
+        command = self._deployment.command(deployed, case, runs=1, dump=True)
+        theirs: list[list[np.ndarray]] = []
+        for first in range(0, len(feeds), _CHUNK):
+            last = min(first + _CHUNK, len(feeds))
+            theirs += self._deployment.answers(command, first, last, what=what)
+        # Ctrl-C, which only the phone is told of, ends what runs here as well.
+        subject = self._by_name[case.model]
+        ours = answers.of_host(subject, layout, feeds, before_each=lambda: self.phone.rest(0))
+        tokens = [len(feed["input_ids"]) for feed in feeds]
+        host, device = (
+            [answers.answer_of(layout, o, n) for o, n in zip(side, tokens, strict=True)]
+            for side in (ours, theirs)
+        )
+        return answers.compare(case, host, device, metric=metric, span=answers.is_span(layout))
+
+
+class ToolRun:
+    """One repetition of a case: runs of the tool; see `backend.CaseRun`."""
+
+    def __init__(
+        self, backend: BenchmarkModelBackend, case: schema.BenchmarkCase, repetition: int
+    ) -> None:
+        self.what = name_of(case)
+        self._backend, self._case, self._repetition = backend, case, repetition
+        self._warmup = max(backend.settings.warmup, 1)
+        self._outputs: list[output.Output] = []
+        self._block_runs = 0
+
+    def start(self) -> float:
+        """Runs the tool shortly, and looks at its memory."""
+        self._first, self._coverage = self._backend.estimate(
+            self._case, warmup=self._warmup, memory=True
+        )
+        return self._first.inference.mean_ms or 1.0
+
+    def run_block(self, number: int, runs: int) -> None:
+        """Runs the tool once on the next example."""
+        self._block_runs = runs
+        printed = self._backend.run(self._case, number, runs=runs, warmup=self._warmup)
+        self._outputs.append(printed)
+
+    def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:
+        """Gives the blocks as a measurement."""
+        row = schema.Measurement(
+            **self._case.model_dump(),
+            signature=self._backend.layout(self._case).signature,
+            repetition=self._repetition,
+            started=before.time,
+            block_runs=self._block_runs,
+            blocks=tuple(printed.block() for printed in self._outputs),
+            init_ms=statistics.median(o.init_ms for o in self._outputs),
+            first_inference_ms=statistics.median(o.first_inference_ms for o in self._outputs),
+            peak_rss_bytes=self._first.peak_bytes,
+            coverage=self._coverage,
+            before=before,
+            after=after,
+        )
+        return Findings(measurements=[row])
+
+    def close(self) -> None:
+        """Does nothing: each run has ended."""

@@ -1,0 +1,163 @@
+"""What a backend does for the measuring loop: it runs one case once, and describes its device.
+
+There are three: LiteRT on this host, `benchmark_model` on a device, and the app on a device. See
+`tfdistill.benchmark.measuring` for the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject
+
+
+@dataclasses.dataclass
+class Findings:
+    """What has been measured so far; true once there is anything worth keeping."""
+
+    measurements: list[schema.Measurement] = dataclasses.field(default_factory=list)
+    texts: list[schema.TextMeasurement] = dataclasses.field(default_factory=list)
+    sustained: list[schema.Sustained] = dataclasses.field(default_factory=list)
+    operators: list[schema.Operators] = dataclasses.field(default_factory=list)
+    answers: list[schema.Answers] = dataclasses.field(default_factory=list)
+    failures: list[schema.Failure] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    before: schema.Conditions | None = None
+    after: schema.Conditions | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything was measured."""
+        found = (self.measurements, self.texts, self.sustained, self.operators, self.answers)
+        return any(found)
+
+    def note(self, *notes: str) -> None:
+        """Adds notes that are not there yet."""
+        self.notes += [note for note in dict.fromkeys(notes) if note not in self.notes]
+
+    def fail(self, what: str, error: object) -> None:
+        """Adds a failure."""
+        self.failures.append(schema.Failure(what=what, error=str(error)))
+
+
+class CaseGroup(NamedTuple):
+    """Files that take turns, and the settings that they share.
+
+    Attributes:
+      models: Names of the files.
+      delegate: Of the runtime.
+      sequence_length: Tokens; None where a repetition covers several lengths.
+      threads: Of the runtime; None where a repetition covers several numbers.
+    """
+
+    models: tuple[str, ...]
+    delegate: schema.Delegate
+    sequence_length: int | None = None
+    threads: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """What is fixed about a measurement: kind of device, device, runtime."""
+
+    kind: schema.Kind
+    device: schema.Device
+    runtime: schema.Runtime
+
+
+class CaseRun(Protocol):
+    """One repetition of one file of a group. `what` names it in messages."""
+
+    what: str
+
+    def start(self) -> float:
+        """Starts it; returns roughly how long an inference takes, in milliseconds."""
+        ...
+
+    def run_block(self, number: int, runs: int) -> None:
+        """Runs block `number` of `runs` inferences."""
+        ...
+
+    def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:
+        """Returns what it measured, between these conditions of the device."""
+        ...
+
+    def close(self) -> None:
+        """Ends what still runs of it."""
+        ...
+
+
+class Backend(Protocol):
+    """Runs cases on one device. Every method may raise BenchmarkError.
+
+    Attributes:
+      name: As in the result.
+      subjects: The files, of unique names.
+      settings: What to measure.
+      affinity: Mask of the cores to run on, or None.
+      rounds: Blocks of a repetition.
+      counts_last_try: Whether a repetition counts that throttled in every try; otherwise it is a
+        failure.
+      where: Names the device in messages.
+    """
+
+    name: schema.Backend
+    subjects: Sequence[Subject]
+    settings: Settings
+    affinity: str | None
+    rounds: int
+    counts_last_try: bool
+    where: str
+
+    def opened(self, found: Findings) -> contextlib.AbstractContextManager[None]:
+        """Prepares the device and cleans it up at the end; may add to `found`."""
+        ...
+
+    def environment(self) -> Environment:
+        """Describes what was measured on, as far as it is known by now."""
+        ...
+
+    def model_files(self) -> Sequence[schema.ModelFile]:
+        """Describes the files."""
+        ...
+
+    def conditions(self) -> schema.Conditions:
+        """Reads the state of the device."""
+        ...
+
+    def wait_until_cool(self) -> schema.Conditions:
+        """Waits while the device throttles, within the settings' limit; returns its state."""
+        ...
+
+    def rest(self, seconds: float) -> None:
+        """Waits; ends with KeyboardInterrupt if it is to stop."""
+        ...
+
+    def groups(self) -> Sequence[CaseGroup]:
+        """Lists what is repeated."""
+        ...
+
+    def run_of(self, model: str, group: CaseGroup, repetition: int) -> CaseRun:
+        """Returns a repetition of a file; it is not started yet."""
+        ...
+
+    def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
+        """Measures where the time of an inference goes."""
+        ...
+
+    def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
+        """Runs a file without pauses; may add notes and failures to `found`."""
+        ...
+
+    def answers(self) -> Iterable[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+        """Lists cases whose answers are to be compared with the host's, and how."""
+        ...
+
+
+def name_of(case: schema.BenchmarkCase) -> str:
+    """Names a case in a message."""
+    return f"{case.model}, {case.sequence_length} tokens, {case.threads} thread(s), {case.delegate}"

@@ -1,0 +1,427 @@
+"""Measures .tflite files on this machine with LiteRT, each in fresh processes.
+
+Within a repetition the files that are compared have a process each, alive together, and take turns
+(see `tfdistill.benchmark.measuring`). These are figures of this host; they are never called the
+latency of a phone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfdistill import errors, files
+from tfdistill.benchmark import cores, environment, inputs, measuring, result, schema
+from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
+from tfdistill.benchmark.host import worker_process
+from tfdistill.benchmark.settings import Settings
+from tfdistill.benchmark.subjects import Subject, baseline_of, feeds_for, open_all, texts_for
+
+DELEGATES = ("xnnpack", "none")
+_WINDOWS = 60  # of a long run
+
+
+def measure(
+    model: files.Path, *, name: str | None = None, progress: bool = False, **options: Any
+) -> schema.Result:
+    """Measures one file: start, first inference, steady latency, memory, tokenizer, end to end.
+
+    An inference is what a program sees: inputs written by name, the model run, outputs copied.
+    `init_ms` is the interpreter; `first_inference_ms` includes the allocation of the tensors;
+    `cold_start_ms` runs from before the process starts (its own imports included) to the first
+    result. Input ids come from the manifest's golden examples, else from its vocabulary, else, for
+    a bare file, at random from below the size of the embedding table; the result says which.
+
+    Args:
+      model: A folder that `tfdistill export` wrote, or a .tflite file.
+      name: How to call it; the manifest's name, or the file's, by default.
+      progress: Whether to draw a progress bar on stderr, if that is a terminal.
+      **options: Of `compare`.
+
+    Returns:
+      The benchmark result. What could not be measured is among its `failures`.
+
+    Raises:
+      BenchmarkError: If the file is missing or damaged, a setting is wrong, or nothing at all
+        could be measured.
+      ManifestError: If a checksum differs from the manifest's.
+      BenchmarkInterrupted: At Ctrl-C, with what was finished.
+    """
+    return compare([model] if name is None else {name: model}, progress=progress, **options)
+
+
+def compare(
+    models: Sequence[files.Path] | Mapping[str, files.Path],
+    *,
+    baseline: str | None = None,
+    settings: Settings | None = None,
+    examples: Sequence[inputs.Example] = (),
+    progress: bool = False,
+    **options: Any,
+) -> schema.Result:
+    """Measures several files interleaved in one run and compares them.
+
+    The files at the same length, threads and delegate are compared; a length that only one of them
+    has is measured for that one alone. A file is called faster only where the interval of the
+    ratio excludes 1.
+
+    Args:
+      models: Export folders or files; or a mapping from the names to use to them.
+      baseline: Name of the model that the others are compared with; the first by default.
+      settings: How to measure; `Settings()` by default.
+      examples: What to feed all of them with, encoded with the vocabulary that they share; each
+        one's own examples where there are none.
+      progress: Whether to draw a progress bar on stderr, if that is a terminal.
+      **options: Fields of `Settings` (threads, lengths, runs, repetitions, ...) that replace those
+        of `settings`.
+
+    Returns:
+      The benchmark result; see `measure`.
+
+    Raises:
+      BenchmarkError: See `measure`; also if the baseline is unknown.
+      ManifestError: See `measure`.
+      BenchmarkInterrupted: See `measure`.
+    """
+    options = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
+    settings = dataclasses.replace(settings or Settings(), **options)
+    affinity = check(settings)
+    subjects = open_all(models, settings, examples)
+    baseline = baseline_of(subjects, baseline)
+    backend, found = HostBackend(subjects, settings, affinity), Findings()
+    with measuring.progress_bar([backend], shown=progress) as bar:
+        finished = measuring.measure(backend, found, bar)
+    results = measuring.results_of([(backend, found)], finished=finished, baseline=baseline)
+    if not finished:
+        raise measuring.BenchmarkInterrupted(results)
+    return results[0]
+
+
+def quick_benchmark(
+    model: files.Path, *, threads: int = 1, runs: int = 50, min_seconds: float = 0.3
+) -> dict[str, Any]:
+    """Measures a file once at each of its lengths: enough to rank quantizations on this host.
+
+    A figure that others are to read comes from `measure` or `compare`, which repeat and interleave.
+
+    Args:
+      model: A folder that `tfdistill export` wrote, or a .tflite file.
+      threads: LiteRT threads.
+      runs: The fewest samples of a length, after 10 inferences to warm up.
+      min_seconds: The least measured time of a length.
+
+    Returns:
+      "p50_ms", sequence length -> median latency in milliseconds, and "peak_rss_bytes", the largest
+      resident memory of a process that runs one length.
+
+    Raises:
+      BenchmarkError: If the file is missing or damaged, or takes too long.
+      ManifestError: If a checksum differs from the manifest's.
+    """
+    found = measure(
+        model,
+        threads=(threads,),
+        runs=runs,
+        min_seconds=min_seconds,
+        repetitions=1,
+        texts=False,
+    )
+    if found.failures:
+        raise errors.BenchmarkError("\n".join(failure.error for failure in found.failures))
+    return {
+        "p50_ms": {row.sequence_length: row.p50_ms for row in found.summary},
+        "peak_rss_bytes": max(row.peak_rss_bytes or 0 for row in found.summary),
+    }
+
+
+def check(settings: Settings) -> str | None:
+    """Checks that a host can measure what is asked for.
+
+    Returns:
+      Mask of the cores to run on, or None.
+
+    Raises:
+      BenchmarkError: If it cannot.
+    """
+    refused = [delegate for delegate in settings.delegates if delegate not in DELEGATES]
+    if refused:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "delegates on a host",
+                f"some of {DELEGATES}",
+                refused,
+                "GPU and NNAPI are measured on a phone: --device adb.",
+            )
+        )
+    return cores.resolve(settings.affinity)
+
+
+class HostBackend:
+    """LiteRT in processes of this machine; see `backend.Backend`."""
+
+    name: schema.Backend = "litert"
+    counts_last_try = True  # Linux counts short dips of the clock, too
+    where = "this host"
+
+    def __init__(
+        self, subjects: Sequence[Subject], settings: Settings, affinity: str | None
+    ) -> None:
+        self.subjects, self.settings, self.affinity = subjects, settings, affinity
+        self.rounds = settings.rounds
+        self._by_name = {subject.name: subject for subject in subjects}
+        self._texts = texts_for(subjects) if settings.texts else {}
+        self._coverage: dict[tuple[str, int], schema.Coverage] = {}
+        self._found = Findings()
+
+    @contextlib.contextmanager
+    def opened(self, found: Findings) -> Iterator[None]:
+        """Notes which cores may be used, and counts what XNNPACK takes of the files."""
+        self._found = found
+        usable = cores.cores_of(self.affinity) if self.affinity else cores.usable()
+        if max(self.settings.threads) > len(usable):
+            found.note(f"{max(self.settings.threads)} threads shared {len(usable)} core(s).")
+        if self.affinity is None and len(usable) < (os.cpu_count() or 1):
+            found.note(
+                f"Only the cores of mask {cores.mask_of(usable)} could be used: taskset or a "
+                "container bound this process to them."
+            )
+        if "xnnpack" in self.settings.delegates:
+            for subject in self.subjects:
+                self._read_coverage(subject)
+        yield
+
+    def environment(self) -> Environment:
+        """Describes this machine and its LiteRT."""
+        return Environment("host", environment.device(), environment.runtime())
+
+    def model_files(self) -> Sequence[schema.ModelFile]:
+        """Describes the files."""
+        return [result.model_file(subject) for subject in self.subjects]
+
+    def conditions(self) -> schema.Conditions:
+        """Reads load, clocks and heat."""
+        return environment.conditions()
+
+    def wait_until_cool(self) -> schema.Conditions:
+        """Reads the conditions: a host does not say that it is throttling now."""
+        return environment.conditions()
+
+    def rest(self, seconds: float) -> None:
+        """Waits."""
+        time.sleep(seconds)
+
+    def groups(self) -> Sequence[CaseGroup]:
+        """Lists each length, and the way from text, with all threads and delegates."""
+        lengths = sorted({n for s in self.subjects for n in s.lengths(self.settings)})
+        files_of: dict[int | None, tuple[str, ...]] = {
+            n: tuple(s.name for s in self.subjects if n in s.entries) for n in lengths
+        }
+        if self._texts:
+            files_of[None] = tuple(self._texts)
+        return [
+            CaseGroup(names, delegate, length, threads)
+            for length, names in files_of.items()
+            for threads in self.settings.threads
+            for delegate in self.settings.delegates
+        ]
+
+    def run_of(self, model: str, group: CaseGroup, repetition: int) -> WorkerRun:
+        """Returns a repetition of a file in a process of its own."""
+        subject, length, threads = self._by_name[model], group.sequence_length, group.threads
+        assert threads is not None
+        at: dict[str, Any] = {"model": model, "threads": threads, "delegate": group.delegate}
+        at |= {"affinity": self.affinity}
+        if length is None:
+            job = self._job(subject, "text", threads, group.delegate)
+            described = subject.manifest
+            assert described is not None and described.tokenizer is not None
+            job |= {
+                "entries": [dataclasses.asdict(entry) for entry in subject.entries.values()],
+                "vocab": str(subject.vocab_file),
+                "lower_case": described.tokenizer.lower_case,
+                "texts": self._texts[model],
+            }
+            what = f"{model}, from text, {threads} thread(s), {group.delegate}"
+            at |= {"repetition": repetition}
+            return WorkerRun(
+                job, what, self.settings, lambda row, *_: self._text_findings(subject, row, at)
+            )
+        case = schema.BenchmarkCase(sequence_length=length, **at)
+
+        def findings(
+            row: dict[str, Any], before: schema.Conditions, after: schema.Conditions
+        ) -> Findings:
+            covered = self._coverage.get((model, length)) if group.delegate == "xnnpack" else None
+            measured = schema.Measurement(
+                **row,
+                **case.model_dump(),
+                signature=subject.entries[length].signature,
+                repetition=repetition,
+                started=before.time,
+                before=before,
+                after=after,
+                coverage=covered,
+            )
+            return Findings(measurements=[measured])
+
+        return WorkerRun(self._ids_job(case, "ids"), name_of(case), self.settings, findings)
+
+    def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
+        """Profiles a file: at most 50 runs.
+
+        Raises:
+          BenchmarkError: If this LiteRT has no profiler that can be reached, or the worker fails.
+        """
+        try:
+            with self._worker(self._ids_job(case, "operators"), name_of(case)) as worker:
+                rows = worker.report["operators"]
+        except errors.BenchmarkError as error:
+            remedy = "Leave --operators out, or profile it with benchmark_model: --device adb."
+            raise errors.BenchmarkError(f"{error} {remedy}") from error
+        found = schema.Operators(**case.model_dump(), source="LiteRT's profiler", operators=rows)
+        self._note_rough(found)
+        return found
+
+    def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
+        """Runs a file without pauses in one worker."""
+        total = self.settings.sustained_seconds
+        window = max(total / _WINDOWS, min(1.0, total / 4))
+        job = self._ids_job(case, "ids")
+        with self._worker(job, name_of(case), longer=window) as worker:
+            for row in worker.sustain(total, window):
+                yield schema.Window(**row, conditions=environment.conditions())
+
+    def answers(self) -> Sequence[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+        """Lists nothing: the host is what answers are compared with."""
+        return ()
+
+    def _worker(
+        self, job: dict[str, Any], what: str, *, longer: float = 0.0
+    ) -> worker_process.WorkerProcess:
+        timeout = self.settings.timeout_seconds + longer
+        return worker_process.WorkerProcess(job, what=what, timeout_seconds=timeout)
+
+    def _job(
+        self, subject: Subject, kind: str, threads: int, delegate: schema.Delegate
+    ) -> dict[str, Any]:
+        """What a worker is asked first (see `tfdistill.benchmark.host.worker`)."""
+        return {
+            "kind": kind,
+            "file": str(subject.file.resolve()),
+            "threads": threads,
+            "delegate": delegate,
+            "cores": None if self.affinity is None else cores.cores_of(self.affinity),
+            "warmup": self.settings.warmup,
+        }
+
+    def _ids_job(self, case: schema.BenchmarkCase, kind: str) -> dict[str, Any]:
+        subject = self._by_name[case.model]
+        return {
+            **self._job(subject, kind, case.threads, case.delegate),
+            "entry": dataclasses.asdict(subject.entries[case.sequence_length]),
+            "feeds": feeds_for(subject, case.sequence_length),
+            "runs": self.settings.runs,
+        }
+
+    def _read_coverage(self, subject: Subject) -> None:
+        """Counts how much of a file XNNPACK takes; a failure leaves it unknown."""
+        job = self._job(subject, "coverage", 1, "xnnpack") | {"cores": None}
+        lengths = subject.lengths(self.settings)
+        job["entries"] = [dataclasses.asdict(subject.entries[length]) for length in lengths]
+        what = f"{subject.name}, coverage by XNNPACK"
+        try:
+            with self._worker(job, what) as worker:
+                for length, counted in worker.report["coverage"].items():
+                    self._coverage[subject.name, int(length)] = schema.Coverage(**counted)
+        except errors.BenchmarkError as error:
+            self._found.fail(what, error)
+
+    def _text_findings(self, subject: Subject, row: dict[str, Any], at: dict[str, Any]) -> Findings:
+        texts, encoded = row.pop("texts"), row.pop("ids")
+        for unused in ("block_runs", "warmup_ms", "peak_rss_bytes"):
+            row.pop(unused)
+        found = Findings(texts=[schema.TextMeasurement(**row, **at)])
+        expected = {(e.text, e.pair): list(e.input_ids) for e in subject.examples}
+        pairs = zip(texts, encoded, strict=True)
+        wrong = sum(expected.get((text, pair), ids) != ids for (text, pair), ids in pairs)
+        if wrong:
+            source = "those recorded in its golden.json" if subject.source == "golden" else "it had"
+            found.note(f"{subject.name}: {wrong} texts tokenize to other ids than {source}.")
+        if subject.is_span:
+            found.note(
+                f"{subject.name}: from text to answer with questions whose text fits into one "
+                "window; about a longer one the file is asked once a window."
+            )
+        return found
+
+    def _note_rough(self, found: schema.Operators) -> None:
+        """Notes that operators are short against the profiler's unit, which it rounds down to.
+
+        On average half a microsecond is lost a call.
+        """
+        total_ms = sum(row.ms for row in found.operators)
+        lost_ms = 0.0005 * sum(row.calls for row in found.operators)
+        if lost_ms > 0.25 * total_ms:
+            self._found.note(
+                f"{found.model} at {found.sequence_length} tokens: its operators are short for a "
+                "profiler that counts whole microseconds; their shares are rough."
+            )
+
+
+class WorkerRun:
+    """One repetition in a worker process; see `backend.CaseRun`.
+
+    Before a block come `settings.lead_in` inferences that do not count: those after another file's
+    turn find its weights in the caches, and would be the upper tenth of a block of ten. They are
+    kept with the warm-up.
+
+    Args:
+      job: What the worker is asked first.
+      what: How messages call it.
+      settings: How long to measure.
+      findings: From the worker's answers, samples joined, and the conditions around them, to what
+        was measured.
+    """
+
+    def __init__(
+        self,
+        job: dict[str, Any],
+        what: str,
+        settings: Settings,
+        findings: Callable[[dict[str, Any], schema.Conditions, schema.Conditions], Findings],
+    ) -> None:
+        self.what = what
+        self._job, self._settings, self._findings = job, settings, findings
+        self._stack = contextlib.ExitStack()
+        self._row: dict[str, Any] = {}
+
+    def start(self) -> float:
+        """Starts the worker, which warms up."""
+        self._worker = self._stack.enter_context(
+            worker_process.WorkerProcess(
+                self._job, what=self.what, timeout_seconds=self._settings.timeout_seconds
+            )
+        )
+        self._row = dict(self._worker.report)
+        return statistics.median(
+            self._row["warmup_ms"] or [self._row.get("first_inference_ms", 1.0)]
+        )
+
+    def run_block(self, number: int, runs: int) -> None:
+        """Takes samples."""
+        self._row["block_runs"] = runs
+        for key, samples in self._worker.run(runs, lead_in=self._settings.lead_in).items():
+            self._row[key] = [*self._row.get(key, ()), *samples]
+
+    def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:
+        """Ends the worker, which reports its peak memory."""
+        return self._findings({**self._row, **self._worker.finish()}, before, after)
+
+    def close(self) -> None:
+        """Ends the worker, whatever it does."""
+        self._stack.close()

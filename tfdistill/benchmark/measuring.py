@@ -1,0 +1,311 @@
+"""The measuring loop of every backend: what is measured when, how often, and what counts.
+
+A backend (LiteRT on this host, `benchmark_model` or the app on a phone) runs one case once. This
+module repeats and interleaves cases, repeats or flags what was measured while the device throttled,
+leaves out cases that failed, and collects what was found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+import tqdm
+
+from tfdistill import errors
+from tfdistill.benchmark import environment, result, schema
+from tfdistill.benchmark.backend import Backend, CaseGroup, Findings, name_of
+from tfdistill.benchmark.statistics import summaries
+
+INTERRUPTED = schema.Failure(what="the rest", error="interrupted")
+_T = TypeVar("_T")
+
+
+class BenchmarkInterrupted(KeyboardInterrupt):
+    """A benchmark was interrupted; what had been measured by then is complete.
+
+    A caller who does not catch it sees an ordinary KeyboardInterrupt.
+
+    Attributes:
+      results: One a device; each has `INTERRUPTED` among its failures.
+    """
+
+    def __init__(self, results: Sequence[schema.Result]) -> None:
+        super().__init__("interrupted")
+        self.results = tuple(results)
+
+
+def progress_bar(backends: Sequence[Backend], *, shown: bool) -> tqdm.tqdm:
+    """Makes a bar on stderr that counts the rounds of all backends, if that is a terminal."""
+    total = sum(len(b.groups()) * b.settings.repetitions * b.rounds for b in backends)
+    return tqdm.tqdm(
+        total=total,
+        desc="benchmark",
+        unit="round",
+        disable=None if shown else True,  # None: only on a terminal
+    )
+
+
+def measure(backend: Backend, found: Findings, bar: tqdm.tqdm) -> bool:
+    """Measures everything that the settings ask for on one device.
+
+    What fails is among the failures, and the rest is measured. It never raises: a lost device, or
+    Ctrl-C, ends it with what is finished.
+
+    Args:
+      backend: The device and the files.
+      found: Is filled while it measures.
+      bar: Is advanced after each round.
+
+    Returns:
+      Whether it came to its end; False after Ctrl-C.
+    """
+    try:
+        found.before = backend.conditions()
+        with backend.opened(found):
+            _Loop(backend, found, bar).run()
+        found.after = backend.conditions()
+    except KeyboardInterrupt as stopped:
+        found.failures.append(INTERRUPTED)
+        for left in filter(None, stopped.args):
+            found.fail("cleaning up", left)
+        return False
+    except (errors.TfdistillError, OSError) as error:  # such as a full disk of this machine
+        found.fail(f"the rest on {backend.where}", error)
+    return True
+
+
+def results_of(
+    measured: Sequence[tuple[Backend, Findings]], *, finished: bool, baseline: str
+) -> list[schema.Result]:
+    """Makes a result of what was found on each device.
+
+    Args:
+      measured: Each backend, and what it found.
+      finished: Whether nothing was interrupted.
+      baseline: Name of the file that the others are compared with.
+
+    Returns:
+      One result for each; none where nothing was found before an interruption.
+
+    Raises:
+      BenchmarkError: If it is finished, and nothing at all was found.
+    """
+    if any(found for _, found in measured):
+        return [_assembled(backend, found, baseline) for backend, found in measured]
+    if finished:
+        faults = [failure.error for _, found in measured for failure in found.failures]
+        raise errors.BenchmarkError("\n".join(dict.fromkeys(faults)) or "Nothing was measured.")
+    return []
+
+
+def _assembled(backend: Backend, found: Findings, baseline: str) -> schema.Result:
+    fixed = backend.environment()
+    return result.assemble(
+        kind=fixed.kind,
+        backend=backend.name,
+        device=fixed.device,
+        runtime=fixed.runtime,
+        models=backend.model_files(),
+        settings=backend.settings,
+        command=environment.command(),
+        created=environment.now(),
+        baseline=baseline,
+        **{field.name: getattr(found, field.name) for field in dataclasses.fields(found)},
+    )
+
+
+def with_conditions(
+    row: schema.Measurement, before: schema.Conditions | None, after: schema.Conditions | None
+) -> schema.Measurement:
+    """Adds conditions to a measurement; what it has already of its own stays."""
+    update = {"before": _merged(row.before, before), "after": _merged(row.after, after)}
+    return row.model_copy(update=update)
+
+
+def _merged(
+    own: schema.Conditions | None, other: schema.Conditions | None
+) -> schema.Conditions | None:
+    if own is None or other is None:
+        return own or other
+    unknown = {name: value for name, value in other if getattr(own, name) in (None, (), {})}
+    return own.model_copy(update=unknown)
+
+
+def throttle_reason(
+    before: schema.Conditions, after: schema.Conditions, rows: Sequence[schema.Measurement]
+) -> str:
+    """Says that a device throttled while it measured, if it did; otherwise returns "".
+
+    Args:
+      before: The device before all rows.
+      after: The device after them.
+      rows: What was measured; each may have conditions of its own.
+    """
+    moments = [before, after, *(at for row in rows for at in (row.before, row.after) if at)]
+    status = max(at.thermal_status or 0 for at in moments)
+    if status:
+        return f"the device throttled (thermal status {status})"
+    return "the processor throttled" if summaries.counted_throttling(before, after) else ""
+
+
+class _Loop:
+    """Measures on one device; see `measure`."""
+
+    def __init__(self, backend: Backend, found: Findings, bar: tqdm.tqdm) -> None:
+        self._backend, self._found, self._bar = backend, found, bar
+        self._settings = backend.settings
+        self._rng = np.random.default_rng(backend.settings.seed)
+        self._failed: set[tuple[str, schema.Delegate, int | None, int | None]] = set()
+
+    def run(self) -> None:
+        """Measures: first in turns, then what takes one file at a time."""
+        groups = self._backend.groups()
+        for repetition in range(self._settings.repetitions):
+            for group in self._shuffled(groups):
+                self._repeat(repetition, group)
+        if self._settings.operators:
+            for case in self._shuffled(list(self._cases())):
+                self._try("operators", case, lambda c=case: self._measure_operators(c))
+        if self._settings.sustained_seconds:
+            for case in self._shuffled(list(self._cases(longest=True))):
+                self._try("sustained run", case, lambda c=case: self._sustain(c))
+        for case, compare in self._backend.answers():
+            self._try("answers", case, lambda c=compare: self._found.answers.append(c()))
+
+    def _shuffled(self, items: Sequence[_T]) -> list[_T]:
+        return [items[i] for i in self._rng.permutation(len(items))]
+
+    # In turns
+
+    def _repeat(self, repetition: int, group: CaseGroup) -> None:
+        """Measures one repetition of a group, and again where that is wished of a throttled one."""
+        found, again = self._found, self._settings.when_throttled == "repeat"
+        tries = 1 + (self._settings.max_repeats if again else 0)
+        reason = ""
+        for attempt in range(1, tries + 1):
+            active = [m for m in group.models if (m, *group[1:]) not in self._failed]
+            if not active:
+                return
+            measured, reason = self._take_turns(repetition, group, active)
+            counts = not again or (attempt == tries and self._backend.counts_last_try)
+            left_out = "" if counts else reason
+            found.measurements += [
+                row.model_copy(update={"left_out": row.left_out or left_out})
+                for row in measured.measurements
+            ]
+            found.texts += [] if left_out else measured.texts
+            found.answers += measured.answers
+            found.failures += measured.failures
+            found.note(*measured.notes)
+            if not left_out:
+                if reason:
+                    who = reason.partition(" (")[0].capitalize()
+                    found.note(f"{who} during some repetitions that count.")
+                return
+        what = f"repetition {repetition} of {', '.join(group.models)}"
+        if group.sequence_length is not None:
+            what += f" at {group.sequence_length} tokens, {group.threads} thread(s)"
+        error = errors.explain(
+            what,
+            f"a device that stays cool within {tries} tries",
+            reason,
+            "Rest longer with --cool-down, or count it with --when-throttled flag.",
+        )
+        found.fail(f"{what}, {group.delegate}", error)
+
+    def _take_turns(
+        self, repetition: int, group: CaseGroup, active: Sequence[str]
+    ) -> tuple[Findings, str]:
+        """Measures one repetition of some files side by side.
+
+        A round is one short block of each, in random order: what disturbs the device disturbs all
+        of them. A file that fails leaves the others to continue without it.
+        """
+        backend, measured = self._backend, Findings()
+        before = self._rested()
+        runs = {name: backend.run_of(name, group, repetition) for name in active}
+
+        def attempt(name: str, work: Callable[[], _T]) -> _T | None:
+            try:
+                return work()
+            except errors.DeviceLostError:
+                raise
+            except errors.TfdistillError as error:
+                self._found.fail(runs.pop(name).what, error)
+                self._failed.add((name, *group[1:]))  # it would fail again
+                return None
+
+        with contextlib.ExitStack() as stack:
+            block_runs = {}
+            for name in self._shuffled(list(runs)):
+                stack.callback(runs[name].close)
+                estimate_ms = attempt(name, runs[name].start)
+                if estimate_ms is not None:
+                    block_runs[name] = self._settings.block_runs(estimate_ms)
+            for number in range(backend.rounds):
+                for name in self._shuffled(list(runs)):
+                    block = functools.partial(runs[name].run_block, number, block_runs[name])
+                    attempt(name, block)
+                self._bar.update()
+            after = backend.conditions()
+            for name, run in list(runs.items()):
+                rows = attempt(name, lambda r=run: r.finish(before, after))
+                if rows is not None:
+                    for field in dataclasses.fields(rows):
+                        if isinstance(values := getattr(rows, field.name), list):
+                            getattr(measured, field.name).extend(values)
+        return measured, throttle_reason(before, after, measured.measurements)
+
+    # One file at a time
+
+    def _cases(self, *, longest: bool = False) -> Iterator[schema.BenchmarkCase]:
+        """Yields the cases of the first number of threads, or each file's longest of them."""
+        for subject in self._backend.subjects:
+            for length in subject.lengths(self._settings)[-1 if longest else 0 :]:
+                for delegate in self._settings.delegates:
+                    yield schema.BenchmarkCase(
+                        model=subject.name,
+                        sequence_length=length,
+                        threads=self._settings.threads[0],
+                        delegate=delegate,
+                        affinity=self._backend.affinity,
+                    )
+
+    def _try(self, what: str, case: schema.BenchmarkCase, work: Callable[[], object]) -> None:
+        keys = ((case.sequence_length, case.threads), (None, None))
+        if any((case.model, case.delegate, *key) in self._failed for key in keys):
+            return
+        self._bar.set_description(what)
+        try:
+            work()
+        except errors.DeviceLostError:
+            raise
+        except errors.TfdistillError as error:
+            self._found.fail(f"{what} of {name_of(case)}", error)
+
+    def _measure_operators(self, case: schema.BenchmarkCase) -> None:
+        self._rested()
+        self._found.operators.append(self._backend.operators(case))
+
+    def _sustain(self, case: schema.BenchmarkCase) -> None:
+        self._rested()
+        windows = []
+        for window in self._backend.sustain(case, self._found):
+            windows.append(window)
+            self._bar.refresh()
+        if not windows:
+            raise errors.BenchmarkError(
+                errors.explain(f"sustained run of {name_of(case)}", "windows", "none")
+            )
+        self._found.sustained.append(schema.Sustained(**case.model_dump(), windows=tuple(windows)))
+
+    def _rested(self) -> schema.Conditions:
+        """Rests, waits until the device is cool, and returns its state then."""
+        if self._settings.cool_down_seconds:
+            self._backend.rest(self._settings.cool_down_seconds)
+        return self._backend.wait_until_cool()

@@ -1,0 +1,241 @@
+"""A model file that is to be measured: what it is, which lengths it has, what it is fed with."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from tfdistill import errors, files
+from tfdistill.benchmark import inputs, modelfile
+from tfdistill.benchmark.settings import Settings
+from tfdistill.manifest import FILE_NAME, Manifest, manifest_path, read_manifest
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A model file ready to be measured.
+
+    Attributes:
+      name: Unique within one benchmark.
+      file: The .tflite file.
+      sha256: Its checksum.
+      entries: Entry point by sequence length.
+      manifest: What model.json says, or None for a bare file.
+      vocab_file: The vocabulary of the manifest, or None.
+      examples: What it is fed.
+      source: Where the examples come from: "golden", "task", "vocabulary" or "random".
+    """
+
+    name: str
+    file: pathlib.Path
+    sha256: str
+    entries: dict[int, modelfile.EntryPoint]
+    manifest: Manifest | None
+    vocab_file: pathlib.Path | None
+    examples: tuple[inputs.Example, ...]
+    source: Literal["golden", "task", "vocabulary", "random"]
+
+    @property
+    def is_span(self) -> bool:
+        """Whether it answers questions by a span of a text."""
+        task = self.manifest.task if self.manifest is not None else None
+        return task is not None and task.span is not None
+
+    def lengths(self, settings: Settings) -> list[int]:
+        """Returns those of its lengths that are to be measured, the shortest first."""
+        asked = settings.lengths
+        return [n for n in sorted(self.entries) if asked is None or n in asked]
+
+
+def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) -> Subject:
+    """Finds the file, its manifest and its inputs, and checks that they belong together.
+
+    Args:
+      path: A folder that `tfdistill export` wrote, or a .tflite file. A model.json beside the file
+        is used if it is about that file.
+      name: How to call it; the manifest's name, or the file's, by default.
+      seed: Seed of generated inputs.
+
+    Returns:
+      The subject.
+
+    Raises:
+      BenchmarkError: If the file cannot be measured.
+      ManifestError: If the manifest is malformed, or a checksum differs.
+    """
+    file, described = _locate(pathlib.Path(path))
+    entries = modelfile.read_entry_points(file)
+    vocab_file = None
+    if described is not None and described.tokenizer is not None:
+        vocab_file = files.inside(file.parent, described.tokenizer.vocab.file)
+    examples: tuple[inputs.Example, ...] = ()
+    source: Literal["golden", "vocabulary", "random"] = "golden"
+    if described is not None and described.golden_file is not None:
+        examples = inputs.read_golden(files.inside(file.parent, described.golden_file.file))
+    if not examples:
+        rng = np.random.default_rng(seed)
+        if vocab_file is not None:
+            source, vocab = "vocabulary", inputs.read_vocab(vocab_file)
+            task = described.task if described is not None else None
+            pairs = task is not None and bool(task.pair or task.span)
+            examples = tuple(
+                e for n in entries for e in inputs.examples_of_words(vocab, n, rng, pairs=pairs)
+            )
+        else:
+            source = "random"
+            examples = tuple(
+                e for entry in entries.values() for e in inputs.random_examples(entry, rng, file)
+            )
+    digest = described.model.sha256 if described is not None else files.sha256_of(file)
+    label = name or (described.name if described is not None else file.stem)
+    return Subject(label, file, digest, entries, described, vocab_file, examples, source)
+
+
+def open_all(
+    models: Sequence[files.Path] | Mapping[str, files.Path],
+    settings: Settings,
+    examples: Sequence[inputs.Example],
+) -> list[Subject]:
+    """Opens the files of a benchmark under unique names.
+
+    Args:
+      models: Export folders or files; or a mapping from the names to use to them.
+      settings: Says which lengths are asked for.
+      examples: What to feed all of them with; each one's own examples where there are none.
+
+    Returns:
+      The subjects, at least one.
+
+    Raises:
+      BenchmarkError: If there is no file, one cannot be measured, or no file has a length.
+      ManifestError: If a checksum differs from a manifest's.
+    """
+    named: Iterable[tuple[str | None, files.Path]]
+    named = models.items() if isinstance(models, Mapping) else [(None, path) for path in models]
+    subjects = [open_subject(path, name=name, seed=settings.seed) for name, path in named]
+    if examples:
+        subjects = [
+            dataclasses.replace(subject, examples=tuple(examples), source="task")
+            for subject in subjects
+        ]
+    names = _unique_names(subjects)
+    subjects = [
+        dataclasses.replace(subject, name=name)
+        for subject, name in zip(subjects, names, strict=True)
+    ]
+    if not subjects:
+        raise errors.BenchmarkError(errors.explain("models", "at least one file", "none"))
+    available = sorted({length for subject in subjects for length in subject.entries})
+    unknown = sorted(set(settings.lengths or ()) - set(available))
+    if unknown or settings.lengths == ():
+        raise errors.BenchmarkError(
+            errors.explain("lengths", f"some of {available}", unknown or "none")
+        )
+    return subjects
+
+
+def baseline_of(subjects: Sequence[Subject], baseline: str | None) -> str:
+    """Returns the name of the file that the others are compared with: the first by default.
+
+    Raises:
+      BenchmarkError: If no file has that name.
+    """
+    names = [subject.name for subject in subjects]
+    if baseline is not None and baseline not in names:
+        raise errors.BenchmarkError(
+            errors.explain(
+                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
+            )
+        )
+    return baseline or names[0]
+
+
+def _unique_names(subjects: Sequence[Subject]) -> list[str]:
+    """Names files of one name by the nearest folders that tell them apart, else by numbers."""
+    names: list[str] = []
+    for subject in subjects:
+        same_name = [other.file.resolve() for other in subjects if other.name == subject.name]
+        levels = zip(*(reversed(file.parent.parts) for file in same_name), strict=False)
+        differ = next(
+            (i for i, parts in enumerate(levels) if len({*parts}) == len(parts) > 1), None
+        )
+        first = subject.name
+        if differ is not None:
+            first = subject.file.resolve().parents[differ].name
+        tries = itertools.chain((first,), (f"{first} ({i})" for i in itertools.count(2)))
+        names.append(next(name for name in tries if name not in names))
+    return names
+
+
+def feeds_for(subject: Subject, length: int, *, limit: int = 64) -> list[dict[str, list[int]]]:
+    """Chooses the examples that a length is measured with.
+
+    Those are taken for which it is the shortest length that fits; if there are none, those that
+    are shorter; if there are none either, longer ones cut to size (their last token is kept).
+
+    Args:
+      subject: The model.
+      length: One of its sequence lengths.
+      limit: The most examples to return.
+
+    Returns:
+      input_ids and token_type_ids without padding, at least one.
+    """
+    shorter = max((n for n in subject.entries if n < length), default=0)
+    sizes = [len(example.input_ids) for example in subject.examples]
+    for low, high in ((shorter, length), (0, length), (0, max(sizes))):
+        chosen = [e for e, n in zip(subject.examples, sizes, strict=True) if low < n <= high]
+        if chosen:
+            break
+    return [
+        {
+            "input_ids": _cut(example.input_ids, length),
+            "token_type_ids": _cut(example.token_type_ids, length),
+        }
+        for example in chosen[:limit]
+    ]
+
+
+def texts_for(
+    subjects: Sequence[Subject], *, limit: int = 32
+) -> dict[str, list[tuple[str, str | None]]]:
+    """Chooses the texts for the files that can read text: those of the first file that has any.
+
+    All read the same texts, except that a file for questions gets only those that fit into one of
+    its windows: a program would ask it several times about a longer one.
+
+    Args:
+      subjects: The files.
+      limit: The most texts.
+
+    Returns:
+      Texts, with the second text of a pair, by name of the file.
+    """
+    known = [[(e.text, e.pair) for e in s.examples if e.text is not None] for s in subjects]
+    texts = next(filter(None, known), [])[:limit]
+    found = {}
+    for subject, own in zip(subjects, known, strict=True):
+        fitting = [text for text in texts if text in own] if subject.is_span else texts
+        if subject.vocab_file is not None and fitting:
+            found[subject.name] = fitting
+    return found
+
+
+def _cut(ids: tuple[int, ...], length: int) -> list[int]:
+    return list(ids) if len(ids) <= length else [*ids[: length - 1], ids[-1]]
+
+
+def _locate(path: pathlib.Path) -> tuple[pathlib.Path, Manifest | None]:
+    if path.is_dir() or path.name == FILE_NAME:
+        folder = path if path.is_dir() else path.parent
+        described = read_manifest(folder)
+        return files.inside(folder, described.model.file), described
+    found = manifest_path(path)
+    if not path.is_file() or not found.is_file():
+        return path, None
+    return path, read_manifest(found)
