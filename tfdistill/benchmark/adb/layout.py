@@ -2,30 +2,24 @@
 
 The tool binds what it is told about inputs by position, in the order of the subgraph, and merely
 warns where a name differs. It writes all outputs one after the other, in the subgraph's order.
-Both orders stand in the file and nowhere else.
+Both orders are known from the file alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from ai_edge_litert import schema_py_generated as flat
 
 from tfdistill import errors, files
 from tfdistill.benchmark import modelfile
+from tfdistill.tflite import reader
 
 _DTYPES = {
-    flat.TensorType.FLOAT32: np.dtype("<f4"),
-    flat.TensorType.FLOAT16: np.dtype("<f2"),
-    flat.TensorType.INT32: np.dtype("<i4"),
-    flat.TensorType.INT64: np.dtype("<i8"),
-    flat.TensorType.INT16: np.dtype("<i2"),
-    flat.TensorType.INT8: np.dtype("i1"),
-    flat.TensorType.UINT8: np.dtype("u1"),
-    flat.TensorType.BOOL: np.dtype("?"),
+    name: np.dtype(name).newbyteorder("<")
+    for name in ("float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 }
 
 
@@ -88,28 +82,17 @@ def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> Layout:
       BenchmarkError: If the tool could not be told about the tensors: a type that it does not
         read from files, a dynamic shape, or a name with a comma.
     """
-    model: Any = flat.Model.GetRootAsModel(pathlib.Path(path).read_bytes(), 0)
-    number = model.SignatureDefsLength()
-    index = 0
-    labels: dict[int, str] = {}
-    for i in range(number):
-        signature = model.SignatureDefs(i)
-        if signature.SignatureKey().decode() == entry.signature:
-            index = signature.SubgraphIndex()
-            for maps, count in (
-                (signature.Inputs, signature.InputsLength()),
-                (signature.Outputs, signature.OutputsLength()),
-            ):
-                labels |= {maps(j).TensorIndex(): maps(j).Name().decode() for j in range(count)}
-    graph = model.Subgraphs(index)
+    model = reader.read(path)
+    index, labels = 0, dict[int, str]()
+    for signature in model.signatures:
+        if signature.key == entry.signature:
+            index = signature.subgraph
+            labels = {at: name for name, at in (signature.inputs | signature.outputs).items()}
+    graph = model.subgraphs[index]
     roles = {value.name: role for role, value in entry.inputs.items()}
     what = f"{pathlib.Path(path).name}, signature {entry.signature}"
-    inputs = tuple(
-        _tensor(graph, graph.Inputs(j), labels, roles, what) for j in range(graph.InputsLength())
-    )
-    outputs = tuple(
-        _tensor(graph, graph.Outputs(j), labels, {}, what) for j in range(graph.OutputsLength())
-    )
+    inputs = tuple(_tensor(graph, at, labels, roles, what) for at in graph.inputs)
+    outputs = tuple(_tensor(graph, at, labels, {}, what) for at in graph.outputs)
     if {tensor.role for tensor in inputs} != set(entry.inputs) or len(inputs) != len(entry.inputs):
         raise errors.BenchmarkError(
             errors.explain(
@@ -119,31 +102,27 @@ def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> Layout:
                 "`benchmark_model` feeds all inputs of the graph. Export the file again.",
             )
         )
-    return Layout(entry.signature, number, index, graph.OperatorsLength(), inputs, outputs)
+    number = len(model.signatures)
+    return Layout(entry.signature, number, index, len(graph.operators), inputs, outputs)
 
 
 def _tensor(
-    graph: Any, index: int, labels: dict[int, str], roles: dict[str, str], what: str
+    graph: reader.Subgraph,
+    index: int,
+    labels: Mapping[int, str],
+    roles: Mapping[str, str],
+    what: str,
 ) -> Tensor:
-    tensor = graph.Tensors(index)
-    name = tensor.Name().decode()
-    label = labels[index] if index in labels else str(name)
-    dtype = _DTYPES.get(tensor.Type())
-    shape = _shape(tensor)
-    if dtype is None or "," in name or any(size < 1 for size in shape):
+    tensor = graph.tensors[index]
+    label = labels.get(index, tensor.name)
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None or "," in tensor.name or any(size < 1 for size in tensor.shape):
         raise errors.BenchmarkError(
             errors.explain(
-                f"tensor {name!r} of {what}",
+                f"tensor {tensor.name!r} of {what}",
                 "numbers of a static shape, and a name without a comma",
-                f"type {tensor.Type()}, shape {shape}",
+                f"{tensor.dtype}, shape {tensor.shape}",
                 "`benchmark_model` cannot be told about it. Export the file again.",
             )
         )
-    return Tensor(name, label, roles.get(label), dtype, shape)
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
-    """The declared shape: -1 where a dimension is dynamic."""
-    if tensor.ShapeSignatureLength():
-        return tuple(tensor.ShapeSignature(i) for i in range(tensor.ShapeSignatureLength()))
-    return tuple(tensor.Shape(i) for i in range(tensor.ShapeLength()))
+    return Tensor(tensor.name, label, roles.get(label), dtype, tensor.shape)
