@@ -44,9 +44,7 @@ def resolve(
         chosen = cores_of(affinity)
     foreign = sorted(set(chosen) - set(usable))
     if foreign:
-        raise errors.BenchmarkError(
-            errors.explain(f"affinity {affinity}", f"some of the cores {usable}", foreign)
-        )
+        raise errors.BenchmarkError(f"affinity {affinity}", f"some of the cores {usable}", foreign)
     return mask_of(chosen)
 
 
@@ -58,9 +56,7 @@ def allowed() -> list[int]:
     """
     if not hasattr(os, "sched_getaffinity"):  # only Linux has it
         raise errors.BenchmarkError(
-            errors.explain(
-                "affinity", "Linux", os.name, "Leave it out: the system chooses the cores."
-            )
+            "affinity", "Linux", os.name, "Leave it out: the system chooses the cores."
         )
     return sorted(os.sched_getaffinity(0))
 
@@ -79,11 +75,9 @@ def cores_of(mask: str) -> list[int]:
     """
     if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,64}", mask) or int(mask, 16) == 0:
         raise errors.BenchmarkError(
-            errors.explain(
-                "affinity",
-                'a hexadecimal mask such as f0 (cores 4 to 7), "big", "little" or "all"',
-                repr(mask),
-            )
+            "affinity",
+            'a hexadecimal mask such as f0 (cores 4 to 7), "big", "little" or "all"',
+            repr(mask),
         )
     number = int(mask, 16)
     return [core for core in range(number.bit_length()) if number >> core & 1]
@@ -113,12 +107,10 @@ def cluster(kind: str, speeds: Mapping[int, float]) -> list[int]:
     big = [core for core in speeds if core not in little]
     if not big:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"affinity {kind}",
-                "a machine with big and little cores",
-                f"{len(speeds)} cores of one kind" if speeds else "cores that tell no speed",
-                "Name cores with a mask such as 3 (cores 0 and 1), or leave it out.",
-            )
+            f"affinity {kind}",
+            "a machine with big and little cores",
+            f"{len(speeds)} cores of one kind" if speeds else "cores that tell no speed",
+            "Name cores with a mask such as 3 (cores 0 and 1), or leave it out.",
         )
     return big if kind == "big" else little
 

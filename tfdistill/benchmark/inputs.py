@@ -49,7 +49,7 @@ def read_golden(path: files.Path) -> tuple[Example, ...]:
         return tuple(_golden_example(example) for example in content["examples"])
     except (KeyError, TypeError, ValueError) as error:
         raise errors.BenchmarkError(
-            errors.explain(f"{path}", "a golden.json with examples", repr(error), "Export again.")
+            f"{path}", "a golden.json with examples", repr(error), "Export again."
         ) from error
 
 
@@ -89,9 +89,7 @@ def examples_of_words(
     words = [i for i, entry in enumerate(vocab) if entry.isalpha() and entry == entry.lower()]
     if not words or "[CLS]" not in vocab or "[SEP]" not in vocab:
         raise errors.VocabularyError(
-            errors.explain(
-                "vocabulary", "[CLS], [SEP] and whole words", f"{len(words)} words of {len(vocab)}"
-            )
+            "vocabulary", "[CLS], [SEP] and whole words", f"{len(words)} words of {len(vocab)}"
         )
     cls, sep = vocab.index("[CLS]"), vocab.index("[SEP]")
     examples = []
@@ -127,12 +125,10 @@ def random_examples(
     """
     if entry.vocabulary_rows is None:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"{file}",
-                "a model.json beside it, or ids that are looked up in a table",
-                "neither",
-                "Without them no valid token ids are known.",
-            )
+            f"{file}",
+            "a model.json beside it, or ids that are looked up in a table",
+            "neither",
+            "Without them no valid token ids are known.",
         )
     length = entry.sequence_length
     examples = []

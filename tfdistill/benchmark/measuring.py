@@ -299,9 +299,7 @@ class _Loop:
             windows.append(window)
             self._bar.refresh()
         if not windows:
-            raise errors.BenchmarkError(
-                errors.explain(f"sustained run of {name_of(case)}", "windows", "none")
-            )
+            raise errors.BenchmarkError(f"sustained run of {name_of(case)}", "windows", "none")
         self._found.sustained.append(schema.Sustained(**case.model_dump(), windows=tuple(windows)))
 
     def _rested(self) -> schema.Conditions:

@@ -57,7 +57,7 @@ def read_entry_points(path: files.Path) -> dict[int, EntryPoint]:
     what = f"model file {path}"
     model = reader.read(path)
     if not model.subgraphs:
-        raise errors.BenchmarkError(errors.explain(what, "a graph", "none", "Export it again."))
+        raise errors.BenchmarkError(what, "a graph", "none", "Export it again.")
     found = [
         _entry_point(model.subgraphs[entry.subgraph], entry.key, entry.inputs, what)
         for entry in model.signatures
@@ -106,27 +106,23 @@ def _entry_point(
         role = role_of(name, alone=len(named) == 1)
         if role is None or role in inputs or dtype not in _DTYPES:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"inputs of {what}, signature {signature}",
-                    "numbers named like " + ", ".join(ROLES),
-                    ", ".join(sorted(named)) + f" ({name}: {dtype})",
-                )
+                f"inputs of {what}, signature {signature}",
+                "numbers named like " + ", ".join(ROLES),
+                ", ".join(sorted(named)) + f" ({name}: {dtype})",
             )
         inputs[role] = Input(name, dtype)
         indices[role] = index
     if "input_ids" not in inputs:
         raise errors.BenchmarkError(
-            errors.explain(f"inputs of {what}", "token ids among them", ", ".join(named) or "none")
+            f"inputs of {what}", "token ids among them", ", ".join(named) or "none"
         )
     shape = graph.tensors[indices["input_ids"]].shape
     if len(shape) != 2 or shape[0] != 1 or shape[1] < 1:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"ids of {what}, signature {signature}",
-                "a static shape (1, length)",
-                shape,
-                "Export with one signature per length.",
-            )
+            f"ids of {what}, signature {signature}",
+            "a static shape (1, length)",
+            shape,
+            "Export with one signature per length.",
         )
     return EntryPoint(signature, shape[1], inputs, _table_rows(graph, indices["input_ids"]))
 

@@ -99,7 +99,7 @@ def complete(result: schema.Result) -> schema.Result:
         }
     except pydantic.ValidationError as error:
         raise errors.BenchmarkError(
-            errors.explain("durations", "milliseconds that an inference can take", _faults(error))
+            "durations", "milliseconds that an inference can take", _faults(error)
         ) from error
     completed = result.model_copy(update=found)
     new = [note for note in remarks.remarks(completed) if note not in completed.notes]
@@ -148,12 +148,10 @@ def read_result(path: files.Path) -> schema.Result:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"{path}",
-                    f"at most {MAX_BYTES / 1e6:.0f} MB",
-                    f"{path.stat().st_size / 1e6:.0f} MB",
-                    "Measure fewer files in one result.",
-                )
+                f"{path}",
+                f"at most {MAX_BYTES / 1e6:.0f} MB",
+                f"{path.stat().st_size / 1e6:.0f} MB",
+                "Measure fewer files in one result.",
             )
         content = path.read_bytes()
         value = json.loads(content)
@@ -161,30 +159,24 @@ def read_result(path: files.Path) -> schema.Result:
         unread = isinstance(error, OSError)
         received = error.strerror or error if unread else f"no JSON ({error})"
         raise errors.BenchmarkError(
-            errors.explain(
-                f"{path}", "a benchmark result", received, "`tfdistill benchmark` makes one."
-            )
+            f"{path}", "a benchmark result", received, "`tfdistill benchmark` makes one."
         ) from error
     version = value.get("format_version") if isinstance(value, dict) else None
     if version != FORMAT_VERSION:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"{path}",
-                f"a benchmark result of format_version {FORMAT_VERSION}",
-                _other(value),
-                "Measure again with `tfdistill benchmark`.",
-            )
+            f"{path}",
+            f"a benchmark result of format_version {FORMAT_VERSION}",
+            _other(value),
+            "Measure again with `tfdistill benchmark`.",
         )
     try:
         result = schema.Result.model_validate_json(content)
     except pydantic.ValidationError as error:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"{path}",
-                f"a benchmark result of format_version {FORMAT_VERSION}",
-                _faults(error),
-                "Measure again with `tfdistill benchmark`.",
-            )
+            f"{path}",
+            f"a benchmark result of format_version {FORMAT_VERSION}",
+            _faults(error),
+            "Measure again with `tfdistill benchmark`.",
         ) from error
     return result if result.summary else complete(result)
 
@@ -192,13 +184,11 @@ def read_result(path: files.Path) -> schema.Result:
 def _check_names(result: schema.Result, names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise errors.BenchmarkError(errors.explain("names of files", "each once", f"{twice} twice"))
+        raise errors.BenchmarkError("names of files", "each once", f"{twice} twice")
     rows = (*result.measurements, *result.texts, *result.sustained, *result.operators)
     unknown = sorted({row.model for row in (*rows, *result.answers)} - set(names))
     if unknown:
-        raise errors.BenchmarkError(
-            errors.explain("measured files", f"some of the listed {list(names)}", unknown)
-        )
+        raise errors.BenchmarkError("measured files", f"some of the listed {list(names)}", unknown)
 
 
 def _other(value: Any) -> str:

@@ -129,13 +129,11 @@ def open_all(
         for subject, name in zip(subjects, names, strict=True)
     ]
     if not subjects:
-        raise errors.BenchmarkError(errors.explain("models", "at least one file", "none"))
+        raise errors.BenchmarkError("models", "at least one file", "none")
     available = sorted({length for subject in subjects for length in subject.entries})
     unknown = sorted(set(settings.lengths or ()) - set(available))
     if unknown or settings.lengths == ():
-        raise errors.BenchmarkError(
-            errors.explain("lengths", f"some of {available}", unknown or "none")
-        )
+        raise errors.BenchmarkError("lengths", f"some of {available}", unknown or "none")
     return subjects
 
 
@@ -148,9 +146,7 @@ def baseline_of(subjects: Sequence[Subject], baseline: str | None) -> str:
     names = [subject.name for subject in subjects]
     if baseline is not None and baseline not in names:
         raise errors.BenchmarkError(
-            errors.explain(
-                "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
-            )
+            "baseline", f"one of {names}", repr(baseline), errors.nearest(baseline, names)
         )
     return baseline or names[0]
 

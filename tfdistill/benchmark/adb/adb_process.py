@@ -39,13 +39,11 @@ def find_adb() -> str:
             if found := shutil.which("adb", path=str(folder)):
                 return found
     raise errors.EnvironmentFault(
-        errors.explain(
-            "adb",
-            "the program on the PATH, or below ANDROID_HOME in platform-tools",
-            "neither",
-            "Install it: `apt-get install adb` on Debian and Ubuntu, `brew install "
-            "android-platform-tools` on macOS, elsewhere Android's SDK Platform-Tools.",
-        )
+        "adb",
+        "the program on the PATH, or below ANDROID_HOME in platform-tools",
+        "neither",
+        "Install it: `apt-get install adb` on Debian and Ubuntu, `brew install "
+        "android-platform-tools` on macOS, elsewhere Android's SDK Platform-Tools.",
     )
 
 
@@ -105,11 +103,9 @@ class AdbRunner:
             raise KeyboardInterrupt
         if any(output.too_long for output in outputs):
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"`{' '.join(command)[:200]}`",
-                    f"at most {MAX_OUTPUT_BYTES >> 20} MiB of output",
-                    "more",
-                )
+                f"`{' '.join(command)[:200]}`",
+                f"at most {MAX_OUTPUT_BYTES >> 20} MiB of output",
+                "more",
             )
         return Completed(process.returncode, *texts)
 

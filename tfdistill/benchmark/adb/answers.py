@@ -44,7 +44,7 @@ def of_host(
         return _of_host(subject, layout, feeds, before_each)
     except (RuntimeError, ValueError) as error:
         raise errors.BenchmarkError(
-            errors.explain(f"{subject.name} on this machine", "a file that runs in LiteRT", error)
+            f"{subject.name} on this machine", "a file that runs in LiteRT", error
         ) from error
 
 
@@ -105,15 +105,13 @@ def compare(
         broken = sum(not np.all(np.isfinite(answer)) for answer in answers)
         if broken:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"answers of {case.model} on the {where}",
-                    "finite numbers",
-                    f"others for {broken} of {len(answers)} examples",
-                    "Float16 overflows where float32 does not: export with a small finite mask, "
-                    f"or leave {case.delegate} out."
-                    if where == "device"
-                    else "Export it again.",
-                )
+                f"answers of {case.model} on the {where}",
+                "finite numbers",
+                f"others for {broken} of {len(answers)} examples",
+                "Float16 overflows where float32 does not: export with a small finite mask, "
+                f"or leave {case.delegate} out."
+                if where == "device"
+                else "Export it again.",
             )
     axis = 0 if span else -1
     pairs = [(np.float64(a), np.float64(b)) for a, b in zip(host, device, strict=True)]

@@ -107,7 +107,7 @@ class AppBackend:
 
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
         """Refuses: `app_protocol.check` saw to it that nobody asks."""
-        raise errors.BenchmarkError(errors.explain("operators", "none from an app", name_of(case)))
+        raise errors.BenchmarkError("operators", "none from an app", name_of(case))
 
     def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
         """Runs without pauses in a process of the app that measures next to nothing else."""
@@ -217,13 +217,11 @@ def _check_file(ran: schema.Result, subject: Subject, what: str) -> None:
     (model,) = ran.models
     if model.sha256 != subject.sha256:
         raise errors.BenchmarkError(
-            errors.explain(
-                what,
-                f"the file {subject.name} with SHA-256 {subject.sha256}",
-                model.sha256,
-                "Put this file into the app with `tfdistill export --android`, build and install "
-                "it again.",
-            )
+            what,
+            f"the file {subject.name} with SHA-256 {subject.sha256}",
+            model.sha256,
+            "Put this file into the app with `tfdistill export --android`, build and install "
+            "it again.",
         )
 
 
@@ -260,20 +258,18 @@ def _check_rows(
     if strange or several:
         one = f"one repetition of {model.name} at {lengths} tokens, {delegate}"
         received = "; ".join(sorted(strange)) or "several repetitions"
-        raise errors.BenchmarkError(errors.explain(what, one, received))
+        raise errors.BenchmarkError(what, one, received)
     wanted = {(length, threads) for length in lengths for threads in settings.threads}
     missing = sorted(wanted - set(measured))
     faults = "; ".join(failure.error for failure in ran.failures)
     if not measured or (missing and not ran.failures):
         lacking = ", ".join(f"{n} tokens on {threads} thread(s)" for n, threads in missing)
-        raise errors.BenchmarkError(
-            errors.explain(what, "measurements", faults or f"none at {lacking}")
-        )
+        raise errors.BenchmarkError(what, "measurements", faults or f"none at {lacking}")
     durations = [row.samples_ms for row in (*ran.measurements, *ran.texts)]
     durations += [row.tokenizer_ms for row in ran.texts]
     durations += [tuple(window.p50_ms for window in row.windows) for row in ran.sustained]
     if not all(values and min(values) > 0 for values in durations):
-        raise errors.BenchmarkError(errors.explain(what, "durations of more than 0 ms", "others"))
+        raise errors.BenchmarkError(what, "durations of more than 0 ms", "others")
     if delegate == "gpu" and not ran.answers:
         expected = "the GPU's answers beside its durations: fast and wrong is no figure"
-        raise errors.BenchmarkError(errors.explain(what, expected, faults or "none"))
+        raise errors.BenchmarkError(what, expected, faults or "none")

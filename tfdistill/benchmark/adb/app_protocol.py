@@ -97,13 +97,11 @@ def bundle_of(subject: Subject) -> str:
         name = ""
     if not _BUNDLE.fullmatch(name):
         raise errors.BenchmarkError(
-            errors.explain(
-                f"{subject.file.name}",
-                "an export that is a bundle of the app",
-                repr(name) if name else "a file without model.json",
-                "Name the folder that `tfdistill export` wrote, or that of the bundle among the "
-                "app's assets.",
-            )
+            f"{subject.file.name}",
+            "an export that is a bundle of the app",
+            repr(name) if name else "a file without model.json",
+            "Name the folder that `tfdistill export` wrote, or that of the bundle among the "
+            "app's assets.",
         )
     return name
 
@@ -177,9 +175,7 @@ def read_result(path: files.Path, what: str) -> schema.Result:
         raise _malformed(what, expected, error) from error
     if result.backend != "app" or len(result.models) != 1:
         received = f"backend {result.backend!r} with {len(result.models)} models"
-        raise errors.BenchmarkError(
-            errors.explain(what, f"{expected} of an app, about one model", received)
-        )
+        raise errors.BenchmarkError(what, f"{expected} of an app, about one model", received)
     return result
 
 
@@ -191,4 +187,4 @@ def _malformed(what: str, expected: str, error: Exception) -> errors.BenchmarkEr
             for fault in error.errors()[:5]
         )
     remedy = "The app and tfdistill may be of different versions: install the app that fits."
-    return errors.BenchmarkError(errors.explain(what, expected, received[:1000], remedy))
+    return errors.BenchmarkError(what, expected, received[:1000], remedy)

@@ -31,23 +31,19 @@ def check_ready(phone: Phone, package: str) -> None:
     """
     if "package:" not in phone.shell(["pm", "path", package], check=False).stdout:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"app {package} on {phone.serial}",
-                "an installed one",
-                "none",
-                "Install it with `adb install`; android_demo/README.md says how to build it.",
-            )
+            f"app {package} on {phone.serial}",
+            "an installed one",
+            "none",
+            "Install it with `adb install`; android_demo/README.md says how to build it.",
         )
     said = phone.ask({"power": "dumpsys power"})["power"]
     wakefulness = re.search(r"^\s*mWakefulness=(\w+)", said, flags=re.MULTILINE)
     if wakefulness and wakefulness[1] != "Awake":
         raise errors.BenchmarkError(
-            errors.explain(
-                f"screen of {phone.serial}",
-                "on and unlocked, or Android slows the app down",
-                wakefulness[1],
-                "Wake the device; Developer options > Stay awake keeps it so.",
-            )
+            f"screen of {phone.serial}",
+            "on and unlocked, or Android slows the app down",
+            wakefulness[1],
+            "Wake the device; Developer options > Stay awake keeps it so.",
         )
 
 
@@ -126,7 +122,7 @@ def _start(phone: Phone, package: str, command: Sequence[str]) -> None:
         )
     else:
         expected, remedy = "a started activity", ""
-    raise errors.BenchmarkError(errors.explain(what, expected, repr(last), remedy))
+    raise errors.BenchmarkError(what, expected, repr(last), remedy)
 
 
 def _wait(
@@ -148,18 +144,16 @@ def _wait(
         if clock() - since > patience_s:
             done = "nothing" if state is None else f"{state.finished} of {state.of} measurements"
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"{package} on {phone.serial}",
-                    f"a further measurement within {patience_s:g} seconds",
-                    done,
-                    "Allow more time with --timeout, or ask for fewer runs.",
-                )
+                f"{package} on {phone.serial}",
+                f"a further measurement within {patience_s:g} seconds",
+                done,
+                "Allow more time with --timeout, or ask for fewer runs.",
             )
         phone.rest(pause)
         pause = min(LONGEST_POLL_S, 1.5 * pause)
     if state.state == "failed":
         raise errors.BenchmarkError(
-            errors.explain(f"{package} on {phone.serial}", "a measurement", state.error or "failed")
+            f"{package} on {phone.serial}", "a measurement", state.error or "failed"
         )
 
 

@@ -73,12 +73,10 @@ class BenchmarkModelTool:
         """
         if abis and self.abi not in abis:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"--binary {self.path.name}",
-                    f"a program for the device's {abis[0]}",
-                    f"one for {self.abi}",
-                    HOW_TO_GET_IT,
-                )
+                f"--binary {self.path.name}",
+                f"a program for the device's {abis[0]}",
+                f"one for {self.abi}",
+                HOW_TO_GET_IT,
             )
 
 
@@ -98,22 +96,20 @@ def find(binary: Binary | None, *, cache: files.Path | None = None) -> Benchmark
     """
     if binary is None or not binary.source:
         raise errors.BenchmarkError(
-            errors.explain("--binary", "benchmark_model for the device", "nothing", HOW_TO_GET_IT)
+            "--binary", "benchmark_model for the device", "nothing", HOW_TO_GET_IT
         )
     source, sha256 = binary.source, binary.sha256
     if sha256 is not None:
         sha256 = sha256.lower()
         if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
-            raise errors.BenchmarkError(
-                errors.explain("--binary-sha256", "64 hexadecimal digits", repr(sha256))
-            )
+            raise errors.BenchmarkError("--binary-sha256", "64 hexadecimal digits", repr(sha256))
     if "://" in source:
         path = _download(source, sha256, _cache() if cache is None else pathlib.Path(cache))
     else:
         path = pathlib.Path(source).expanduser()
         if not path.is_file():
             raise errors.BenchmarkError(
-                errors.explain(f"--binary {source}", "a file", "no such file", HOW_TO_GET_IT)
+                f"--binary {source}", "a file", "no such file", HOW_TO_GET_IT
             )
     abi = _abi_of(path)
     digest = files.sha256_of(path)
@@ -131,21 +127,17 @@ def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"--binary {url}",
-                "an https URL",
-                f"{parts.scheme}://",
-                "What runs on a device should not come over an open line: download it yourself.",
-            )
+            f"--binary {url}",
+            "an https URL",
+            f"{parts.scheme}://",
+            "What runs on a device should not come over an open line: download it yourself.",
         )
     if sha256 is None:
         raise errors.BenchmarkError(
-            errors.explain(
-                "--binary-sha256",
-                "the SHA-256 of what the URL gives",
-                "nothing",
-                "Download the file once, look at it, and pass what `sha256sum` says.",
-            )
+            "--binary-sha256",
+            "the SHA-256 of what the URL gives",
+            "nothing",
+            "Download the file once, look at it, and pass what `sha256sum` says.",
         )
     kept = cache / sha256 / "benchmark_model"
     if kept.is_file() and files.sha256_of(kept) == sha256:
@@ -159,18 +151,16 @@ def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path
                     file.write(chunk)
                     if file.tell() > MAX_BYTES:
                         raise errors.BenchmarkError(
-                            errors.explain(f"--binary {url}", f"<= {MAX_BYTES} bytes", "more")
+                            f"--binary {url}", f"<= {MAX_BYTES} bytes", "more"
                         )
             if digest.hexdigest() != sha256:
                 raise errors.BenchmarkError(_another_file(url, sha256, digest.hexdigest()))
     except (OSError, http.client.HTTPException) as error:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"--binary {url}",
-                "a file",
-                f"{type(error).__name__}: {error}",
-                "Download it by other means and pass its path.",
-            )
+            f"--binary {url}",
+            "a file",
+            f"{type(error).__name__}: {error}",
+            "Download it by other means and pass its path.",
         ) from error
     return kept
 
@@ -194,24 +184,20 @@ def _abi_of(path: pathlib.Path) -> str:
         head = file.read(20)
     what = f"--binary {path.name}"
     if os.path.getsize(path) > MAX_BYTES:
-        raise errors.BenchmarkError(errors.explain(what, f"<= {MAX_BYTES} bytes", "more"))
+        raise errors.BenchmarkError(what, f"<= {MAX_BYTES} bytes", "more")
     if len(head) < 20 or head[:4] != b"\x7fELF" or head[5] != 1:
         raise errors.BenchmarkError(
-            errors.explain(
-                what, "a program for Android (ELF)", f"a file of {head[:4]!r}", HOW_TO_GET_IT
-            )
+            what, "a program for Android (ELF)", f"a file of {head[:4]!r}", HOW_TO_GET_IT
         )
     (machine,) = struct.unpack_from("<H", head, 18)
     for abi, (width, number) in _ELF.items():
         if (width, number) == (head[4], machine):
             return abi
     raise errors.BenchmarkError(
-        errors.explain(
-            what,
-            f"a program for one of {', '.join(_ELF)}",
-            f"one for ELF machine {machine}, {32 * head[4]} bits",
-            HOW_TO_GET_IT,
-        )
+        what,
+        f"a program for one of {', '.join(_ELF)}",
+        f"one for ELF machine {machine}, {32 * head[4]} bits",
+        HOW_TO_GET_IT,
     )
 
 

@@ -151,12 +151,10 @@ class Deployment:
         size = sum(tensor.num_bytes for tensor in layout.outputs)
         if len(content) != size * (last - first):
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"outputs of {what}",
-                    f"{last - first} times {size} bytes",
-                    f"{len(content)} bytes",
-                    "Is the storage of the device full?",
-                )
+                f"outputs of {what}",
+                f"{last - first} times {size} bytes",
+                f"{len(content)} bytes",
+                "Is the storage of the device full?",
             )
         return [
             split_outputs(layout, content[at : at + size]) for at in range(0, len(content), size)
@@ -201,12 +199,10 @@ def feed_of(layout: Layout, feed: Feed) -> list[np.ndarray]:
     longest = min(tensor.shape[-1] for tensor in layout.inputs)
     if len(ids) > longest:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"example for signature {layout.signature}",
-                f"at most {longest} tokens",
-                len(ids),
-                "Encode the examples for the file's own length.",
-            )
+            f"example for signature {layout.signature}",
+            f"at most {longest} tokens",
+            len(ids),
+            "Encode the examples for the file's own length.",
         )
     known = {
         "input_ids": ids,

@@ -63,12 +63,10 @@ class DeviceEnvironment:
             return None
         if not self.has_taskset:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"affinity {affinity}",
-                    "a device with `taskset`",
-                    f"{self.device.name} without it",
-                    "Leave it out: the system chooses the cores.",
-                )
+                f"affinity {affinity}",
+                "a device with `taskset`",
+                f"{self.device.name} without it",
+                "Leave it out: the system chooses the cores.",
             )
         if affinity in ("big", "little"):
             return cores.mask_of(cores.cluster(affinity, self.speeds))
@@ -76,7 +74,7 @@ class DeviceEnvironment:
         there = range(self.device.cores_logical or max(chosen) + 1)
         if foreign := sorted(set(chosen) - set(there)):
             raise errors.BenchmarkError(
-                errors.explain(f"affinity {affinity}", f"some of the cores {list(there)}", foreign)
+                f"affinity {affinity}", f"some of the cores {list(there)}", foreign
             )
         return cores.mask_of(chosen)
 
@@ -91,9 +89,7 @@ def read(phone: Phone) -> DeviceEnvironment:
     answers = phone.ask(_QUESTIONS)
     if not parse_properties(answers["properties"]):
         raise errors.BenchmarkError(
-            errors.explain(
-                f"`getprop` on {phone.serial}", "its properties", repr(answers["properties"][:200])
-            )
+            f"`getprop` on {phone.serial}", "its properties", repr(answers["properties"][:200])
         )
     return parse(answers, phone.serial)
 

@@ -51,13 +51,11 @@ def listed(adb: str) -> list[Listed]:
     if done.exit_code != 0 or "List of devices attached" not in done.stdout:
         port = os.environ.get("ANDROID_ADB_SERVER_PORT", "5037")
         raise errors.EnvironmentFault(
-            errors.explain(
-                f"`{adb} devices`",
-                "a list of devices",
-                repr((done.stderr or done.stdout).strip()[-1000:]),
-                f"Its server may be hung (`adb kill-server`), or another program may hold its "
-                f"port {port} (choose another with ANDROID_ADB_SERVER_PORT).",
-            )
+            f"`{adb} devices`",
+            "a list of devices",
+            repr((done.stderr or done.stdout).strip()[-1000:]),
+            f"Its server may be hung (`adb kill-server`), or another program may hold its "
+            f"port {port} (choose another with ANDROID_ADB_SERVER_PORT).",
         )
     return parse_devices(done.stdout)
 
@@ -116,23 +114,19 @@ def select(
     """
     if not devices:
         raise errors.BenchmarkError(
-            errors.explain(
-                "adb",
-                "a device",
-                "none",
-                "Connect one with USB debugging switched on (Settings > System > Developer "
-                "options), or start an emulator; `adb devices` must list it.",
-            )
+            "adb",
+            "a device",
+            "none",
+            "Connect one with USB debugging switched on (Settings > System > Developer "
+            "options), or start an emulator; `adb devices` must list it.",
         )
     by_serial = {device.serial: device for device in devices}
     if not serials and len(devices) > 1:
         raise errors.BenchmarkError(
-            errors.explain(
-                "adb",
-                "one device, or a choice among several",
-                _names(devices),
-                "Choose with --serial SERIAL (once or more), or --serial all.",
-            )
+            "adb",
+            "one device, or a choice among several",
+            _names(devices),
+            "Choose with --serial SERIAL (once or more), or --serial all.",
         )
     wanted = list(by_serial) if not serials or ALL in serials else list(dict.fromkeys(serials))
     faults = [
@@ -166,12 +160,10 @@ def _shell_fault(adb: str, device: Listed) -> str:
     said = (done.stderr or done.stdout).strip()[-500:]
     if done.exit_code != 0 and re.search(r"unknown command|usage|help", said, re.IGNORECASE):
         raise errors.EnvironmentFault(
-            errors.explain(
-                adb,
-                "an adb that passes exit codes on (shell v2)",
-                "an older one",
-                "Install Android's SDK Platform-Tools 24 or newer.",
-            )
+            adb,
+            "an adb that passes exit codes on (shell v2)",
+            "an older one",
+            "Install Android's SDK Platform-Tools 24 or newer.",
         )
     if done.exit_code != 0:
         return errors.explain(f"device {_name(device)}", "its features", repr(said))
@@ -190,9 +182,7 @@ def _ask(adb: str, arguments: Sequence[str]) -> Completed:
         return AdbRunner().run([adb, *arguments], timeout_s=_TIMEOUT_S)
     except (OSError, TimeoutError) as error:
         raise errors.EnvironmentFault(
-            errors.explain(
-                f"`{adb} {' '.join(arguments)}`", "an answer", str(error), "Try `adb kill-server`."
-            )
+            f"`{adb} {' '.join(arguments)}`", "an answer", str(error), "Try `adb kill-server`."
         ) from error
 
 

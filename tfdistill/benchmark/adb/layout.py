@@ -95,12 +95,10 @@ def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> Layout:
     outputs = tuple(_tensor(graph, at, labels, {}, what) for at in graph.outputs)
     if {tensor.role for tensor in inputs} != set(entry.inputs) or len(inputs) != len(entry.inputs):
         raise errors.BenchmarkError(
-            errors.explain(
-                f"inputs of {what}",
-                f"those of its signature ({', '.join(roles)})",
-                ", ".join(tensor.name for tensor in inputs),
-                "`benchmark_model` feeds all inputs of the graph. Export the file again.",
-            )
+            f"inputs of {what}",
+            f"those of its signature ({', '.join(roles)})",
+            ", ".join(tensor.name for tensor in inputs),
+            "`benchmark_model` feeds all inputs of the graph. Export the file again.",
         )
     number = len(model.signatures)
     return Layout(entry.signature, number, index, len(graph.operators), inputs, outputs)
@@ -118,11 +116,9 @@ def _tensor(
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None or "," in tensor.name or any(size < 1 for size in tensor.shape):
         raise errors.BenchmarkError(
-            errors.explain(
-                f"tensor {tensor.name!r} of {what}",
-                "numbers of a static shape, and a name without a comma",
-                f"{tensor.dtype}, shape {tensor.shape}",
-                "`benchmark_model` cannot be told about it. Export the file again.",
-            )
+            f"tensor {tensor.name!r} of {what}",
+            "numbers of a static shape, and a name without a comma",
+            f"{tensor.dtype}, shape {tensor.shape}",
+            "`benchmark_model` cannot be told about it. Export the file again.",
         )
     return Tensor(tensor.name, label, roles.get(label), dtype, tensor.shape)

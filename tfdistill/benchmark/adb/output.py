@@ -144,13 +144,11 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     timings = _TIMINGS.search(text)
     if timings is None or len(found) < 2:
         raise errors.BenchmarkError(
-            errors.explain(
-                what,
-                "benchmark_model's statistics and its line `Inference timings in us`",
-                "no output" if not text.strip() else "output without them",
-                f"{last_lines(text)} Is --binary the benchmark_model of TensorFlow Lite or LiteRT, "
-                "and did the connection hold?",
-            )
+            what,
+            "benchmark_model's statistics and its line `Inference timings in us`",
+            "no output" if not text.strip() else "output without them",
+            f"{last_lines(text)} Is --binary the benchmark_model of TensorFlow Lite or LiteRT, "
+            "and did the connection hold?",
         )
     init, first = (_milliseconds(value) for value in timings.groups())
     warmup, inference = found[-2:]
@@ -198,13 +196,11 @@ def coverage(output: Output, delegate: str, layout: Layout, *, what: str) -> sch
     kernels = output.kernels.get(PROVIDERS[delegate], 0)
     if not kernels:
         raise errors.BenchmarkError(
-            errors.explain(
-                what,
-                f"a graph that {PROVIDERS[delegate]} takes part in",
-                "one that it takes no node of: what would be measured is another processor",
-                f"{telling_lines(output.text)} Leave {delegate} out of --delegates for this file "
-                "and device.",
-            )
+            what,
+            f"a graph that {PROVIDERS[delegate]} takes part in",
+            "one that it takes no node of: what would be measured is another processor",
+            f"{telling_lines(output.text)} Leave {delegate} out of --delegates for this file "
+            "and device.",
         )
     ours = [r for r in output.replacements if _NODES[delegate] in r.delegate.lower()]
     exact = [r for r in ours if r.subgraph == layout.subgraph]
@@ -270,22 +266,18 @@ def _refuse_misunderstandings(text: str, what: str) -> None:
                 "android_aarch64_benchmark_model."
             )
         raise errors.BenchmarkError(
-            errors.explain(
-                what,
-                "a benchmark_model that knows all options that the measurement takes",
-                f"one that does not know {', '.join(options) or unknown.group(1).strip()}",
-                remedy,
-            )
+            what,
+            "a benchmark_model that knows all options that the measurement takes",
+            f"one that does not know {', '.join(options) or unknown.group(1).strip()}",
+            remedy,
         )
     misnamed = _MISNAMED.search(text)
     if misnamed:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"inputs of {what}",
-                f"{misnamed.group(2)} in the place of {misnamed.group(1)}",
-                "another order in the runtime than in the file",
-                "The ids would have gone to another input. Export the file again.",
-            )
+            f"inputs of {what}",
+            f"{misnamed.group(2)} in the place of {misnamed.group(1)}",
+            "another order in the runtime than in the file",
+            "The ids would have gone to another input. Export the file again.",
         )
 
 

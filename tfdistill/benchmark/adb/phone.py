@@ -93,11 +93,9 @@ class Phone:
         done = self._shell(arguments, timeout_s)
         if check and done.exit_code != 0:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"`{shlex.join(arguments)[:300]}` on {self.serial}",
-                    "exit code 0",
-                    f"{done.exit_code}: {(done.stderr or done.stdout).strip()[-1000:]}",
-                )
+                f"`{shlex.join(arguments)[:300]}` on {self.serial}",
+                "exit code 0",
+                f"{done.exit_code}: {(done.stderr or done.stdout).strip()[-1000:]}",
             )
         return done
 
@@ -123,12 +121,10 @@ class Phone:
         received = self.sha256(remote, timeout_s=timeout_s)
         if received != expected:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"{name} on {self.serial}",
-                    f"SHA-256 {expected}",
-                    received,
-                    "It was damaged on the way: try another cable or port.",
-                )
+                f"{name} on {self.serial}",
+                f"SHA-256 {expected}",
+                received,
+                "It was damaged on the way: try another cable or port.",
             )
 
     def sha256(self, remote: str, *, timeout_s: float = 600.0) -> str:
@@ -166,19 +162,15 @@ class Phone:
         size, _, kind = facts.stdout.strip().partition(" ")
         if facts.exit_code != 0 or not kind.startswith("regular") or not size.isdecimal():
             said = (facts.stdout + facts.stderr).strip()[-300:]
-            raise errors.BenchmarkError(errors.explain(what, "a file", repr(said)))
+            raise errors.BenchmarkError(what, "a file", repr(said))
         if int(size) > max_bytes:
-            raise errors.BenchmarkError(
-                errors.explain(what, f"at most {max_bytes} bytes", f"{size} bytes")
-            )
+            raise errors.BenchmarkError(what, f"at most {max_bytes} bytes", f"{size} bytes")
         with files.atomic_write(local) as temporary:
             done = self._run(["pull", remote, str(temporary)], f"pull of {what}", timeout_s)
             if done.exit_code != 0:
                 raise _transfer_fault(f"pull of {what}", done)
             if temporary.stat().st_size > max_bytes:
-                raise errors.BenchmarkError(
-                    errors.explain(what, f"at most {max_bytes} bytes", "a file that grew")
-                )
+                raise errors.BenchmarkError(what, f"at most {max_bytes} bytes", "a file that grew")
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[str]:
@@ -244,13 +236,11 @@ class Phone:
             return self._runner.run(command, timeout_s=timeout_s, cleanup=cleanup)
         except TimeoutError:
             raise errors.BenchmarkError(
-                errors.explain(
-                    what,
-                    f"an end within {timeout_s:g} seconds",
-                    "none",
-                    "A measurement gets more time with --timeout; anything else should be quick: "
-                    "is the device hung?",
-                )
+                what,
+                f"an end within {timeout_s:g} seconds",
+                "none",
+                "A measurement gets more time with --timeout; anything else should be quick: "
+                "is the device hung?",
             ) from None
 
 
@@ -272,7 +262,7 @@ def _lost(what: str, done: Completed) -> errors.DeviceLostError:
     else:
         remedy = "Check the cable or the network; `adb devices` shows who is connected."
     received = repr(said) if said else "the end of the connection"
-    return errors.DeviceLostError(errors.explain(what, "an exit code", received, remedy))
+    return errors.DeviceLostError(what, "an exit code", received, remedy)
 
 
 def _transfer_fault(what: str, done: Completed) -> errors.BenchmarkError:
@@ -282,7 +272,7 @@ def _transfer_fault(what: str, done: Completed) -> errors.BenchmarkError:
     lost = ("offline", "not found", "from device", "unauthorized", "closed", "protocol fault")
     if "No space left" in said:
         remedy = f"Free some of the device's storage: `df {TEMPORARY}` on it shows how much."
-        return errors.BenchmarkError(errors.explain(what, "room for it", repr(said), remedy))
+        return errors.BenchmarkError(what, "room for it", repr(said), remedy)
     if any(word in said for word in lost) and "remote" not in said:
         return _lost(what, Completed(done.exit_code, "", said))
-    return errors.BenchmarkError(errors.explain(what, "a whole file", repr(said)))
+    return errors.BenchmarkError(what, "a whole file", repr(said))

@@ -49,12 +49,10 @@ def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
             columns = None
     if not nodes:
         raise errors.BenchmarkError(
-            errors.explain(
-                f"operator profile of {what}",
-                "a table of operators",
-                "none" if not text.strip() else f"{text.strip()[:200]!r}",
-                "Was --binary built with operator profiling? The official ones are.",
-            )
+            f"operator profile of {what}",
+            "a table of operators",
+            "none" if not text.strip() else f"{text.strip()[:200]!r}",
+            "Was --binary built with operator profiling? The official ones are.",
         )
     if inside:
         _replace_delegates(nodes, inside)
@@ -71,7 +69,7 @@ def _row(line: str, columns: list[str], what: str) -> tuple[str, int, float, boo
         kind, within = row["node type"], _INSIDE.match(row["name"].replace("\t", ","))
     except (KeyError, ValueError) as error:
         raise errors.BenchmarkError(
-            errors.explain(f"operator profile of {what}", f"the columns {columns}", repr(line))
+            f"operator profile of {what}", f"the columns {columns}", repr(line)
         ) from error
     if within:
         kind = within.group(1)

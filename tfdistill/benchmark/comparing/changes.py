@@ -133,12 +133,10 @@ def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool 
     ]
     if not rows:
         raise errors.BenchmarkError(
-            errors.explain(
-                "places of the results",
-                "a length, number of threads, delegate and affinity that both have",
-                f"{_listed(before)} and {_listed(after)}",
-                "Measure both with the same options.",
-            )
+            "places of the results",
+            "a length, number of threads, delegate and affinity that both have",
+            f"{_listed(before)} and {_listed(after)}",
+            "Measure both with the same options.",
         )
     found = {row.place for row in rows}
     if not same_device:
@@ -180,12 +178,10 @@ def within(result: schema.Result) -> Changes:
         rival = place.model_copy(update={"model": row.baseline})
         if place not in summary or rival not in summary:
             raise errors.BenchmarkError(
-                errors.explain(
-                    "comparisons",
-                    "places that the summary has",
-                    terminal.describe(place),
-                    "The result was changed by hand or damaged: measure again.",
-                )
+                "comparisons",
+                "places that the summary has",
+                terminal.describe(place),
+                "The result was changed by hand or damaged: measure again.",
             )
         old, new = summary[rival], summary[place]
         single = len(new.repetition_p50_ms) == 1
@@ -205,12 +201,10 @@ def within(result: schema.Result) -> Changes:
         )
     if not rows:
         raise errors.BenchmarkError(
-            errors.explain(
-                "a single result",
-                "two or more files that were measured in turns at the same lengths",
-                f"{[model.name for model in result.models]}",
-                "Name a second result, or measure both files: `tfdistill benchmark OLD NEW`.",
-            )
+            "a single result",
+            "two or more files that were measured in turns at the same lengths",
+            f"{[model.name for model in result.models]}",
+            "Name a second result, or measure both files: `tfdistill benchmark OLD NEW`.",
         )
     baseline = rows[0].baseline
     compared = {row.place for row in rows}

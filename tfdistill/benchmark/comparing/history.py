@@ -115,12 +115,10 @@ def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]
                 skipped.append(str(file.relative_to(path)))
     if not found:
         raise errors.BenchmarkError(
-            errors.explain(
-                ", ".join(map(str, paths)),
-                f"results of format_version {result.FORMAT_VERSION}",
-                f"{terminal.plural(len(skipped), 'other JSON file')}" if skipped else "none",
-                "`tfdistill benchmark --out FILE` writes one.",
-            )
+            ", ".join(map(str, paths)),
+            f"results of format_version {result.FORMAT_VERSION}",
+            f"{terminal.plural(len(skipped), 'other JSON file')}" if skipped else "none",
+            "`tfdistill benchmark --out FILE` writes one.",
         )
     return list(found.values()), _skip_notes(skipped)
 
@@ -244,7 +242,7 @@ def _moment(created: str, file: str) -> datetime.datetime:
         moment = datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))
     except ValueError as error:
         raise errors.BenchmarkError(
-            errors.explain(f"{file}: created", "a time as 2026-01-31T12:00:00+00:00", created)
+            f"{file}: created", "a time as 2026-01-31T12:00:00+00:00", created
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
 

@@ -56,32 +56,26 @@ def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = 
     """
     if old.kind != new.kind:
         raise errors.BenchmarkError(
-            errors.explain(
-                "results",
-                "two of one kind",
-                f"one of {_KIND_WORDS[old.kind]} and one of {_KIND_WORDS[new.kind]}",
-                "What is faster on one may be slower on the other: measure both in one place.",
-            )
+            "results",
+            "two of one kind",
+            f"one of {_KIND_WORDS[old.kind]} and one of {_KIND_WORDS[new.kind]}",
+            "What is faster on one may be slower on the other: measure both in one place.",
         )
     if old.backend != new.backend:
         raise errors.BenchmarkError(
-            errors.explain(
-                "results",
-                "two of one backend",
-                f"{old.backend} and {new.backend}",
-                "They do not time the same thing: measure both with the same one.",
-            )
+            "results",
+            "two of one backend",
+            f"{old.backend} and {new.backend}",
+            "They do not time the same thing: measure both with the same one.",
         )
     difference = other_device(old.device, new.device)
     if difference is not None and not devices_may_differ:
         raise errors.BenchmarkError(
-            errors.explain(
-                "results",
-                "two of one device",
-                difference,
-                "Measure both files on one device; --other-device shows the figures side by side "
-                "and says nothing about the files.",
-            )
+            "results",
+            "two of one device",
+            difference,
+            "Measure both files on one device; --other-device shows the figures side by side "
+            "and says nothing about the files.",
         )
     return difference is None
 
@@ -101,12 +95,10 @@ def pair_models(old: schema.Result, new: schema.Result) -> dict[str, str]:
         pairs = {before[0]: after[0]}
     if not pairs:
         raise errors.BenchmarkError(
-            errors.explain(
-                "files of the results",
-                "one name that both have, or one file in each",
-                f"{before} and {after}",
-                "Measure them under the same names.",
-            )
+            "files of the results",
+            "one name that both have, or one file in each",
+            f"{before} and {after}",
+            "Measure them under the same names.",
         )
     return pairs
 

@@ -151,12 +151,10 @@ def check(settings: Settings) -> str | None:
     refused = [delegate for delegate in settings.delegates if delegate not in DELEGATES]
     if refused:
         raise errors.BenchmarkError(
-            errors.explain(
-                "delegates on a host",
-                f"some of {DELEGATES}",
-                refused,
-                "GPU and NNAPI are measured on a phone: --device adb.",
-            )
+            "delegates on a host",
+            f"some of {DELEGATES}",
+            refused,
+            "GPU and NNAPI are measured on a phone: --device adb.",
         )
     return cores.resolve(settings.affinity)
 

@@ -126,7 +126,7 @@ class WorkerProcess:
             return  # it ended already; its exit code says why
         except OSError as error:
             raise errors.BenchmarkError(
-                errors.explain(self._what, f"cores {list(cores)} to run on", error)
+                self._what, f"cores {list(cores)} to run on", error
             ) from error
 
     def _listen(self) -> None:
@@ -150,25 +150,19 @@ class WorkerProcess:
         except queue.Empty:
             self._process.kill()
             raise errors.BenchmarkError(
-                errors.explain(
-                    self._what,
-                    f"an answer within {self._timeout:g} s",
-                    "none",
-                    "Allow more time, or measure fewer runs or shorter lengths.",
-                )
+                self._what,
+                f"an answer within {self._timeout:g} s",
+                "none",
+                "Allow more time, or measure fewer runs or shorter lengths.",
             ) from None
         if not line:
             code = self._process.wait()
             received = f"the worker ended with {_ending(code)}"
-            raise errors.BenchmarkError(
-                errors.explain(self._what, "a result", received, self._last_output())
-            )
+            raise errors.BenchmarkError(self._what, "a result", received, self._last_output())
         answer = json.loads(line)
         if "error" in answer:
             raise errors.BenchmarkError(
-                errors.explain(
-                    self._what, "a file that runs in LiteRT", answer["error"], "Export it again."
-                )
+                self._what, "a file that runs in LiteRT", answer["error"], "Export it again."
             )
         return answer
 

@@ -44,9 +44,7 @@ def summarize(samples: Sequence[float]) -> dict[str, Any]:
     values = np.asarray(samples, dtype=np.float64)  # (n,)
     if values.size == 0 or not np.isfinite(values).all():
         received = "none" if values.size == 0 else "NaN or infinity among them"
-        raise errors.BenchmarkError(
-            errors.explain("latency samples", "at least one finite duration", received)
-        )
+        raise errors.BenchmarkError("latency samples", "at least one finite duration", received)
     p50, p90, p95, p99 = np.percentile(values, [50, 90, 95, 99])
     return {
         "n": int(values.size),
@@ -157,7 +155,7 @@ def speedup_ci(
     other = [len(blocks) for blocks in candidate]
     if shape != other:
         raise errors.BenchmarkError(
-            errors.explain("rounds of the two models", f"{shape} blocks per repetition", other)
+            "rounds of the two models", f"{shape} blocks per repetition", other
         )
     counts = bootstrap.draw(shape, resamples, np.random.default_rng(seed))
     old, new = (
@@ -250,9 +248,7 @@ def is_faster(speedup_interval: Interval) -> bool | None:
 def _shape(repetitions: Repetitions) -> list[int]:
     shape = [len(blocks) for blocks in repetitions]
     if not shape or min(shape) == 0:
-        raise errors.BenchmarkError(
-            errors.explain("repetitions", "at least one block in each", shape)
-        )
+        raise errors.BenchmarkError("repetitions", "at least one block in each", shape)
     return shape
 
 

@@ -56,12 +56,10 @@ def by_case(measurements: Iterable[schema.Measurement]) -> ByCase:
             values += [block.min_ms, block.mean_ms, _level(block), block.n]
         if not min(values) > 0:
             raise errors.BenchmarkError(
-                errors.explain(
-                    f"durations of {row.model} at {row.sequence_length} tokens",
-                    "more than 0 ms",
-                    min(values),
-                    "A clock that stands still measures nothing: measure again.",
-                )
+                f"durations of {row.model} at {row.sequence_length} tokens",
+                "more than 0 ms",
+                min(values),
+                "A clock that stands still measures nothing: measure again.",
             )
         found.setdefault(case_of(row), []).append(row)
     return found
