@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pathlib
+import types
 
 import benchmark_results as made
 
@@ -20,9 +21,7 @@ def subject(name, lengths=(8,)):
     entries = {n: modelfile.EntryPoint(f"len{n}", n, {}, 90) for n in lengths}
     digest = hashlib.sha256(name.encode()).hexdigest()
     example = inputs.Example((2, 5, 3), (0, 0, 0))
-    return Subject(
-        name, pathlib.Path(f"{name}.tflite"), digest, entries, None, None, (example,), "golden"
-    )
+    return Subject(name, pathlib.Path(__file__), digest, entries, None, None, (example,), "golden")
 
 
 class Backend:
@@ -34,6 +33,7 @@ class Backend:
     name = "litert"
     affinity = None
     where = "a fake"
+    inputs = types.MappingProxyType({})
 
     def __init__(self, names="ab", act=lambda what, action: None, *, lengths=(8,), **settings):
         self.act = act
@@ -54,9 +54,6 @@ class Backend:
 
     def environment(self):
         return Environment("phone", self.device, made.RUNTIME)
-
-    def model_files(self):
-        return [made.model_file(s.name, sha256=s.sha256) for s in self.subjects]
 
     def conditions(self):
         return COOL.model_copy(update={"thermal_status": next(self.statuses, 0)})

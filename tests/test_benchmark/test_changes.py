@@ -29,7 +29,7 @@ def phone(level=2.0, **more):
 def test_every_case_of_both_is_compared_with_the_interval_of_separate_runs():
     old, new = one(2.0), one(1.0, seed=1)
     found = changes.between(old, new)
-    assert [(r.baseline, r.place.model, r.place.sequence_length) for r in found.rows] == [
+    assert [(r.baseline, r.case.model, r.case.sequence_length) for r in found.rows] == [
         ("student", "student", 32),
         ("student", "student", 64),
     ]
@@ -37,7 +37,7 @@ def test_every_case_of_both_is_compared_with_the_interval_of_separate_runs():
     sides = [
         [stats.blocks_of(m.samples_ms, 10) for m in value.measurements[:3]] for value in (old, new)
     ]
-    apart = stats.speedup_apart(*sides)
+    apart = stats.compare_unpaired(*sides)
     assert row.speedup_ci == apart.interval()
     assert row.joint_ci == apart.interval(0.975)  # two rows
     assert (row.old_p50_ms, row.new_p50_ms) == (old.summary[0].p50_ms, new.summary[0].p50_ms)
@@ -70,14 +70,14 @@ def test_files_are_paired_by_name():
         [*made.repetitions(4.0, model="teacher"), *made.repetitions(2.0, model="student")]
     )
     found = changes.between(both, one(2.0))
-    assert [row.place.model for row in found.rows] == ["student"]
+    assert [row.case.model for row in found.rows] == ["student"]
     assert [(p.model, p.sequence_length) for p in found.only_old] == [("teacher", 32)]
     assert [(p.model, p.sequence_length) for p in found.only_new] == [("student", 64)]
 
 
 def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
     rows = changes.between(one(name="v1"), one(name="v2")).rows
-    assert {(row.baseline, row.place.model) for row in rows} == {("v1", "v2")}
+    assert {(row.baseline, row.case.model) for row in rows} == {("v1", "v2")}
 
 
 def test_files_that_do_not_belong_together_are_not_compared():
@@ -118,7 +118,7 @@ def test_another_device_is_shown_on_request_but_never_called_faster():
     other = one(0.5, device=made.HOST.model_copy(update={"id": "c" * 12}))
     rows = changes.between(one(2.0), other, devices_may_differ=True).rows
     assert {row.faster for row in rows} == {None}
-    assert {row.verdict for row in rows} == {"another device: this says nothing about the files"}
+    assert {row.verdict for row in rows} == {"another device: no conclusion about the files"}
     assert rows[0].speedup_ci[0] > 1
 
 
@@ -198,7 +198,7 @@ def turns():
 def test_the_files_of_one_result_are_compared_as_it_says(turns):
     found = changes.within(turns)
     assert [
-        (row.baseline, row.place.model, row.place.sequence_length, row.speedup, row.speedup_ci)
+        (row.baseline, row.case.model, row.case.sequence_length, row.speedup, row.speedup_ci)
         for row in found.rows
     ] == [(c.baseline, c.candidate, c.sequence_length, c.speedup, c.speedup_ci)
           for c in turns.comparisons]  # fmt: skip

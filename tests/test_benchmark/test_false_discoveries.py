@@ -69,7 +69,7 @@ def test_one_case_of_many_that_is_much_slower_is_marked_and_it_alone():
         for row in new.measurements
     ]
     believed, _ = marked([old, new.model_copy(update={"measurements": tuple(slow)})])
-    assert [entry.place.threads for entry in believed] == [7]
+    assert [entry.case.threads for entry in believed] == [7]
 
 
 def test_each_result_is_judged_by_its_own_places():
@@ -80,7 +80,7 @@ def test_each_result_is_judged_by_its_own_places():
     ]
     first, _ = marked(results[:2])
     both, _ = marked(results)
-    assert [e.place for e in both if e.created == results[1].created] == [e.place for e in first]
+    assert [e.case for e in both if e.created == results[1].created] == [e.case for e in first]
 
 
 def test_what_is_chance_among_many_is_said():

@@ -1,8 +1,8 @@
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors
 from tfdistill.benchmark import modelfile
+from tfdistill.tflite import reader
 
 
 def test_signatures_lengths_and_the_size_of_the_vocabulary_are_read_from_the_file(tflite_files):
@@ -19,15 +19,13 @@ def test_signatures_lengths_and_the_size_of_the_vocabulary_are_read_from_the_fil
 
 
 def test_the_table_is_found_by_following_the_ids_to_their_lookup(tflite_files):
-    content = (tflite_files / "fast.tflite").read_bytes()
-    model = schema.Model.GetRootAsModel(content, 0)
-    signature = model.SignatureDefs(0)
-    graph = model.Subgraphs(signature.SubgraphIndex())
-    inputs = [signature.Inputs(i) for i in range(signature.InputsLength())]
-    index = {entry.Name().decode(): entry.TensorIndex() for entry in inputs}
-    assert modelfile._rows(model, graph, index["input_ids"]) == 90
-    assert modelfile._rows(model, graph, index["token_type_ids"]) == 2
-    assert modelfile._rows(model, graph, index["attention_mask"]) is None
+    model = reader.read(tflite_files / "fast.tflite")
+    signature = model.signatures[0]
+    rows = {
+        name: modelfile._table_rows(model.subgraphs[signature.subgraph], index)
+        for name, index in signature.inputs.items()
+    }
+    assert rows == {"input_ids": 90, "token_type_ids": 2, "attention_mask": None}
 
 
 @pytest.mark.shared_data

@@ -9,6 +9,11 @@ from tfdistill import errors
 from tfdistill.benchmark.statistics import bootstrap, stats
 
 
+def median_ci(repetitions, **options):
+    (interval,) = stats.percentile_cis(repetitions, (50,), **options)
+    return interval
+
+
 def measured(rng, *, level=1.0, process=0.0, noise=0.1, repetitions=3, blocks=10, runs=10):
     """Log-normal samples: every process has its own factor, every sample its own noise."""
     factors = level * np.exp(rng.normal(0, process, repetitions))
@@ -38,7 +43,7 @@ def test_samples_that_are_none_or_not_finite_are_refused(samples):
 
 def test_one_repetition_of_single_sample_blocks_is_the_ordinary_bootstrap():
     samples = np.random.default_rng(1).lognormal(size=80)
-    ours = stats.median_ci([[[s] for s in samples]], resamples=4000)
+    ours = median_ci([[[s] for s in samples]], resamples=4000)
     theirs = scipy_stats.bootstrap(
         (samples,), np.median, n_resamples=4000, method="percentile", rng=0
     ).confidence_interval
@@ -51,14 +56,14 @@ def test_student_over_repetitions_is_in_the_interval():
     repetitions = [[[v] * 4] for v in (1.0, 1.1, 1.3)]
     logs = np.log([1.0, 1.1, 1.3])
     low, high = scipy_stats.t.interval(0.95, 2, logs.mean(), scipy_stats.sem(logs))
-    assert stats.median_ci(repetitions) == pytest.approx((np.exp(low), np.exp(high)))
+    assert median_ci(repetitions) == pytest.approx((np.exp(low), np.exp(high)))
 
 
 def test_whole_repetitions_are_drawn():
     # The pooled median is 1 or 2, by how many of the nine processes of each kind are drawn;
     # Student's interval of their logarithms, 1.03 to 1.80, is inside.
     repetitions = [[[v] * 4] for v in (1.0,) * 5 + (2.0,) * 4]
-    assert stats.median_ci(repetitions) == (1.0, 2.0)
+    assert median_ci(repetitions) == (1.0, 2.0)
 
 
 @pytest.mark.parametrize("process", [0.0, 0.05])
@@ -67,7 +72,7 @@ def test_the_interval_of_the_median_covers_the_truth_and_two_equal_models_are_ca
     covered, claims, trials = 0, 0, 100
     for seed in range(trials):
         one, two = (measured(rng, process=process, blocks=6, runs=6) for _ in range(2))
-        low, high = stats.median_ci(one, seed=seed, resamples=120)
+        low, high = median_ci(one, seed=seed, resamples=120)
         covered += low <= 1.0 <= high
         claims += stats.is_faster(stats.speedup_ci(one, two, seed=seed, resamples=120)) is not None
     # Nominal 95 and 5. A bootstrap without Student's interval claims a difference in some 25 of
@@ -107,9 +112,9 @@ def test_drift_that_both_models_share_cancels_in_the_ratio():
 
 def test_the_seed_decides_the_interval():
     repetitions = measured(np.random.default_rng(5))
-    assert stats.median_ci(repetitions, seed=1) == stats.median_ci(repetitions, seed=1)
+    assert median_ci(repetitions, seed=1) == median_ci(repetitions, seed=1)
     one = [[[s] for s in np.random.default_rng(6).lognormal(size=200)]]
-    few = [stats.median_ci(one, seed=seed, resamples=40) for seed in (1, 2)]
+    few = [median_ci(one, seed=seed, resamples=40) for seed in (1, 2)]
     assert few[0] != few[1]
 
 
@@ -117,7 +122,7 @@ def test_models_that_were_not_measured_in_the_same_rounds_are_not_compared():
     with pytest.raises(errors.BenchmarkError, match="rounds of the two models"):
         stats.speedup_ci([[[1.0], [1.0]]], [[[1.0]]])
     with pytest.raises(errors.BenchmarkError, match="at least one block"):
-        stats.median_ci([])
+        median_ci([])
 
 
 def test_blocks_keep_every_sample_in_order():
@@ -180,8 +185,8 @@ def test_intervals_cover_the_truth_as_often_as_they_say_under_realistic_noise(wo
             low <= value <= high for (low, high), value in zip(intervals, truth, strict=True)
         ]
         equal += stats.is_faster(stats.speedup_ci(one, two, seed=seed, resamples=150)) is None
-        apart = stats.speedup_apart(one, two, seed=seed, resamples=150)
-        separate += stats.is_faster(apart.interval()) is None
+        unpaired = stats.compare_unpaired(one, two, seed=seed, resamples=150)
+        separate += stats.is_faster(unpaired.interval()) is None
     # Nominal 0.95; the deviation of 120 trials is 0.02. A bootstrap alone covers some 0.75.
     assert (covered / trials).min() >= 0.88
     assert covered[0] / trials >= 0.91
@@ -207,18 +212,18 @@ def test_a_slowdown_of_ten_percent_is_seen_in_separate_runs_of_a_quiet_machine()
     seen = 0
     for seed in range(60):
         old, new = latencies(rng, process=0.01), latencies(rng, level=1.1, process=0.01)
-        seen += stats.is_faster(stats.speedup_apart(old, new, seed=seed).interval()) is False
+        seen += stats.is_faster(stats.compare_unpaired(old, new, seed=seed).interval()) is False
     assert seen >= 57
 
 
 def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
     # Repetitions without inner spread leave Student's part; SciPy's test has the same interval.
     old, new = [0.9, 1.0, 1.1, 1.3], [1.0, 1.25, 1.2]
-    apart = stats.speedup_apart(*([[[v] * 4] for v in side] for side in (old, new)))
+    unpaired = stats.compare_unpaired(*([[[v] * 4] for v in side] for side in (old, new)))
     test = scipy_stats.ttest_ind(np.log(old), np.log(new))
     theirs = test.confidence_interval(0.95)
-    assert apart.interval() == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
-    clear = stats.Apart(np.full(9, 0.5), apart.logs)  # a bootstrap without doubt leaves Student's
+    assert unpaired.interval() == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
+    clear = stats.UnpairedComparison(np.full(9, 0.5), unpaired.logs)  # Student's is wider
     assert clear.p_value == pytest.approx(test.pvalue)
 
 
@@ -226,30 +231,33 @@ def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
 def test_the_p_value_is_where_the_interval_begins_to_hold_1(level):
     rng = np.random.default_rng(15)
     for seed in range(12):
-        apart = stats.speedup_apart(latencies(rng), latencies(rng, level=level), seed=seed)
+        unpaired = stats.compare_unpaired(latencies(rng), latencies(rng, level=level), seed=seed)
         # A resample in a thousand lies between the quantiles of the two.
-        sure, unsure = 1 - apart.p_value - 0.003, 1 - apart.p_value + 0.003
+        sure, unsure = 1 - unpaired.p_value - 0.003, 1 - unpaired.p_value + 0.003
         if sure > 0:
-            assert stats.is_faster(apart.interval(sure)) is not None
+            assert stats.is_faster(unpaired.interval(sure)) is not None
         if unsure < 1:
-            assert stats.is_faster(apart.interval(unsure)) is None
+            assert stats.is_faster(unpaired.interval(unsure)) is None
 
 
 def test_the_p_value_of_repetitions_without_any_spread_is_0_or_1():
     one, two = ([[[v] * 4]] * 2 for v in (1.0, 1.1))
-    assert (stats.speedup_apart(one, one).p_value, stats.speedup_apart(one, two).p_value) == (1, 0)
+    assert (stats.compare_unpaired(one, one).p_value, stats.compare_unpaired(one, two).p_value) == (
+        1,
+        0,
+    )
 
 
 def test_separate_runs_of_one_repetition_each_have_no_interval():
     one = [[[1.0, 1.1], [1.0, 1.2]]]
-    assert stats.speedup_apart(one, one) is None
-    assert stats.speedup_apart(one, [*one, *one]) is not None
+    assert stats.compare_unpaired(one, one) is None
+    assert stats.compare_unpaired(one, [*one, *one]) is not None
 
 
 def test_separate_runs_need_not_have_the_same_blocks():
     rng = np.random.default_rng(13)
     old = latencies(rng, level=2.0, repetitions=5, blocks=4, runs=20)
-    low, high = stats.speedup_apart(old, latencies(rng)).interval()
+    low, high = stats.compare_unpaired(old, latencies(rng)).interval()
     assert low < 2.0 < high
 
 
@@ -257,8 +265,8 @@ def test_confidence_widens_every_interval():
     rng = np.random.default_rng(14)
     one, two = latencies(rng), latencies(rng)
     paired = [stats.speedup_ci(one, two, confidence=confidence) for confidence in (0.95, 0.99)]
-    apart = stats.speedup_apart(one, two)
-    separate = [apart.interval(), apart.interval(0.99)]
+    unpaired = stats.compare_unpaired(one, two)
+    separate = [unpaired.interval(), unpaired.interval(0.99)]
     for (low, high), (wide_low, wide_high) in (paired, separate):
         assert wide_low < low < high < wide_high
 

@@ -117,7 +117,7 @@ def test_a_mask_names_cores_that_are_there():
 def test_cores_that_are_all_alike_are_neither_big_nor_little():
     with pytest.raises(errors.BenchmarkError, match="received 8 cores of one kind"):
         probe_with(*(2000000,) * 8).mask("big")
-    with pytest.raises(errors.BenchmarkError, match="cores that tell no speed"):
+    with pytest.raises(errors.BenchmarkError, match="cores of unknown speed"):
         probe_with().mask("little")
 
 

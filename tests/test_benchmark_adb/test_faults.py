@@ -100,7 +100,7 @@ def test_a_lost_device_keeps_the_repetitions_that_were_finished(phone, binary, f
     ("fault", "value", "expected"),
     [
         ("full_after", 20_000, "room for it"),
-        ("garble", True, "damaged on the way"),
+        ("garble", True, "damaged in transit"),
         ("cut_after", 1000, "was left on"),
     ],
 )

@@ -58,8 +58,7 @@ def parse(text, **more):
 def test_a_new_release_is_read_with_its_percentiles():
     found = parse(NEW)
     assert (found.init_ms, found.first_inference_ms) == (12.5, 5.103)
-    assert found.warmup is not None and found.warmup.n == 120
-    block = found.block()
+    block = found.block
     assert (block.n, block.mean_ms, block.min_ms, block.max_ms) == (10, 4.1105, 4.051, 1200.0)
     assert (block.median_ms, block.p95_ms, block.std_ms) == (4.105, 4.189, 0.031)
     assert block.first_ms == 5.103
@@ -68,22 +67,22 @@ def test_a_new_release_is_read_with_its_percentiles():
 
 def test_an_old_release_without_percentiles_and_warm_up_is_read():
     found = parse(OLD)
-    assert found.warmup is None and found.peak_bytes is None
+    assert found.peak_bytes is None
     assert found.first_inference_ms == 119.212  # the first of all
-    block = found.block()
+    block = found.block
     assert (block.n, block.mean_ms, block.median_ms, block.p95_ms) == (50, 119.375, None, None)
 
 
 def test_a_single_run_has_one_value_for_all():
     text = NEW.replace("count=10 first=4102", "count=1 curr=900 p5=900 median=900 p95=900\ncount_")
-    block = parse(text).block()
+    block = parse(text).block
     values = (block.mean_ms, block.min_ms, block.max_ms, block.median_ms, block.p95_ms)
     assert (block.n, *values) == (1, *[0.9] * 5)
 
 
 def test_runs_that_all_took_the_same_have_that_value():
     text = OLD.replace("count=50 first=119212", "count=50 curr=7(all same)\ncount_")
-    block = parse(text).block()
+    block = parse(text).block
     assert (block.n, block.mean_ms, block.max_ms, block.std_ms) == (50, 0.007, 0.007, 0.0)
 
 

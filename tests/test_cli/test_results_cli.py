@@ -90,7 +90,7 @@ def test_another_device_is_refused_or_shown_without_a_verdict(stored, tmp_path, 
     assert "--other-device" in capsys.readouterr().err
     assert cli.main(["compare", old, new, "--other-device"]) == 0
     shown = capsys.readouterr().out
-    assert "another device: this says nothing about the files" in shown
+    assert "another device: no conclusion about the files" in shown
     assert "faster" not in shown
     limit = ["--other-device", "--fail-if-slower", "5%"]
     assert cli.main(["compare", old, new, *limit]) == 2

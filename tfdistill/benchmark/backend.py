@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tfdistill.benchmark import schema
@@ -60,6 +60,17 @@ class CaseGroup(NamedTuple):
     threads: int | None = None
 
 
+def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[CaseGroup]:
+    """Lists each length with all numbers of threads and delegates; its files take turns."""
+    lengths = sorted({n for subject in subjects for n in subject.lengths(settings)})
+    return [
+        CaseGroup(tuple(s.name for s in subjects if n in s.entries), delegate, n, threads)
+        for n in lengths
+        for threads in settings.threads
+        for delegate in settings.delegates
+    ]
+
+
 @dataclasses.dataclass(frozen=True)
 class Environment:
     """What is fixed about a measurement: kind of device, device, runtime."""
@@ -100,6 +111,7 @@ class Backend(Protocol):
       settings: What to measure.
       affinity: Mask of the cores to run on, or None.
       rounds: Blocks of a repetition.
+      inputs: What the files were fed with, by their SHA-256, where that is not `Subject.examples`.
       counts_last_try: Whether a repetition counts that throttled in every try; otherwise it is a
         failure.
       where: Names the device in messages.
@@ -110,6 +122,7 @@ class Backend(Protocol):
     settings: Settings
     affinity: str | None
     rounds: int
+    inputs: Mapping[str, schema.Inputs]
     counts_last_try: bool
     where: str
 
@@ -119,10 +132,6 @@ class Backend(Protocol):
 
     def environment(self) -> Environment:
         """Describes what was measured on, as far as it is known by now."""
-        ...
-
-    def model_files(self) -> Sequence[schema.ModelFile]:
-        """Describes the files."""
         ...
 
     def conditions(self) -> schema.Conditions:

@@ -30,7 +30,7 @@ def resolve(
 
     Raises:
       BenchmarkError: If it is no mask, names a core that may not be used, or asks for big or little
-        cores of a machine whose cores are all alike or that does not tell; or if this system cannot
+        cores of a machine whose cores are all alike or of unknown speed; or if this system cannot
         bind a process to cores.
     """
     if affinity is None:
@@ -109,19 +109,19 @@ def cluster(kind: str, speeds: Mapping[int, float]) -> list[int]:
         raise errors.BenchmarkError(
             f"affinity {kind}",
             "a machine with big and little cores",
-            f"{len(speeds)} cores of one kind" if speeds else "cores that tell no speed",
+            f"{len(speeds)} cores of one kind" if speeds else "cores of unknown speed",
             "Name cores with a mask such as 3 (cores 0 and 1), or leave it out.",
         )
     return big if kind == "big" else little
 
 
 def frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
-    """Returns the clock of each core now; empty where Linux does not tell it."""
+    """Returns the clock of each core now; empty where Linux does not report it."""
     return _of_each(root, "cpufreq/scaling_cur_freq")
 
 
 def max_frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
-    """Returns the highest clock of each core; empty where Linux does not tell it."""
+    """Returns the highest clock of each core; empty where Linux does not report it."""
     return _of_each(root, "cpufreq/cpuinfo_max_freq")
 
 

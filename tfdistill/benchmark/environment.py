@@ -1,4 +1,4 @@
-"""The circumstances of a measurement: processor, memory, clock, kernel, versions, load."""
+"""Environment and conditions of this machine: processor, memory, versions; clocks, heat, load."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def runtime() -> schema.Runtime:
 
 
 def conditions() -> schema.Conditions:
-    """Reads the state of this machine: load, clocks, heat, as far as it tells them."""
+    """Reads the state of this machine: load, clocks, heat, as far as it reports them."""
     return schema.Conditions(
         time=now(),
         temperatures_c=temperatures_c(),
@@ -97,7 +97,7 @@ def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
 
 
 def throttle_count(root: files.Path = "/sys/devices/system/cpu") -> int | None:
-    """Returns how often cores slowed down for heat since the start; None where it is not told."""
+    """Returns how often cores slowed down for heat since the start; None where it is unknown."""
     found = [
         _read(p).strip()
         for p in pathlib.Path(root).glob("cpu*/thermal_throttle/core_throttle_count")
@@ -125,8 +125,8 @@ def version_of(package: str) -> str | None:
 def command() -> tuple[str, ...]:
     """Returns the command line of this process as others may read it.
 
-    The program is there by name and not by place, and so is no serial number: what `--serial` was
-    given is a hash (see `short_hash`), except "all".
+    The program is there by name and not by path, and serial numbers are hashed: what `--serial` was
+    given is replaced (see `short_hash`), except "all".
     """
     words = [pathlib.PurePath(sys.argv[0]).name]
     for before, word in itertools.pairwise(sys.argv):
@@ -141,7 +141,7 @@ def command() -> tuple[str, ...]:
 
 
 def short_hash(text: str) -> str:
-    """Returns 12 hexadecimal digits that stand for what is not to be read, such as a serial."""
+    """Returns 12 hexadecimal digits in place of what must not be read, such as a serial number."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

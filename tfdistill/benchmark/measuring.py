@@ -20,6 +20,7 @@ from tfdistill import errors
 from tfdistill.benchmark import environment, result, schema
 from tfdistill.benchmark.backend import Backend, CaseGroup, Findings, name_of
 from tfdistill.benchmark.statistics import summaries
+from tfdistill.benchmark.subjects import Subject
 
 INTERRUPTED = schema.Failure(what="the rest", error="interrupted")
 _T = TypeVar("_T")
@@ -110,13 +111,19 @@ def _assembled(backend: Backend, found: Findings, baseline: str) -> schema.Resul
         backend=backend.name,
         device=fixed.device,
         runtime=fixed.runtime,
-        models=backend.model_files(),
+        models=[_model_file(backend, subject) for subject in backend.subjects],
         settings=backend.settings,
         command=environment.command(),
         created=environment.now(),
         baseline=baseline,
         **{field.name: getattr(found, field.name) for field in dataclasses.fields(found)},
     )
+
+
+def _model_file(backend: Backend, subject: Subject) -> schema.ModelFile:
+    described = result.model_file(subject)
+    fed = backend.inputs.get(subject.sha256, described.inputs)
+    return described.model_copy(update={"inputs": fed})
 
 
 def with_conditions(

@@ -111,7 +111,7 @@ def model_file(subject: Subject) -> schema.ModelFile:
     return schema.ModelFile.model_validate(
         {
             "name": subject.name,
-            "file": "/".join(subject.file.parts[-2:]),  # not where it lies on this machine
+            "file": "/".join(subject.file.parts[-2:]),  # not its path on this machine
             "sha256": subject.sha256,
             "size_bytes": subject.file.stat().st_size,
             "quantization": subject.manifest.quantization if subject.manifest else None,

@@ -29,13 +29,13 @@ Interval = tuple[float, float]
 
 
 class BenchmarkCase(Part):
-    """What a figure is about: a file at a length, on so many threads, in one way.
+    """What a figure is about: a file at one length with one setting.
 
     Attributes:
       model: Name of the file.
       sequence_length: Tokens, padding included.
       threads: Of the runtime.
-      delegate: Who computes; "xnnpack" is what LiteRT uses on a CPU unless told otherwise.
+      delegate: What computes; "xnnpack" is what LiteRT uses on a CPU unless told otherwise.
       affinity: The cores that it may run on, as a hexadecimal mask; None for all.
     """
 
@@ -47,8 +47,8 @@ class BenchmarkCase(Part):
 
     def __hash__(self) -> int:
         """By the case alone, so that cases are keys."""
-        way = (self.sequence_length, self.threads, self.delegate, self.affinity)
-        return hash((self.model, *way))
+        settings = (self.threads, self.delegate, self.affinity)
+        return hash((self.model, self.sequence_length, *settings))
 
 
 class Coverage(Part):
@@ -115,7 +115,7 @@ class Measurement(BenchmarkCase):
 
 
 class TextMeasurement(Part):
-    """One repetition of the way from text to answer, each text at the shortest length that fits.
+    """One repetition from text to answer, each text at the shortest length that fits.
 
     `tokenizer_ms` is a part of the `samples_ms` of the same index.
     """
@@ -157,7 +157,7 @@ class Operator(Part):
     """A kind of operator in one inference: how often it ran and the milliseconds of all together.
 
     With a delegate, what it took is one operator under the delegate's name, unless the delegate
-    itself tells more (XNNPACK does).
+    itself reports more (XNNPACK does).
     """
 
     type: str
@@ -231,7 +231,7 @@ class Summary(BenchmarkCase, Percentiles):
       drift: Median of the last window of a repetition / of its first, the median over repetitions.
       drift_ci: 95% interval of it.
       throttled: Whether a repetition that counts ran on a device that throttled, or the drift or a
-        level that rose and stayed says so.
+        level that rose and stayed show it.
     """
 
     p50_ci_ms: Interval

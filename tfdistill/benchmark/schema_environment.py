@@ -18,7 +18,7 @@ class Part(pydantic.BaseModel):
 
 
 class Conditions(Part):
-    """The state of a device at a moment; what it does not tell is None or empty.
+    """The state of a device at a moment; what it does not report is None or empty.
 
     Attributes:
       time: ISO 8601.
@@ -50,7 +50,7 @@ class Device(Part):
     Attributes:
       name: What people call it, such as "Google Pixel 8"; of a host, its processor.
       id: First 12 hexadecimal digits of the SHA-256 of its serial number (of a host: of its
-        machine id): tells devices apart without naming one. None where there is none.
+        machine id): identifies it without naming it. None where there is none.
       fingerprint: Android's build fingerprint.
       soc: System on a chip, such as "Google Tensor G3".
       abi: Such as "arm64-v8a" or "x86_64".
@@ -84,8 +84,8 @@ class Runtime(Part):
 
     Attributes:
       name: "ai_edge_litert", "benchmark_model", or the app's package.
-      version: Its version, where it tells.
-      build: Its build, where it tells: a commit, a build type.
+      version: Its version, where it is known.
+      build: Its build, where it is known: a commit, a build type.
       sha256: Of the binary, where it is one file.
       packages: Versions of what else takes part, by name.
     """
@@ -109,10 +109,10 @@ class ModelFile(Part):
 
     Attributes:
       name: Unique in the result.
-      file: Its folder and name, not where that lies.
+      file: The names of its folder and file.
       sha256: Of the file.
       size_bytes: Of the file.
-      quantization: Where the manifest tells.
+      quantization: Where there is a manifest.
       manifest: The whole of model.json, where there is one.
       inputs: What it was fed with.
     """

@@ -1,4 +1,4 @@
-"""How long, how often and in which ways to measure: the same options for every backend.
+"""How long, how often and with which settings to measure: the same for every backend.
 
 The defaults are here and nowhere else: the command line takes its own from these.
 """

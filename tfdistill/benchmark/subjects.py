@@ -56,7 +56,7 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
     """Finds the file, its manifest and its inputs, and checks that they belong together.
 
     Args:
-      path: A folder that `tfdistill export` wrote, or a .tflite file. A model.json beside the file
+      path: A folder that `tfdistill export` wrote, or a .tflite file. A model.json next to the file
         is used if it is about that file.
       name: How to call it; the manifest's name, or the file's, by default.
       seed: Seed of generated inputs.
@@ -152,7 +152,7 @@ def baseline_of(subjects: Sequence[Subject], baseline: str | None) -> str:
 
 
 def _unique_names(subjects: Sequence[Subject]) -> list[str]:
-    """Names files of one name by the nearest folders that tell them apart, else by numbers."""
+    """Names files of one name by the nearest folders whose names differ, else by numbers."""
     names: list[str] = []
     for subject in subjects:
         same_name = [other.file.resolve() for other in subjects if other.name == subject.name]

@@ -19,7 +19,7 @@ _NUM_OPERATORS = 5
 def format_text(result: schema.Result) -> str:
     """Shows a result as text: where it was measured, a row a case, what may be concluded.
 
-    Intervals are of 95%. Columns that say the same in every row of an ordinary result (delegate
+    Intervals are of 95%. Columns that are the same in every row of an ordinary result (delegate
     xnnpack, no affinity) are left out, and so are those that nothing is known for.
     """
     lines = [origin(result)]
@@ -43,10 +43,10 @@ def origin(result: schema.Result) -> str:
 def describe(case: schema.BenchmarkCase, *, model: bool = True) -> str:
     """Names a case in words; the delegate and the affinity where they are not the usual ones."""
     named = f"{case.model} at " if model else ""
-    return f"{named}{case.sequence_length} tokens, {_way(case)}"
+    return f"{named}{case.sequence_length} tokens, {_settings(case)}"
 
 
-def _way(row: schema.BenchmarkCase | schema.EndToEnd) -> str:
+def _settings(row: schema.BenchmarkCase | schema.EndToEnd) -> str:
     delegate = f", {row.delegate}" if row.delegate != "xnnpack" else ""
     affinity = f", on cores {row.affinity}" if row.affinity else ""
     return plural(row.threads, "thread") + delegate + affinity
@@ -69,13 +69,13 @@ def interval(bounds: schema.Interval | None) -> str:
     return "" if bounds is None else f"[{milliseconds(bounds[0])}, {milliseconds(bounds[1])}]"
 
 
-def way_columns(rows: Sequence[schema.BenchmarkCase]) -> list[list[str]]:
+def setting_columns(rows: Sequence[schema.BenchmarkCase]) -> list[list[str]]:
     """Gives length, threads, delegate and affinity as columns, the usual of the latter empty."""
     usual = all(row.delegate == "xnnpack" and row.affinity is None for row in rows)
     found = [["length", "threads", "delegate", "affinity"]]
     for row in rows:
-        way = ["", ""] if usual else [row.delegate, row.affinity or "-"]
-        found.append([str(row.sequence_length), str(row.threads), *way])
+        more = ["", ""] if usual else [row.delegate, row.affinity or "-"]
+        found.append([str(row.sequence_length), str(row.threads), *more])
     return found
 
 
@@ -88,7 +88,7 @@ def _cases(summary: Sequence[schema.Summary]) -> list[str]:
         shown = [str(row.n), milliseconds(row.p50_ms), interval(row.p50_ci_ms), *tails]
         rows.append([*shown, *start, peak, _remark(row)])
     names = [["model"], *([row.model] for row in summary)]
-    columns = zip(names, way_columns(summary), rows, strict=True)
+    columns = zip(names, setting_columns(summary), rows, strict=True)
     return table(without_empty([[*a, *b, *c] for a, b, c in columns]))
 
 
@@ -122,7 +122,9 @@ def _texts(result: schema.Result) -> Iterator[str]:
     if result.tokenizer is not None:
         yield f"tokenizer: p50 {milliseconds(result.tokenizer.p50_ms)} ms a text"
     for row in result.end_to_end:
-        yield (f"{row.model} from text to answer, {_way(row)}: p50 {milliseconds(row.p50_ms)} ms")
+        yield (
+            f"{row.model} from text to answer, {_settings(row)}: p50 {milliseconds(row.p50_ms)} ms"
+        )
 
 
 def _sustained(result: schema.Result) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The adb program: finds it, and runs it bounded in time and in what it may say."""
+"""The adb program: finds it, and runs it with limits on its time and output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_OUTPUT_BYTES = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Completed:
-    """What a program that ended said."""
+    """Exit code and output of a program that ended."""
 
     exit_code: int
     stdout: str
@@ -80,11 +80,11 @@ class AdbRunner:
           cleanup: Whether to run it also after `stop`.
 
         Returns:
-          Its exit code and what it said, as UTF-8 with other bytes replaced.
+          Its exit code and output, as UTF-8 with other bytes replaced.
 
         Raises:
           TimeoutError: If it took longer.
-          BenchmarkError: If it said more than 64 MiB.
+          BenchmarkError: If it printed more than 64 MiB.
           KeyboardInterrupt: If `stop` was called.
         """
         process = self._start(command, cleanup)

@@ -95,7 +95,7 @@ def compare(
       span: Whether the answers are starts and ends: the largest is then sought among the tokens.
 
     Returns:
-      The comparison. Two examples agree where the largest elements are at the same places; where
+      The comparison. Two examples agree where the largest elements have the same indices; where
       there is only one number, they neither agree nor differ.
 
     Raises:

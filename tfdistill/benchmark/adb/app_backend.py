@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.benchmark import measuring, result, schema
+from tfdistill.benchmark import measuring, schema
 from tfdistill.benchmark.adb import app_protocol, app_session, conditions, device_environment
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
@@ -56,7 +56,7 @@ class AppBackend:
         self._by_name = {subject.name: subject for subject in subjects}
         self._kind: schema.Kind = "phone"
         self._runtime: schema.Runtime | None = None
-        self._inputs: dict[str, schema.Inputs] = {}
+        self.inputs: Mapping[str, schema.Inputs] = {}
 
     @contextlib.contextmanager
     def opened(self, found: Findings) -> Iterator[None]:
@@ -72,14 +72,6 @@ class AppBackend:
         device = self.device or device_environment.unknown_device(self.phone)
         runtime = self._runtime or schema.Runtime(name=self.package)
         return Environment(self._kind, device, runtime)
-
-    def model_files(self) -> Sequence[schema.ModelFile]:
-        """Describes the files, with the inputs that the app fed them."""
-        models = [result.model_file(subject) for subject in self.subjects]
-        return [
-            model.model_copy(update={"inputs": self._inputs.get(model.sha256, model.inputs)})
-            for model in models
-        ]
 
     def conditions(self) -> schema.Conditions:
         """Reads the state of the device."""
@@ -161,7 +153,7 @@ class AppBackend:
         _check_file(ran, subject, f"bundle {self._bundles[model]} of {where}")
         _check_rows(ran, subject, delegate, settings, f"result of {where}")
         self._runtime = self._runtime or ran.runtime
-        self._inputs |= {found.sha256: found.inputs for found in ran.models}
+        self.inputs = {**self.inputs, **{found.sha256: found.inputs for found in ran.models}}
         return ran
 
 
@@ -190,8 +182,8 @@ class AppRun:
     def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:
         """Gives what the app measured, under the file's name here.
 
-        What Android tells the shell and no app is added to the conditions: before the first row
-        and after the last.
+        What Android reports to the shell and to no app is added to the conditions: before the first
+        row and after the last.
         """
         ran = self._ran
         own = {"model": self._model, "repetition": self._repetition}
@@ -231,8 +223,8 @@ def _check_rows(
     """Checks that a result is about all that was asked for and no more.
 
     Raises:
-      BenchmarkError: If it is about other cases, lacks one and does not say why, has durations that
-        are not above 0, or is of a GPU whose answers were not compared.
+      BenchmarkError: If it is about other cases, lacks one without a failure that explains it, has
+        durations that are not above 0, or is of a GPU whose answers were not compared.
     """
     (model,) = ran.models
     lengths = subject.lengths(settings)
@@ -271,5 +263,5 @@ def _check_rows(
     if not all(values and min(values) > 0 for values in durations):
         raise errors.BenchmarkError(what, "durations of more than 0 ms", "others")
     if delegate == "gpu" and not ran.answers:
-        expected = "the GPU's answers beside its durations: fast and wrong is no figure"
+        expected = "the GPU's answers next to its durations: fast and wrong is no figure"
         raise errors.BenchmarkError(what, expected, faults or "none")

@@ -1,4 +1,4 @@
-"""What is said between the harness and the app: extras of an intent, a state, a result.
+"""The protocol between the harness and the app: extras of an intent, a state, a result.
 
 The other side is `BenchmarkActivity` of the Android demo; docs/guides/benchmark-protocol.md
 describes both.
@@ -47,7 +47,7 @@ class State(pydantic.BaseModel):
 
 
 def check(settings: Settings, package: str) -> None:
-    """Checks that the app can measure in the ways that are asked for.
+    """Checks that the app can measure what is asked for.
 
     Raises:
       BenchmarkError: With every fault at once, if it cannot.
@@ -62,7 +62,9 @@ def check(settings: Settings, package: str) -> None:
     without = "Leave out --app: benchmark_model can do that."
     if settings.affinity not in (None, "all"):
         faults.append(
-            errors.explain("affinity", "none: an app has no say in it", settings.affinity, without)
+            errors.explain(
+                "affinity", "none: an app cannot choose its cores", settings.affinity, without
+            )
         )
     if settings.operators:
         faults.append(errors.explain("operators", "none from an app", "--operators", without))

@@ -34,10 +34,10 @@ def check_ready(phone: Phone, package: str) -> None:
             f"app {package} on {phone.serial}",
             "an installed one",
             "none",
-            "Install it with `adb install`; android_demo/README.md says how to build it.",
+            "Install it with `adb install`; android_demo/README.md explains how to build it.",
         )
-    said = phone.ask({"power": "dumpsys power"})["power"]
-    wakefulness = re.search(r"^\s*mWakefulness=(\w+)", said, flags=re.MULTILINE)
+    printed = phone.ask({"power": "dumpsys power"})["power"]
+    wakefulness = re.search(r"^\s*mWakefulness=(\w+)", printed, flags=re.MULTILINE)
     if wakefulness and wakefulness[1] != "Awake":
         raise errors.BenchmarkError(
             f"screen of {phone.serial}",
@@ -106,15 +106,15 @@ def _remove(phone: Phone, path: str) -> str:
 
 def _start(phone: Phone, package: str, command: Sequence[str]) -> None:
     done = phone.shell(command, timeout_s=_START_S, check=False)
-    said = f"{done.stdout}\n{done.stderr}"
-    if done.exit_code == 0 and not re.search(r"^Error|Exception|Permission Denial", said, re.M):
+    printed = f"{done.stdout}\n{done.stderr}"
+    if done.exit_code == 0 and not re.search(r"^Error|Exception|Permission Denial", printed, re.M):
         return
     what = f"start of {package} on {phone.serial}"
-    last = " ".join(line.strip() for line in said.splitlines() if line.strip())[-600:]
-    if "does not exist" in said or "Error type 3" in said:
+    last = " ".join(line.strip() for line in printed.splitlines() if line.strip())[-600:]
+    if "does not exist" in printed or "Error type 3" in printed:
         expected = "an app with a BenchmarkActivity"
         remedy = "Install a newer build of the app."
-    elif "Permission Denial" in said or "SecurityException" in said:
+    elif "Permission Denial" in printed or "SecurityException" in printed:
         expected = "an activity that the shell may start"
         remedy = (
             "It has to be exported and guarded by android.permission.DUMP, which the shell of adb "
@@ -179,6 +179,6 @@ def _crashed(phone: Phone, package: str, state: State | None) -> errors.Benchmar
         f"{package} on {phone.serial}",
         "an app that measures to the end",
         f"one whose process is gone {done}",
-        "It crashed, was closed, or Android needed its memory; what logcat says of it:",
+        "It crashed, was closed, or Android needed its memory; its lines in logcat:",
     )
     return errors.BenchmarkError(f"{message}\n{log or '(nothing)'}")

@@ -66,7 +66,7 @@ class BenchmarkModelTool:
         """Checks that a device can run it.
 
         Args:
-          abis: What the device runs, the best first; empty where it does not tell.
+          abis: What the device runs, the best first; empty where that is unknown.
 
         Raises:
           BenchmarkError: If it is built for another processor.
@@ -84,15 +84,15 @@ def find(binary: Binary | None, *, cache: files.Path | None = None) -> Benchmark
     """Finds what --binary names, downloads it where that is needed, and checks it.
 
     Args:
-      binary: What is named; None gives the error that tells how to get one.
+      binary: What is named; None gives the error that explains how to get one.
       cache: Folder for what is downloaded; a file that is there under its SHA-256 is used again.
 
     Returns:
       The program.
 
     Raises:
-      BenchmarkError: If there is none, it cannot be downloaded, is another file than its SHA-256
-        says, or no program for an Android device.
+      BenchmarkError: If there is none, it cannot be downloaded, does not have the given
+        SHA-256, or no program for an Android device.
     """
     if binary is None or not binary.source:
         raise errors.BenchmarkError(
@@ -137,7 +137,7 @@ def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path
             "--binary-sha256",
             "the SHA-256 of what the URL gives",
             "nothing",
-            "Download the file once, look at it, and pass what `sha256sum` says.",
+            "Download the file once, look at it, and pass its `sha256sum`.",
         )
     kept = cache / sha256 / "benchmark_model"
     if kept.is_file() and files.sha256_of(kept) == sha256:

@@ -1,4 +1,4 @@
-"""How warm, charged and busy a device is, from what its services say of themselves."""
+"""How warm, charged and busy a device is, as its services report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUESTIONS = {
 
 
 class Battery(NamedTuple):
-    """A battery; None for what is not told, or where there is none.
+    """A battery; None for what is not reported, or where there is none.
 
     Attributes:
       percent: 0 to 100.
@@ -37,7 +37,7 @@ class Battery(NamedTuple):
 
 
 def read(phone: Phone) -> schema.Conditions:
-    """Reads the state of a device; what it does not tell is None or empty.
+    """Reads the state of a device; what it does not report is None or empty.
 
     Raises:
       DeviceLostError: If the device went away.
@@ -51,9 +51,9 @@ def wait_until_cool(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> schema.Conditions:
-    """Waits until a device says that it does not throttle, or `cool_timeout_seconds` are over.
+    """Waits until a device reports that it does not throttle, or `cool_timeout_seconds` are over.
 
-    A device that tells no thermal status (before Android 10) is not waited for.
+    A device that reports no thermal status (before Android 10) is not waited for.
 
     Args:
       phone: The device.
@@ -79,8 +79,8 @@ def parse(answers: Mapping[str, str], now: str) -> schema.Conditions:
     """Reads what the device answered.
 
     Args:
-      answers: What dumpsys says of "thermal" and "battery", /proc/loadavg as "load", and lines of
-        a core's folder and its clock in kHz as "clocks".
+      answers: What dumpsys prints for "thermal" and "battery", /proc/loadavg as "load", and as
+        "clocks" lines of a core's folder and its clock in kHz.
       now: ISO 8601.
 
     Returns:
@@ -104,10 +104,10 @@ def parse(answers: Mapping[str, str], now: str) -> schema.Conditions:
 def parse_thermal(text: str) -> tuple[int | None, dict[str, float]]:
     """Reads `dumpsys thermalservice` of Android 10 and newer.
 
-    What the HAL measures now is taken; where it says nothing, what the service remembers.
+    Takes what the HAL measures now; where that is empty, what the service has cached.
 
     Args:
-      text: The output; that of an older Android says that there is no such service.
+      text: The output; an older Android reports that there is no such service.
 
     Returns:
       The thermal status (0 to 6) or None, and degrees Celsius by name of the sensor; of equal names
@@ -151,7 +151,7 @@ def clocks_mhz(text: str) -> tuple[float, ...]:
     """Reads lines of a core's folder and a clock in kHz.
 
     Returns:
-      The clock of each core, 0 for one that is switched off; empty where none is told.
+      The clock of each core, 0 for one that is switched off; empty where none is reported.
     """
     lines = re.findall(r"/cpu(\d+)(?:[ \t]+(\d+))?[ \t]*$", text, flags=re.MULTILINE)
     clocks = {int(core): int(khz or 0) / 1000 for core, khz in lines}

@@ -31,11 +31,11 @@ class DeviceEnvironment:
     """What a device is and what it can do.
 
     Attributes:
-      device: What a result says of it.
+      device: Its description in a result.
       kind: "phone" (any device of metal) or "emulator".
       abis: What programs it runs, the best first, such as "arm64-v8a".
       speeds: How fast each core is, by its number; only their order has a meaning. Empty where the
-        kernel does not tell.
+        kernel does not report it.
       has_taskset: Whether programs can be bound to cores.
     """
 
@@ -84,7 +84,7 @@ def read(phone: Phone) -> DeviceEnvironment:
 
     Raises:
       DeviceLostError: If the device went away.
-      BenchmarkError: If it does not tell its properties.
+      BenchmarkError: If it does not report its properties.
     """
     answers = phone.ask(_QUESTIONS)
     if not parse_properties(answers["properties"]):
@@ -106,7 +106,7 @@ def parse(answers: Mapping[str, str], serial: str) -> DeviceEnvironment:
 
     Args:
       answers: By the names of the questions.
-      serial: As adb lists it; a device that does not tell its serial number is known by this.
+      serial: As adb lists it; the id of a device without a serial number comes from it.
 
     Returns:
       The environment.
@@ -121,7 +121,7 @@ def parse(answers: Mapping[str, str], serial: str) -> DeviceEnvironment:
     arm = abis.startswith("arm")
     emulated = is_emulator(properties)
     identity = properties.get("ro.serialno") or serial
-    if emulated:  # emulators of one release all tell the same serial number
+    if emulated:  # emulators of one release all have the same serial number
         identity += f" {serial}"
     device = schema.Device(
         name=_name(properties),

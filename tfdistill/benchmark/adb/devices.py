@@ -157,8 +157,8 @@ def _from_environment() -> tuple[str, ...]:
 
 def _shell_fault(adb: str, device: Listed) -> str:
     done = _ask(adb, ["-s", device.serial, "features"])
-    said = (done.stderr or done.stdout).strip()[-500:]
-    if done.exit_code != 0 and re.search(r"unknown command|usage|help", said, re.IGNORECASE):
+    answer = (done.stderr or done.stdout).strip()[-500:]
+    if done.exit_code != 0 and re.search(r"unknown command|usage|help", answer, re.IGNORECASE):
         raise errors.EnvironmentFault(
             adb,
             "an adb that passes exit codes on (shell v2)",
@@ -166,11 +166,11 @@ def _shell_fault(adb: str, device: Listed) -> str:
             "Install Android's SDK Platform-Tools 24 or newer.",
         )
     if done.exit_code != 0:
-        return errors.explain(f"device {_name(device)}", "its features", repr(said))
+        return errors.explain(f"device {_name(device)}", "its features", repr(answer))
     if "shell_v2" not in re.split(r"[\s,]+", done.stdout):
         return errors.explain(
             f"device {_name(device)}",
-            "Android 7 or newer, whose shell tells exit codes (shell_v2)",
+            "Android 7 or newer, whose shell passes exit codes on (shell_v2)",
             "an older one",
         )
     return ""

@@ -1,6 +1,6 @@
-"""What `benchmark_model` has to know of a file: the tensors of one signature in its own order.
+"""What `benchmark_model` needs of a file: the tensors of one signature in its own order.
 
-The tool binds what it is told about inputs by position, in the order of the subgraph, and merely
+The tool binds inputs by position, in the order of the subgraph, and merely
 warns where a name differs. It writes all outputs one after the other, in the subgraph's order.
 Both orders are known from the file alone.
 """
@@ -79,7 +79,7 @@ def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> Layout:
       The layout.
 
     Raises:
-      BenchmarkError: If the tool could not be told about the tensors: a type that it does not
+      BenchmarkError: If the tool cannot be given the tensors: a type that it does not
         read from files, a dynamic shape, or a name with a comma.
     """
     model = reader.read(path)
@@ -119,6 +119,6 @@ def _tensor(
             f"tensor {tensor.name!r} of {what}",
             "numbers of a static shape, and a name without a comma",
             f"{tensor.dtype}, shape {tensor.shape}",
-            "`benchmark_model` cannot be told about it. Export the file again.",
+            "`benchmark_model` cannot be given it. Export the file again.",
         )
     return Tensor(tensor.name, label, roles.get(label), dtype, tensor.shape)

@@ -48,7 +48,7 @@ def measure(
         the longest length, one run of the tool each.
       metric: From one answer an example to the task's metrics.
       baseline: Name of the model that the others are compared with; the first by default.
-      shown: Is filled with serials by the ids that stand for them in the results, which hold none:
+      shown: Is filled with serials by the ids that replace them in the results:
         for a terminal.
       progress: Whether to draw a progress bar on stderr, if that is a terminal.
 

@@ -56,20 +56,6 @@ _NOISE = re.compile(r"precision loss|Benchmarking failed|experimental", re.IGNOR
 
 
 @dataclasses.dataclass(frozen=True)
-class Stats:
-    """One statistics line, in milliseconds; a value that the line does not have is None."""
-
-    n: int
-    first_ms: float | None = None
-    mean_ms: float | None = None
-    min_ms: float | None = None
-    max_ms: float | None = None
-    std_ms: float | None = None
-    median_ms: float | None = None
-    p95_ms: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Replacement:
     """A part of a graph that went to a delegate; `subgraph` is None in older builds."""
 
@@ -82,44 +68,26 @@ class Replacement:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What one run of the tool said.
+    """What one run of the tool printed.
 
     Attributes:
       init_ms: Opening the file, delegates and allocation included.
       first_inference_ms: The first inference of the warm-up, or of all where there was none.
-      warmup: Of the warm-up; None where there was none.
-      inference: Of what counts.
+      block: Of the inferences that count.
       replacements: Every graph's, in order.
       kernels: By name of a delegate that was applied explicitly, how many of its kernels the
-        graph that runs has; -1 for a graph that is its alone.
+        graph that runs has; -1 for a graph that it runs completely.
       peak_bytes: The largest memory footprint that the tool saw, where it was asked to look.
       text: All of it.
     """
 
     init_ms: float
     first_inference_ms: float
-    warmup: Stats | None
-    inference: Stats
+    block: schema.Block
     replacements: tuple[Replacement, ...]
     kernels: dict[str, int]
     peak_bytes: int | None
     text: str
-
-    def block(self) -> schema.Block:
-        """Returns what counts as a block of a measurement."""
-        stats = self.inference
-        mean, low, high = stats.mean_ms, stats.min_ms, stats.max_ms
-        assert mean is not None and low is not None and high is not None  # `parse` saw to it
-        return schema.Block(
-            n=stats.n,
-            mean_ms=mean,
-            min_ms=low,
-            max_ms=high,
-            std_ms=stats.std_ms,
-            first_ms=self.first_inference_ms,
-            median_ms=stats.median_ms,
-            p95_ms=stats.p95_ms,
-        )
 
 
 def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
@@ -135,7 +103,7 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
 
     Raises:
       BenchmarkError: If the tool failed, was ended, knew an option not at all, was about to feed
-        inputs to the wrong tensors, or printed no figures; the message quotes what it said.
+        inputs to the wrong tensors, or printed no figures; the message quotes the output.
     """
     _refuse_misunderstandings(text, what)
     if exit_code:
@@ -151,21 +119,27 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
             "and did the connection hold?",
         )
     init, first = (_milliseconds(value) for value in timings.groups())
-    warmup, inference = found[-2:]
-    values = (inference.mean_ms, inference.min_ms, inference.max_ms)
-    if inference.n < 1 or init is None or not all(v is not None and v > 0 for v in values):
+    (warmups, _), (runs, inference) = found[-2:]
+    first = (first if warmups else inference.get("first")) or 0.0
+    mean, low, high = (inference.get(name) for name in ("avg", "min", "max"))
+    if runs < 1 or init is None or not (mean and low and high and min(mean, low, high) > 0):
         raise errors.BenchmarkError(
-            errors.explain(what, "inferences of more than 0 us", "figures without any")
-            + f" {last_lines(text)}"
+            what, "inferences of more than 0 us", "figures without any", last_lines(text)
         )
-    if not warmup.n:
-        first = inference.first_ms
     peak = _PEAK.search(text)
     return Output(
         init_ms=init,
-        first_inference_ms=first or 0.0,
-        warmup=warmup if warmup.n else None,
-        inference=inference,
+        first_inference_ms=first,
+        block=schema.Block(
+            n=runs,
+            mean_ms=mean,
+            min_ms=low,
+            max_ms=high,
+            std_ms=inference.get("std"),
+            first_ms=first,
+            median_ms=inference.get("median"),
+            p95_ms=inference.get("p95"),
+        ),
         replacements=tuple(_replacement(match) for match in _REPLACED.finditer(text)),
         kernels={
             m["name"]: -1 if m["completely"] else int(m["kernels"]) for m in _APPLIED.finditer(text)
@@ -185,8 +159,8 @@ def coverage(output: Output, delegate: str, layout: Layout, *, what: str) -> sch
       what: How messages call the run.
 
     Returns:
-      The coverage; None where no delegate was asked for. Builds that do not tell numbers of nodes
-      give what is known: all nodes where the graph is the delegate's alone, else the kernels.
+      The coverage; None where no delegate was asked for. For builds that do not print numbers of
+      nodes: all nodes where the delegate runs the whole graph, else None.
 
     Raises:
       BenchmarkError: If a delegate was asked for and the CPU's own kernels ran everything.
@@ -225,10 +199,10 @@ def last_lines(text: str, count: int = 5) -> str:
 
 
 def telling_lines(text: str, count: int = 6) -> str:
-    """Quotes the lines that say what went wrong, or the last ones where none does."""
+    """Quotes the lines that explain a fault, or the last ones where none does."""
     lines = [match.group().strip()[:300] for match in _TELLING.finditer(text)]
     lines = [line for line in dict.fromkeys(lines) if not _NOISE.search(line)]
-    return "It said: " + " | ".join(lines[:count]) + "." if lines else last_lines(text)
+    return "It printed: " + " | ".join(lines[:count]) + "." if lines else last_lines(text)
 
 
 def _explain_exit(text: str, what: str, exit_code: int) -> str:
@@ -275,27 +249,21 @@ def _refuse_misunderstandings(text: str, what: str) -> None:
     if misnamed:
         raise errors.BenchmarkError(
             f"inputs of {what}",
-            f"{misnamed.group(2)} in the place of {misnamed.group(1)}",
+            f"{misnamed.group(2)} instead of {misnamed.group(1)}",
             "another order in the runtime than in the file",
             "The ids would have gone to another input. Export the file again.",
         )
 
 
-def _stats(match: re.Match[str]) -> Stats:
+def _stats(match: re.Match[str]) -> tuple[int, dict[str, float | None]]:
+    """The number of inferences of a statistics line, and its values in milliseconds by name."""
     values = {name: _milliseconds(value) for name, value in _PAIR.findall(match.group(2))}
-    number, last = int(match.group(1)), values.get("curr")
-    if number and "avg" not in values and last is not None:  # all the same: only one value stands
-        return Stats(number, last, last, last, last, 0.0, last, last)
-    return Stats(
-        n=number,
-        first_ms=values.get("first"),
-        mean_ms=values.get("avg"),
-        min_ms=values.get("min"),
-        max_ms=values.get("max"),
-        std_ms=values.get("std"),
-        median_ms=values.get("median"),
-        p95_ms=values.get("p95"),
-    )
+    last = values.get("curr")
+    if last is not None and "avg" not in values:  # all the same: the line has one value
+        values |= dict.fromkeys(("first", "avg", "min", "max", "median", "p95"), last) | {
+            "std": 0.0
+        }
+    return int(match.group(1)), values
 
 
 def _milliseconds(microseconds: str) -> float | None:

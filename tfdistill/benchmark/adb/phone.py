@@ -16,10 +16,10 @@ from tfdistill.benchmark.adb.adb_process import AdbRunner, Completed
 TEMPORARY = "/data/local/tmp"
 SHORT_S = 30.0  # for commands that answer at once
 MAX_FILE_BYTES = 256 << 20
-# adb itself ends with 0 when the connection is lost: only this says that a command has ended.
+# adb itself ends with 0 when the connection is lost: only this shows that a command has ended.
 _ENDED = "tfdistill-exit:"
 _NEXT = "tfdistill-next:"
-# The program runs beside its shell, so that the shell, which adbd made the leader of a process
+# The program runs next to its shell, so that the shell, which adbd made the leader of a process
 # group, can kill it and what it started when adbd hangs up.
 _SCRIPT = "trap 'kill -9 $p; kill -9 -$$' HUP; {command} & p=$!; wait $p; echo " + _ENDED + "$? >&2"
 
@@ -84,7 +84,7 @@ class Phone:
           check: Whether another exit code than 0 is an error.
 
         Returns:
-          Its exit code (127 where there is no such program) and what it said.
+          Its exit code (127 where there is no such program) and output.
 
         Raises:
           DeviceLostError: If the device went away.
@@ -124,7 +124,7 @@ class Phone:
                 f"{name} on {self.serial}",
                 f"SHA-256 {expected}",
                 received,
-                "It was damaged on the way: try another cable or port.",
+                "It was damaged in transit: try another cable or port.",
             )
 
     def sha256(self, remote: str, *, timeout_s: float = 600.0) -> str:
@@ -161,8 +161,8 @@ class Phone:
         facts = self._shell(["stat", "-c", "%s %F", remote], SHORT_S)
         size, _, kind = facts.stdout.strip().partition(" ")
         if facts.exit_code != 0 or not kind.startswith("regular") or not size.isdecimal():
-            said = (facts.stdout + facts.stderr).strip()[-300:]
-            raise errors.BenchmarkError(what, "a file", repr(said))
+            printed = (facts.stdout + facts.stderr).strip()[-300:]
+            raise errors.BenchmarkError(what, "a file", repr(printed))
         if int(size) > max_bytes:
             raise errors.BenchmarkError(what, f"at most {max_bytes} bytes", f"{size} bytes")
         with files.atomic_write(local) as temporary:
@@ -180,7 +180,7 @@ class Phone:
           Its path on the device.
 
         Raises:
-          DeviceLostError: If the device went away; it says what was left there.
+          DeviceLostError: If the device went away; its message names what was left there.
           KeyboardInterrupt: On Ctrl-C, also saying what was left if something was.
         """
         path = f"{TEMPORARY}/tfdistill-{secrets.token_hex(6)}"
@@ -245,7 +245,7 @@ class Phone:
 
 
 def with_what_is_left(error: BaseException, left: str) -> BaseException:
-    """Returns the error to raise where cleaning up after another one failed: it tells both."""
+    """Returns the error to raise where cleaning up after another one failed: it names both."""
     if isinstance(error, KeyboardInterrupt):
         return KeyboardInterrupt(left)
     if isinstance(error, errors.BenchmarkError):
@@ -256,23 +256,23 @@ def with_what_is_left(error: BaseException, left: str) -> BaseException:
 
 def _lost(what: str, done: Completed) -> errors.DeviceLostError:
     own = ("error:", "adb:")
-    said = "; ".join(line for line in done.stderr.splitlines() if line.startswith(own))[-1000:]
-    if "unauthorized" in said:
+    printed = "; ".join(line for line in done.stderr.splitlines() if line.startswith(own))[-1000:]
+    if "unauthorized" in printed:
         remedy = "Unlock the device and accept the dialog that asks to allow USB debugging."
     else:
         remedy = "Check the cable or the network; `adb devices` shows who is connected."
-    received = repr(said) if said else "the end of the connection"
+    received = repr(printed) if printed else "the end of the connection"
     return errors.DeviceLostError(what, "an exit code", received, remedy)
 
 
 def _transfer_fault(what: str, done: Completed) -> errors.BenchmarkError:
     lines = [line.strip() for line in (done.stderr + "\n" + done.stdout).splitlines()]
     faults = [line for line in lines if "error:" in line] or [line for line in lines if line][-1:]
-    said = "; ".join(faults)[-1000:]
+    printed = "; ".join(faults)[-1000:]
     lost = ("offline", "not found", "from device", "unauthorized", "closed", "protocol fault")
-    if "No space left" in said:
+    if "No space left" in printed:
         remedy = f"Free some of the device's storage: `df {TEMPORARY}` on it shows how much."
-        return errors.BenchmarkError(what, "room for it", repr(said), remedy)
-    if any(word in said for word in lost) and "remote" not in said:
-        return _lost(what, Completed(done.exit_code, "", said))
-    return errors.BenchmarkError(what, "a whole file", repr(said))
+        return errors.BenchmarkError(what, "room for it", repr(printed), remedy)
+    if any(word in printed for word in lost) and "remote" not in printed:
+        return _lost(what, Completed(done.exit_code, "", printed))
+    return errors.BenchmarkError(what, "a whole file", repr(printed))

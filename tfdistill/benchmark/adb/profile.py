@@ -1,7 +1,7 @@
 """Reads the operator profile that `benchmark_model` writes as CSV.
 
 The file has a part for the start and one for the runs that count; each lists, graph by graph, the
-nodes in their order, then the same again sorted and summed. Where a delegate tells what it does
+nodes in their order, then the same again sorted and summed. Where a delegate reports what it does
 inside, that follows under "Delegate internal".
 """
 
@@ -25,8 +25,8 @@ def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
       what: How messages call the run.
 
     Returns:
-      The kinds, the largest share first. A delegate that tells its operators is listed by them, and
-      by its name for what remains besides them.
+      The kinds, the largest share first. A delegate that reports its operators is listed by
+      them, and by its name for what remains.
 
     Raises:
       BenchmarkError: If no operator is listed.
@@ -79,9 +79,9 @@ def _row(line: str, columns: list[str], what: str) -> tuple[str, int, float, boo
 def _replace_delegates(
     nodes: dict[str, tuple[int, float]], inside: dict[str, tuple[int, float]]
 ) -> None:
-    """Puts the operators inside a delegate in the place of its nodes."""
+    """Replaces the nodes of a delegate by the operators inside it."""
     delegates = [kind for kind in nodes if "delegate" in kind.lower()]
-    # Beside a GPU's node only XNNPACK's tells what is inside.
+    # Next to a GPU's node only XNNPACK's reports what is inside.
     telling = [kind for kind in delegates if "xnnpack" in kind.lower()] or delegates
     outer = {kind: nodes.pop(kind) for kind in telling}
     rest = sum(ms for _, ms in outer.values()) - sum(ms for _, ms in inside.values())

@@ -15,7 +15,7 @@ def hide(
     devices: Sequence[schema.Device | None],
     shown: MutableMapping[str, str] | None = None,
 ) -> schema.Result:
-    """Puts the id of a device in the place of its serial number in what a result says in words.
+    """Replaces serial numbers by ids of devices in the texts of a result.
 
     adb's own messages name serials, too, so that texts are searched as they are: the command line,
     failures and notes, for the serials of all devices, since one command line names them all.
@@ -23,19 +23,19 @@ def hide(
     Args:
       result: Of one device.
       phones: All that were measured.
-      devices: What each of them is; None for one that did not tell.
-      shown: Is filled with serials by the ids that stand for them: for a terminal, not for a file.
+      devices: What each of them is; None for one that is not known.
+      shown: Is filled with serials by the ids that replace them: for a terminal, not for a file.
 
     Returns:
       The result without any serial.
     """
     ids: dict[str, str] = {}
-    told: list[str] = []
+    known_ids: list[str] = []
     for phone, device in zip(phones, devices, strict=True):
         known = (device and device.id) or environment.short_hash(phone.serial)
         # Some makers give all their devices one serial number; numbers as files of results have.
-        ids[phone.serial] = f"{known}-{told.count(known)}" if known in told else known
-        told.append(known)
+        ids[phone.serial] = f"{known}-{known_ids.count(known)}" if known in known_ids else known
+        known_ids.append(known)
     if shown is not None:
         shown.update({known: serial for serial, known in ids.items()})
     longest_first = sorted(ids, key=len, reverse=True)
@@ -58,11 +58,11 @@ def hide(
 
 
 def show(text: str, shown: Mapping[str, str]) -> str:
-    """Puts the serials back into a text for a terminal: what it says to type has to work there.
+    """Puts the serials back into a text for a terminal: commands in it have to work there.
 
     Args:
       text: Of a result that `hide` made.
-      shown: Serials by the ids that stand for them.
+      shown: Serials by the ids that replace them.
     """
     for known in sorted(shown, key=len, reverse=True):  # an id may begin another one
         text = text.replace(known, shown[known])

@@ -1,8 +1,8 @@
 """The command line of `benchmark_model`, and the script that runs it on the device.
 
-Three of the tool's ways decide what is written here. It applies XNNPACK on its own where it is not
-told about it, before any other delegate, and a GPU then gets nothing and is still counted: so
-`--use_xnnpack` is always said, after the delegate that comes first. It binds inputs by position:
+Three properties of the tool matter here. It applies XNNPACK on its own where no option
+mentions it, before any other delegate, and a GPU then gets nothing and is still counted: so
+`--use_xnnpack` is always given, after the delegate that comes first. It binds inputs by position:
 so all are named in the graph's order, and a different name in its answer is an error. And ids that
 it makes up itself are no words: so values always come from files.
 """
@@ -46,8 +46,8 @@ cut_values "$example" $files
 exec "$@" </dev/null
 """
 # answer.sh FOLDER FIRST LAST [FILE BYTES]... -- COMMAND...
-# The same for each example from FIRST up to LAST, joining what the command wrote; says at the end
-# what the last one said, and at the first that fails what that said.
+# The same for each example from FIRST up to LAST, joining what the command wrote; prints at the
+# end the log of the last one, and at the first that fails the log of that.
 ANSWER_SCRIPT = f"""\
 {_CUT}
 cd "$1" || exit 125

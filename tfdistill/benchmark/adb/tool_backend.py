@@ -12,12 +12,13 @@ import contextlib
 import dataclasses
 import statistics
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfdistill.benchmark import inputs, result, schema
+from tfdistill.benchmark import inputs, schema
 from tfdistill.benchmark.adb import (
     answers,
     conditions,
@@ -30,12 +31,12 @@ from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
 from tfdistill.benchmark.adb.deployment import Deployed, Deployment
 from tfdistill.benchmark.adb.layout import Layout
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
+from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, groups_by_length, name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, feeds_for
 
 NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
-_ESTIMATE_RUNS = 5  # of a short run that tells roughly how long an inference takes
+_ESTIMATE_RUNS = 5  # of a short run that shows roughly how long an inference takes
 _PROFILE_RUNS = 50
 _CHUNK = 16  # examples that are answered in one trip to the device
 _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have risen
@@ -71,6 +72,7 @@ class BenchmarkModelBackend:
     """`benchmark_model` on a device; see `backend.Backend`."""
 
     name: schema.Backend = "benchmark_model"
+    inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
     counts_last_try = False
 
     def __init__(self, phone: Phone, plan: Plan) -> None:
@@ -112,10 +114,6 @@ class BenchmarkModelBackend:
         device = self.device or device_environment.unknown_device(self.phone)
         return Environment(self._kind, device, runtime)
 
-    def model_files(self) -> Sequence[schema.ModelFile]:
-        """Describes the files."""
-        return [result.model_file(subject) for subject in self.subjects]
-
     def conditions(self) -> schema.Conditions:
         """Reads the state of the device."""
         return conditions.read(self.phone)
@@ -129,19 +127,8 @@ class BenchmarkModelBackend:
         self.phone.rest(seconds)
 
     def groups(self) -> Sequence[CaseGroup]:
-        """Lists each length with all threads and delegates."""
-        lengths = sorted({n for s in self.subjects for n in s.lengths(self.settings)})
-        return [
-            CaseGroup(
-                tuple(s.name for s in self.subjects if length in s.entries),
-                delegate,
-                length,
-                threads,
-            )
-            for length in lengths
-            for threads in self.settings.threads
-            for delegate in self.settings.delegates
-        ]
+        """Lists each length."""
+        return groups_by_length(self.subjects, self.settings)
 
     def run_of(self, model: str, group: CaseGroup, repetition: int) -> ToolRun:
         """Returns a repetition of a file: runs of the tool."""
@@ -167,11 +154,11 @@ class BenchmarkModelBackend:
         """Runs the tool again and again: each run is a window, with its own short start."""
         total = self.settings.sustained_seconds
         window_s = min(max(total / 20, 5.0), total / 2)
-        mean_ms = self.estimate(case)[0].inference.mean_ms or 1.0
+        mean_ms = self.estimate(case)[0].block.mean_ms
         start, count = time.monotonic(), 0
         while (at := time.monotonic() - start) < total or count < 2:
             runs = max(1, round(window_s * 1000 / mean_ms))
-            block = self.run(case, runs=runs, warmup=0).block()
+            block = self.run(case, runs=runs, warmup=0).block
             yield schema.Window(
                 start_s=round(at, 3),
                 n=block.n,
@@ -282,7 +269,7 @@ class BenchmarkModelBackend:
         for first in range(0, len(feeds), _CHUNK):
             last = min(first + _CHUNK, len(feeds))
             theirs += self._deployment.answers(command, first, last, what=what)
-        # Ctrl-C, which only the phone is told of, ends what runs here as well.
+        # Ctrl-C, which stops the phone's commands, ends what runs here as well.
         subject = self._by_name[case.model]
         ours = answers.of_host(subject, layout, feeds, before_each=lambda: self.phone.rest(0))
         tokens = [len(feed["input_ids"]) for feed in feeds]
@@ -310,7 +297,7 @@ class ToolRun:
         self._first, self._coverage = self._backend.estimate(
             self._case, warmup=self._warmup, memory=True
         )
-        return self._first.inference.mean_ms or 1.0
+        return self._first.block.mean_ms
 
     def run_block(self, number: int, runs: int) -> None:
         """Runs the tool once on the next example."""
@@ -326,7 +313,7 @@ class ToolRun:
             repetition=self._repetition,
             started=before.time,
             block_runs=self._block_runs,
-            blocks=tuple(printed.block() for printed in self._outputs),
+            blocks=tuple(printed.block for printed in self._outputs),
             init_ms=statistics.median(o.init_ms for o in self._outputs),
             first_inference_ms=statistics.median(o.first_inference_ms for o in self._outputs),
             peak_rss_bytes=self._first.peak_bytes,

@@ -1,8 +1,8 @@
-"""What changed between two results, or between the files of one: a row a place, with its interval.
+"""What changed between two results, or between the files of one: a row a case, with intervals.
 
 Files of one result took turns, and their blocks are paired. Two results are runs of different
 moments: nothing is paired, and the interval includes the spread over the repetitions of both
-(`stats.Apart`). How far a device is another one on another day, in no repetition of
+(`stats.UnpairedComparison`). How far a device is another one on another day, in no repetition of
 either run, no interval knows: measure both files in one run where it matters.
 """
 
@@ -21,10 +21,10 @@ _VERDICTS = {True: "faster", False: "slower", None: "no difference that these ru
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A place before and after.
+    """A case before and after.
 
     Attributes:
-      place: Where; its model is the new file's name.
+      case: Where; its model is the new file's name.
       baseline: Name of the old file.
       old_p50_ms: Median of the old file.
       new_p50_ms: Median of the new one.
@@ -32,12 +32,12 @@ class Change:
       speedup_ci: 95% interval; None where the repetitions do not suffice for one.
       joint_ci: As `speedup_ci`, so much wider that the intervals of all rows together hold with
         95%: each has 1 - 0.05 / rows.
-      faster: Whether the new file is; None where that cannot be said.
+      faster: Whether the new file is; None where that is not known.
       throttled: Whether either was measured on a device that throttled.
       reason: Why `faster` is None although the interval may exclude 1; empty otherwise.
     """
 
-    place: schema.BenchmarkCase
+    case: schema.BenchmarkCase
     baseline: str
     old_p50_ms: float
     new_p50_ms: float
@@ -62,13 +62,13 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """What may be said, in words."""
+        """What may be concluded, in words."""
         return self.reason or _VERDICTS[self.faster]
 
 
 @dataclasses.dataclass(frozen=True)
 class FilePair:
-    """An old file and the new one that takes its place."""
+    """An old file and the new one that replaces it."""
 
     old: schema.ModelFile
     new: schema.ModelFile
@@ -84,7 +84,7 @@ class Changes:
     Attributes:
       old: The old result.
       new: The new one; the same one where files of one result are compared.
-      rows: A row a place that both have.
+      rows: One for each case that both have.
       pairs: The files.
       only_old: Places that only the old files were measured at.
       only_new: Places that only the new files were measured at.
@@ -101,54 +101,56 @@ class Changes:
 
 
 def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> Changes:
-    """Compares two results of the same device, place by place.
+    """Compares two results of the same device, case by case.
 
     Args:
       old: The baseline.
       new: What is compared with it.
       devices_may_differ: Whether to show results of two devices of one kind side by side; nothing
-        is then said about which file is faster.
+        is then concluded about which file is faster.
 
     Returns:
       The changes.
 
     Raises:
-      BenchmarkError: If the results say nothing about one another, or have no place in common.
+      BenchmarkError: If the results cannot be compared, or have no case in common.
     """
     same_device = matching.check(old, new, devices_may_differ=devices_may_differ)
     pairs = matching.pair_models(old, new)
     before, after = summaries.by_case(old.measurements), summaries.by_case(new.measurements)
-    rivals = {
-        place: place.model_copy(update={"model": pairs.get(place.model, "")}) for place in before
+    counterparts = {
+        case: case.model_copy(update={"model": pairs.get(case.model, "")}) for case in before
     }
-    shared = {place: rival for place, rival in rivals.items() if rival in after}
+    shared = {
+        case: counterpart for case, counterpart in counterparts.items() if counterpart in after
+    }
     hot = [{summaries.case_of(r) for r in side.summary if r.throttled} for side in (old, new)]
     joint = 1 - 0.05 / max(len(shared), 1)
     rows = [
         _change(
-            *(place, rival, before[place], after[rival], joint),
-            throttled=place in hot[0] or rival in hot[1],
+            *(case, counterpart, before[case], after[counterpart], joint),
+            throttled=case in hot[0] or counterpart in hot[1],
         )
-        for place, rival in shared.items()
+        for case, counterpart in shared.items()
     ]
     if not rows:
         raise errors.BenchmarkError(
-            "places of the results",
+            "cases of the results",
             "a length, number of threads, delegate and affinity that both have",
             f"{_listed(before)} and {_listed(after)}",
             "Measure both with the same options.",
         )
-    found = {row.place for row in rows}
+    found = {row.case for row in rows}
     if not same_device:
-        reason = "another device: this says nothing about the files"
+        reason = "another device: no conclusion about the files"
         rows = [dataclasses.replace(row, faster=None, reason=reason) for row in rows]
     return Changes(
         old=old,
         new=new,
         rows=tuple(rows),
         pairs=_file_pairs(old, new, pairs),
-        only_old=tuple(place for place in before if place not in shared),
-        only_new=tuple(place for place in after if place not in found),
+        only_old=tuple(case for case in before if case not in shared),
+        only_new=tuple(case for case in after if case not in found),
         notes=tuple(_notes(old, new, pairs, rows)),
     )
 
@@ -174,26 +176,26 @@ def within(result: schema.Result) -> Changes:
     joint = {_case_of(row): row.speedup_ci for row in wide}
     rows = []
     for row in result.comparisons:
-        place = _case_of(row)
-        rival = place.model_copy(update={"model": row.baseline})
-        if place not in summary or rival not in summary:
+        case = _case_of(row)
+        counterpart = case.model_copy(update={"model": row.baseline})
+        if case not in summary or counterpart not in summary:
             raise errors.BenchmarkError(
                 "comparisons",
-                "places that the summary has",
-                terminal.describe(place),
+                "cases that the summary has",
+                terminal.describe(case),
                 "The result was changed by hand or damaged: measure again.",
             )
-        old, new = summary[rival], summary[place]
+        old, new = summary[counterpart], summary[case]
         single = len(new.repetition_p50_ms) == 1
         rows.append(
             Change(
-                place=place,
+                case=case,
                 baseline=row.baseline,
                 old_p50_ms=old.p50_ms,
                 new_p50_ms=new.p50_ms,
                 speedup=row.speedup,
                 speedup_ci=None if single else row.speedup_ci,
-                joint_ci=None if single else joint.get(place, row.speedup_ci),
+                joint_ci=None if single else joint.get(case, row.speedup_ci),
                 faster=row.faster,
                 throttled=old.throttled or new.throttled,
                 reason="one repetition cannot tell a difference" if single else "",
@@ -207,12 +209,12 @@ def within(result: schema.Result) -> Changes:
             "Name a second result, or measure both files: `tfdistill benchmark OLD NEW`.",
         )
     baseline = rows[0].baseline
-    compared = {row.place for row in rows}
-    usual = {summaries.without_model(place) for place in compared}
-    alone = [place for place in summary if summaries.without_model(place) not in usual]
+    compared = {row.case for row in rows}
+    usual = {summaries.without_model(case) for case in compared}
+    unpaired = [case for case in summary if summaries.without_model(case) not in usual]
     pairs = tuple(
         pair
-        for name in dict.fromkeys(row.place.model for row in rows)
+        for name in dict.fromkeys(row.case.model for row in rows)
         for pair in _file_pairs(result, result, {baseline: name})
     )
     return Changes(
@@ -220,20 +222,20 @@ def within(result: schema.Result) -> Changes:
         new=result,
         rows=tuple(rows),
         pairs=pairs,
-        only_old=tuple(place for place in alone if place.model == baseline),
-        only_new=tuple(place for place in alone if place.model != baseline),
+        only_old=tuple(case for case in unpaired if case.model == baseline),
+        only_new=tuple(case for case in unpaired if case.model != baseline),
         notes=result.notes,
     )
 
 
 def _case_of(row: schema.Comparison) -> schema.BenchmarkCase:
-    way = row.model_dump(include=set(schema.BenchmarkCase.model_fields))
-    return schema.BenchmarkCase(model=row.candidate, **way)
+    settings = row.model_dump(include=set(schema.BenchmarkCase.model_fields))
+    return schema.BenchmarkCase(model=row.candidate, **settings)
 
 
 def _change(
-    place: schema.BenchmarkCase,
-    rival: schema.BenchmarkCase,
+    case: schema.BenchmarkCase,
+    counterpart: schema.BenchmarkCase,
     old: Sequence[schema.Measurement],
     new: Sequence[schema.Measurement],
     joint: float,
@@ -242,11 +244,13 @@ def _change(
     before, after = (summaries.repetitions_of(rows) for rows in (old, new))
     medians = [summaries.pooled_median(side) for side in (before, after)]
     enough = len(before) > 1 and len(after) > 1
-    apart = stats.speedup_apart(before, after) if enough else None
-    interval, wide = (None, None) if apart is None else (apart.interval(), apart.interval(joint))
+    unpaired = stats.compare_unpaired(before, after) if enough else None
+    interval, wide = (
+        (None, None) if unpaired is None else (unpaired.interval(), unpaired.interval(joint))
+    )
     return Change(
-        place=rival,
-        baseline=place.model,
+        case=counterpart,
+        baseline=case.model,
         old_p50_ms=medians[0],
         new_p50_ms=medians[1],
         speedup=medians[0] / medians[1],
@@ -306,4 +310,4 @@ def _notes(
 
 
 def _listed(found: summaries.ByCase) -> list[str]:
-    return [terminal.describe(place) for place in list(found)[:6]]
+    return [terminal.describe(case) for case in list(found)[:6]]

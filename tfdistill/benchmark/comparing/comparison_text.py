@@ -29,7 +29,7 @@ def as_dict(found: changes.Changes) -> dict[str, Any]:
         "new": origin(found.new),
         "rows": [
             {
-                **row.place.model_dump(),
+                **row.case.model_dump(),
                 "baseline": row.baseline,
                 "old_p50_ms": row.old_p50_ms,
                 "new_p50_ms": row.new_p50_ms,
@@ -56,8 +56,8 @@ def as_dict(found: changes.Changes) -> dict[str, Any]:
             }
             for pair in found.pairs
         ],
-        "only_old": [place.model_dump() for place in found.only_old],
-        "only_new": [place.model_dump() for place in found.only_new],
+        "only_old": [case.model_dump() for case in found.only_old],
+        "only_new": [case.model_dump() for case in found.only_new],
         "notes": list(found.notes),
     }
 
@@ -71,8 +71,8 @@ def format_text(found: changes.Changes) -> str:
         lines.append(f"new: {terminal.origin(found.new)}")
     names = [["file"]]
     for row in found.rows:
-        both = row.place.model == row.baseline
-        names.append([row.place.model if both else f"{row.place.model} for {row.baseline}"])
+        both = row.case.model == row.baseline
+        names.append([row.case.model if both else f"{row.case.model} for {row.baseline}"])
     cells = [["old ms", "new ms", "speed-up", "95%", "verdict"]]
     for row in found.rows:
         low, high = row.speedup_ci or (None, None)
@@ -80,14 +80,14 @@ def format_text(found: changes.Changes) -> str:
         times = [terminal.milliseconds(t) for t in (row.old_p50_ms, row.new_p50_ms)]
         mark = "; throttled" if row.throttled else ""
         cells.append([*times, f"{row.speedup:.2f}x", interval, row.verdict + mark])
-    ways = terminal.way_columns([row.place for row in found.rows])
-    joined = [[*a, *b, *c] for a, b, c in zip(names, ways, cells, strict=True)]
+    settings = terminal.setting_columns([row.case for row in found.rows])
+    joined = [[*a, *b, *c] for a, b, c in zip(names, settings, cells, strict=True)]
     lines += ["", *tables.table(tables.without_empty(joined)), ""]
     for pair in found.pairs:
         lines.append(_size_line(pair))
-    for what, places in (("old", found.only_old), ("new", found.only_new)):
-        for place in places:
-            lines.append(f"only in the {what} result: {terminal.describe(place)}")
+    for what, cases in (("old", found.only_old), ("new", found.only_new)):
+        for case in cases:
+            lines.append(f"only in the {what} result: {terminal.describe(case)}")
     return "\n".join([*lines, *found.notes])
 
 

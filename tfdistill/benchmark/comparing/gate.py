@@ -1,8 +1,8 @@
 """Whether a change may pass: what a program that builds an app asks before it takes a new file.
 
-A place is too slow if the new file takes more than the limit longer by the estimate, and the
-interval of all places together says that it is slower at all. So a build without any change fails
-in at most 1 of 40 cases, however many places were measured and however noisy they were, and far
+A case is too slow if the new file takes more than the limit longer by the estimate, and the
+joint interval of all cases excludes that it is equally fast. So a build without any change fails
+in at most 1 of 40 cases, however many cases were measured and however noisy they were, and far
 less often on a quiet device; a build that is clearly beyond the limit fails as soon as its
 slow-down is no noise. (To ask that the whole interval be beyond the limit would let a file through
 that is 10% slower unless it was measured to within 5%.)
@@ -27,7 +27,7 @@ class Limits:
     """What a change may cost; None for no limit.
 
     Attributes:
-      slower: Of the median latency of any place: 0.05 is 5%.
+      slower: Of the median latency of any case: 0.05 is 5%.
       larger: Of the size of any file: 0.01 is 1%.
       less_accurate: Of the task's primary metric, in points: 0.005 is half a point of 100.
       allow_throttled: Whether measurements on a throttled device may pass.
@@ -66,8 +66,8 @@ class Ruling:
 def judge(found: changes.Changes, limits: Limits) -> Ruling:
     """Holds a change against limits. Pure.
 
-    A place that only the old file was measured at is a warning. A limit of latency also fails a
-    change of which a part was not measured (the new result lists failures), that has places without
+    A case that only the old file was measured at is a warning. A limit of latency also fails a
+    change of which a part was not measured (the new result lists failures), that has cases without
     an interval (one repetition), and one measured on a device that throttled, unless that is
     allowed.
 
@@ -104,7 +104,7 @@ def _not_measured(found: changes.Changes, limits: Limits) -> Iterator[str]:
     for failure in found.new.failures:
         yield f"{failure.what} was not measured: {failure.error}"
     for row in found.rows:
-        where = terminal.describe(row.place)
+        where = terminal.describe(row.case)
         if row.speedup_ci is None:
             yield f"{where}: {row.reason}; measure 2 or more in either result."
         if row.throttled and not limits.allow_throttled:
@@ -115,8 +115,8 @@ def _not_measured(found: changes.Changes, limits: Limits) -> Iterator[str]:
 
 
 def _not_compared(found: changes.Changes) -> Iterator[str]:
-    for place in found.only_old:
-        yield f"{terminal.describe(place)}: the new file was not measured there."
+    for case in found.only_old:
+        yield f"{terminal.describe(case)}: the new file was not measured there."
 
 
 def _too_slow(found: changes.Changes, limit: float) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _too_slow(found: changes.Changes, limit: float) -> Iterator[str]:
         if row.joint_ci is not None and row.slowdown > limit and row.joint_ci[1] < 1:
             low, high = 1 / row.joint_ci[1] - 1, 1 / row.joint_ci[0] - 1
             yield (
-                f"{terminal.describe(row.place)}: {row.slowdown:.1%} slower "
+                f"{terminal.describe(row.case)}: {row.slowdown:.1%} slower "
                 f"[{low:+.1%}, {high:+.1%}], more than {_percent(limit)}"
             )
 
@@ -141,7 +141,7 @@ def _undecided(found: changes.Changes, limit: float) -> Iterator[str]:
         failed = row.slowdown > limit and high < 1
         if reach > limit and not failed:
             yield (
-                f"{terminal.describe(row.place)}: too noisy for a limit of {_percent(limit)}: "
+                f"{terminal.describe(row.case)}: too noisy for a limit of {_percent(limit)}: "
                 f"only slow-downs beyond some {reach:.0%} would be seen. {remedy}"
             )
 
@@ -162,7 +162,7 @@ def _less_accurate(found: changes.Changes, limit: float) -> Iterator[str]:
         before, after = pair.old_metrics.get(name or ""), pair.new_metrics.get(name or "")
         if before is None or after is None:
             yield (
-                f"{pair.new.name}: the results do not both say how well it does its task; export "
+                f"{pair.new.name}: the task's metric is not in both results; export "
                 "with labelled examples, or benchmark with --task."
             )
         elif before - after - limit > _ROUNDING:

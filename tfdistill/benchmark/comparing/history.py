@@ -24,7 +24,7 @@ _NUM_NAMED = 5  # skipped files that a note names
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A place in one result.
+    """One case of one result.
 
     Attributes:
       created: When, ISO 8601.
@@ -32,8 +32,8 @@ class Entry:
       kind: Where.
       backend: What measured.
       device: Name of the device.
-      device_id: What tells it apart, where known.
-      place: The file's name and the way of running it.
+      device_id: Identifies it, where known.
+      case: File, length, threads, delegate and cores.
       sha256: Of the model file.
       runtime: Its name and version.
       tfdistill_version: What wrote the result.
@@ -41,11 +41,11 @@ class Entry:
       p50_ci_ms: 95% interval.
       n: Inferences.
       throttled: Whether the device throttled.
-      change: Median / that of the entry before of the same device and place, less 1; None for the
+      change: Median / that of the entry before of the same device and case, less 1; None for the
         first.
       change_ci: 95% interval of it; None where the repetitions do not suffice.
-      p_value: How often such a change would come by chance if this place were the only one.
-      beyond_chance: Whether it may be believed among all places of its result (see `trace`); None
+      p_value: How often such a change would come by chance if this case were the only one.
+      beyond_chance: Whether it may be believed among all cases of its result (see `trace`); None
         where there is no interval.
       remarks: What else changed, or marks the figure.
     """
@@ -56,7 +56,7 @@ class Entry:
     backend: schema.Backend
     device: str
     device_id: str | None
-    place: schema.BenchmarkCase
+    case: schema.BenchmarkCase
     sha256: str
     runtime: str
     tfdistill_version: str
@@ -73,7 +73,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """Entries by device, place and time, and what a reader has to know."""
+    """Entries by device, case and time, and what a reader has to know."""
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
@@ -124,14 +124,14 @@ def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]
 
 
 def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = ()) -> History:
-    """Puts results in the order of time, place by place, and compares each with the one before.
+    """Sorts results by time, case by case, and compares each with the one before.
 
     Results form one series if kind, backend, device, file name and settings of the case are the
-    same. Two of them are runs of different moments: see `stats.Apart` for the interval. A result
-    brings a change for each of its cases (file, length, threads, ...), and by chance one interval
-    in twenty excludes 0. So all changes of a result are judged together, at a rate of false
-    discoveries of 5%. Where one file (by its checksum) was measured in several runs, a note gives
-    their standard deviation: no change below that means anything.
+    same. Two of them are runs of different moments; `stats.UnpairedComparison` has the interval. A
+    result brings a change for each of its cases (file, length, threads, ...), and by chance one
+    interval in twenty excludes 0. So all changes of a result are judged together, at a rate of
+    false discoveries of 5%. Where one file (by its checksum) was measured in several runs, a note
+    gives their standard deviation: no change below that means anything.
 
     Args:
       results: (file, result) pairs.
@@ -189,21 +189,21 @@ def format_csv(found: History) -> str:
 
 
 def format_text(found: History) -> str:
-    """Shows a history as text: a table for each file and way of running it on a device."""
+    """Shows a history as text: a table for each case on a device."""
     lines: list[str] = []
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in found.entries:
-        key = (entry.kind, entry.backend, entry.device, entry.device_id, entry.place)
+        key = (entry.kind, entry.backend, entry.device, entry.device_id, entry.case)
         groups.setdefault(key, []).append(entry)
-    for (kind, backend, device, device_id, place), entries in groups.items():
+    for (kind, backend, device, device_id, case), entries in groups.items():
         name = f"{device} ({device_id})" if device_id else device
-        lines += [f"{terminal.describe(place)} on {kind} {name}, {backend}"]
+        lines += [f"{terminal.describe(case)} on {kind} {name}, {backend}"]
         rows = [["created", "file", "p50 ms", "95%", "change", "", "remarks"]]
         for entry in entries:
             change = "" if entry.change is None else f"{entry.change:+.1%}"
             times = [terminal.milliseconds(entry.p50_ms), terminal.interval(entry.p50_ci_ms)]
-            said = "; ".join(entry.remarks)
-            shown = [entry.created, entry.sha256[:8], *times, change, _verdict(entry), said]
+            remarks = "; ".join(entry.remarks)
+            shown = [entry.created, entry.sha256[:8], *times, change, _verdict(entry), remarks]
             rows.append(shown)
         lines += [*tables.table(tables.without_empty(rows), left=2), ""]
     return "\n".join([*lines, *found.notes]).rstrip()
@@ -214,8 +214,8 @@ def _points(file: str, value: schema.Result) -> Iterator[_Point]:
     models = {model.name: model for model in value.models}
     runtime = " ".join(part for part in (value.runtime.name, value.runtime.version) if part)
     for row in value.summary:
-        place = summaries.case_of(row)
-        if place not in measured or place.model not in models:
+        case = summaries.case_of(row)
+        if case not in measured or case.model not in models:
             continue
         entry = Entry(
             created=value.created,
@@ -224,8 +224,8 @@ def _points(file: str, value: schema.Result) -> Iterator[_Point]:
             backend=value.backend,
             device=value.device.name,
             device_id=value.device.id,
-            place=place,
-            sha256=models[place.model].sha256,
+            case=case,
+            sha256=models[case.model].sha256,
             runtime=runtime,
             tfdistill_version=value.tfdistill_version,
             p50_ms=row.p50_ms,
@@ -234,7 +234,7 @@ def _points(file: str, value: schema.Result) -> Iterator[_Point]:
             throttled=row.throttled,
             remarks=("throttled",) if row.throttled else (),
         )
-        yield _Point(_moment(value.created, file), value, measured[place], entry)
+        yield _Point(_moment(value.created, file), value, measured[case], entry)
 
 
 def _moment(created: str, file: str) -> datetime.datetime:
@@ -250,22 +250,23 @@ def _moment(created: str, file: str) -> datetime.datetime:
 def _same_line(one: _Point, other: _Point) -> bool:
     same = all(
         getattr(one.entry, name) == getattr(other.entry, name)
-        for name in ("place", "kind", "backend")
+        for name in ("case", "kind", "backend")
     )
     return same and matching.other_device(one.origin.device, other.origin.device) is None
 
 
 def _order(entry: Entry) -> tuple[Any, ...]:
-    place = entry.place
-    way = (place.sequence_length, place.threads, place.delegate, place.affinity or "")
-    return (entry.kind, entry.device, entry.device_id or "", entry.backend, place.model, *way)
+    case = entry.case
+    device = (entry.kind, entry.device, entry.device_id or "", entry.backend)
+    setting = (case.sequence_length, case.threads, case.delegate, case.affinity or "")
+    return (*device, case.model, *setting)
 
 
 def _compared(before: _Point, after: _Point) -> Entry:
     old, new = (summaries.repetitions_of(point.rows) for point in (before, after))
     enough = len(old) > 1 and len(new) > 1
-    apart = stats.speedup_apart(old, new) if enough else None
-    interval = None if apart is None else apart.interval()
+    unpaired = stats.compare_unpaired(old, new) if enough else None
+    interval = None if unpaired is None else unpaired.interval()
     remarks = [] if enough else ["one repetition cannot tell a change"]
     if before.entry.sha256 == after.entry.sha256:
         remarks.append("the same file")
@@ -277,7 +278,7 @@ def _compared(before: _Point, after: _Point) -> Entry:
         after.entry,
         change=after.entry.p50_ms / before.entry.p50_ms - 1,
         change_ci=None if interval is None else (1 / interval[1] - 1, 1 / interval[0] - 1),
-        p_value=None if apart is None else apart.p_value,
+        p_value=None if unpaired is None else unpaired.p_value,
         remarks=(*after.entry.remarks, *remarks),
     )
 
@@ -300,7 +301,7 @@ def _judged(entries: Sequence[Entry]) -> Iterator[Entry]:
 
 
 def _spread(line: Sequence[_Point]) -> Iterator[str]:
-    """Says how far runs of one file lie apart, where there are several."""
+    """Gives the standard deviation of runs of one file, where there are several."""
     by_file: dict[str, list[float]] = {}
     for point in line:
         by_file.setdefault(point.entry.sha256, []).append(point.entry.p50_ms)
@@ -310,8 +311,8 @@ def _spread(line: Sequence[_Point]) -> Iterator[str]:
         runs = sum(len(values) for values in logs)
         spread = float(np.expm1((squares / (runs - len(logs))) ** 0.5))
         yield (
-            f"{terminal.describe(line[0].entry.place)}: {runs} runs of unchanged files lie "
-            f"{spread:.1%} apart (standard deviation)."
+            f"{terminal.describe(line[0].entry.case)}: {runs} runs of unchanged files have "
+            f"a standard deviation of {spread:.1%}."
         )
 
 
@@ -319,14 +320,16 @@ def _verdict(entry: Entry) -> str:
     if entry.change is None or entry.beyond_chance is None:
         return ""
     if not entry.beyond_chance:
-        alone = entry.change_ci is not None and not entry.change_ci[0] <= 0 <= entry.change_ci[1]
-        return "within chance of so many places" if alone else "within chance"
+        by_itself = (
+            entry.change_ci is not None and not entry.change_ci[0] <= 0 <= entry.change_ci[1]
+        )
+        return "within chance of so many cases" if by_itself else "within chance"
     return "SLOWER" if entry.change > 0 else "faster"
 
 
 def _flat(entry: Entry) -> dict[str, Any]:
     value = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry)}
-    return json.loads(json.dumps({**value.pop("place").model_dump(), **value}))
+    return json.loads(json.dumps({**value.pop("case").model_dump(), **value}))
 
 
 def _skip_notes(skipped: Sequence[str]) -> list[str]:

@@ -9,12 +9,12 @@ from tfdistill import errors
 from tfdistill.benchmark import schema
 
 _KIND_WORDS = {"host": "a host", "emulator": "an emulated phone", "phone": "a phone"}
-# What tells devices apart where one of the results has no id of its device.
+# What identifies a device where one of the results has no id of it.
 _TRAITS = ("name", "soc", "abi", "fingerprint", "cores_logical", "memory_bytes")
 # What may change on one device; an update of its system changes the fingerprint.
 _STATE = ("fingerprint", "os", "kernel", "governor")
-# Settings that the places say already, and those that do not touch a latency.
-_OF_NO_MATTER = {
+# Settings that are part of a case, and those that do not change a latency.
+_IRRELEVANT = {
     *("threads", "lengths", "delegates", "affinity", "baseline", "seed", "operators", "texts"),
     *("timeout_seconds", "sustained_seconds", "max_repeats", "cool_timeout_seconds"),
 }
@@ -41,7 +41,7 @@ def other_device(old: schema.Device, new: schema.Device) -> str | None:
 
 
 def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> bool:
-    """Refuses results that say nothing about one another.
+    """Refuses results that cannot be compared.
 
     Args:
       old: One result.
@@ -59,7 +59,7 @@ def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = 
             "results",
             "two of one kind",
             f"one of {_KIND_WORDS[old.kind]} and one of {_KIND_WORDS[new.kind]}",
-            "What is faster on one may be slower on the other: measure both in one place.",
+            "What is faster on one may be slower on the other: measure both on one device.",
         )
     if old.backend != new.backend:
         raise errors.BenchmarkError(
@@ -75,7 +75,7 @@ def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = 
             "two of one device",
             difference,
             "Measure both files on one device; --other-device shows the figures side by side "
-            "and says nothing about the files.",
+            "without a verdict.",
         )
     return difference is None
 
@@ -104,10 +104,10 @@ def pair_models(old: schema.Result, new: schema.Result) -> dict[str, str]:
 
 
 def differences(old: schema.Result, new: schema.Result) -> list[str]:
-    """Names the circumstances that differ, "what: before -> after": they may explain a change."""
+    """Names what else differs, "what: before -> after": it may explain a change."""
     return [
         f"{name}: {_shown(before)} -> {_shown(after)}"
-        for name, before, after in _circumstances(old, new)
+        for name, before, after in _environment(old, new)
         if before != after and not (name in _UNKNOWN_IS_NO_CHANGE and None in (before, after))
     ]
 
@@ -115,7 +115,7 @@ def differences(old: schema.Result, new: schema.Result) -> list[str]:
 _UNKNOWN_IS_NO_CHANGE = {"charging before", "thermal status before"}
 
 
-def _circumstances(old: schema.Result, new: schema.Result) -> Iterator[tuple[str, Any, Any]]:
+def _environment(old: schema.Result, new: schema.Result) -> Iterator[tuple[str, Any, Any]]:
     for name in _STATE:
         yield name, getattr(old.device, name), getattr(new.device, name)
     for name in ("name", "version", "build", "sha256"):
@@ -123,7 +123,7 @@ def _circumstances(old: schema.Result, new: schema.Result) -> Iterator[tuple[str
     packages = (old.runtime.packages, new.runtime.packages)
     for name in sorted({*packages[0], *packages[1]}):
         yield f"{name}", packages[0].get(name), packages[1].get(name)
-    for name in sorted({*old.settings, *new.settings} - _OF_NO_MATTER):
+    for name in sorted({*old.settings, *new.settings} - _IRRELEVANT):
         yield name, old.settings.get(name), new.settings.get(name)
     conditions = [result.before or schema.Conditions(time="") for result in (old, new)]
     yield "charging before", conditions[0].charging, conditions[1].charging

@@ -12,12 +12,13 @@ import dataclasses
 import os
 import statistics
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdistill import errors, files
-from tfdistill.benchmark import cores, environment, inputs, measuring, result, schema
-from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
+from tfdistill.benchmark import cores, environment, inputs, measuring, schema
+from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, groups_by_length, name_of
 from tfdistill.benchmark.host import worker_process
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, baseline_of, feeds_for, open_all, texts_for
@@ -67,7 +68,7 @@ def compare(
     """Measures several files interleaved in one run and compares them.
 
     The files at the same length, threads and delegate are compared; a length that only one of them
-    has is measured for that one alone. A file is called faster only where the interval of the
+    has is measured for that one only. A file is called faster only where the interval of the
     ratio excludes 1.
 
     Args:
@@ -163,6 +164,7 @@ class HostBackend:
     """LiteRT in processes of this machine; see `backend.Backend`."""
 
     name: schema.Backend = "litert"
+    inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
     counts_last_try = True  # Linux counts short dips of the clock, too
     where = "this host"
 
@@ -197,16 +199,12 @@ class HostBackend:
         """Describes this machine and its LiteRT."""
         return Environment("host", environment.device(), environment.runtime())
 
-    def model_files(self) -> Sequence[schema.ModelFile]:
-        """Describes the files."""
-        return [result.model_file(subject) for subject in self.subjects]
-
     def conditions(self) -> schema.Conditions:
         """Reads load, clocks and heat."""
         return environment.conditions()
 
     def wait_until_cool(self) -> schema.Conditions:
-        """Reads the conditions: a host does not say that it is throttling now."""
+        """Reads the conditions: a host does not report that it is throttling."""
         return environment.conditions()
 
     def rest(self, seconds: float) -> None:
@@ -214,19 +212,15 @@ class HostBackend:
         time.sleep(seconds)
 
     def groups(self) -> Sequence[CaseGroup]:
-        """Lists each length, and the way from text, with all threads and delegates."""
-        lengths = sorted({n for s in self.subjects for n in s.lengths(self.settings)})
-        files_of: dict[int | None, tuple[str, ...]] = {
-            n: tuple(s.name for s in self.subjects if n in s.entries) for n in lengths
-        }
+        """Lists each length, and from text to answer."""
+        groups = groups_by_length(self.subjects, self.settings)
         if self._texts:
-            files_of[None] = tuple(self._texts)
-        return [
-            CaseGroup(names, delegate, length, threads)
-            for length, names in files_of.items()
-            for threads in self.settings.threads
-            for delegate in self.settings.delegates
-        ]
+            groups += [
+                CaseGroup(tuple(self._texts), delegate, None, threads)
+                for threads in self.settings.threads
+                for delegate in self.settings.delegates
+            ]
+        return groups
 
     def run_of(self, model: str, group: CaseGroup, repetition: int) -> WorkerRun:
         """Returns a repetition of a file in a process of its own."""

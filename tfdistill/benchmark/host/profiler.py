@@ -55,10 +55,10 @@ class ProfiledModel:
 
     def __init__(self, file: str, signature: str | None, *, threads: int, delegate: str) -> None:
         folder = pathlib.Path(litert.__file__).parent
-        place = next((folder / name for name in _LIBRARIES if (folder / name).is_file()), None)
-        if place is None:
+        library = next((folder / name for name in _LIBRARIES if (folder / name).is_file()), None)
+        if library is None:
             raise RuntimeError(f"this build of ai_edge_litert has no {_LIBRARIES[0]}")
-        self._library = ctypes.CDLL(str(place))
+        self._library = ctypes.CDLL(str(library))
         self._environment = self._make("CreateEnvironment", 0, None)
         model = self._make("CreateModelFromFile", self._environment, file.encode())
         self._compiled = self._compile(model, threads, delegate)
@@ -72,9 +72,9 @@ class ProfiledModel:
         for name, buffer in self._inputs.items():
             values = np.ascontiguousarray(feed[name])
             self._check_size(name, buffer, values.nbytes)
-            place = c_void_p()
-            self._call("LockTensorBuffer", buffer, byref(place), _WRITE)
-            ctypes.memmove(place, values.ctypes.data, values.nbytes)
+            address = c_void_p()
+            self._call("LockTensorBuffer", buffer, byref(address), _WRITE)
+            ctypes.memmove(address, values.ctypes.data, values.nbytes)
             self._call("UnlockTensorBuffer", buffer)
         inputs = (c_void_p * len(self._inputs))(*(b.value for b in self._inputs.values()))
         outputs = (c_void_p * len(self._outputs))(*(b.value for b in self._outputs.values()))

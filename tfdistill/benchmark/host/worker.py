@@ -131,7 +131,7 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
 def tokenizer(
     vocab_file: str, lower_case: bool, max_length: int
 ) -> Callable[[str, str | None], tuple[list[int], list[int]]]:
-    """Makes BERT's tokenizer; a special token that stands in the text is ordinary text.
+    """Makes BERT's tokenizer; a special token in the text is ordinary text.
 
     Args:
       vocab_file: One entry per line.

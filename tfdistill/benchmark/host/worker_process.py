@@ -14,7 +14,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 from tfdistill import errors
@@ -23,7 +22,7 @@ MODULE = "tfdistill.benchmark.host.worker"
 _ROOT = pathlib.Path(__file__).resolve().parents[3]  # the folder that holds the package tfdistill
 
 
-class WorkerProcess:
+class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     """One worker process with one job.
 
     Use it as a context manager: leaving it ends the process, whatever happened inside.
@@ -105,16 +104,7 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError):  # it went before it read all
             self._process.stdin.close()
 
-    def __enter__(self) -> WorkerProcess:
-        """Returns itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the process."""
         self.close()
 

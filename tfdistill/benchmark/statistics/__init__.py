@@ -1,1 +1,1 @@
-"""From samples to what may be said about them: pure functions."""
+"""From samples to summaries and conclusions: pure functions."""

@@ -50,7 +50,7 @@ def _of_repetitions(result: schema.Result) -> Iterator[str]:
         yield (f"{len(left)} of {len(result.measurements)} measurements do not count: {reasons}.")
     if any(len(row.repetition_p50_ms) == 1 for row in result.summary):
         yield (
-            "One repetition does not say how far two processes lie apart: its intervals are too "
+            "One repetition does not show how much two processes differ: its intervals are too "
             "narrow. Measure 3 or more."
         )
     if any(row.of == "blocks" for row in result.summary):

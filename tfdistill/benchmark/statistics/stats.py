@@ -4,9 +4,9 @@ Consecutive inferences are not independent: they share a process and a moment of
 samples are kept as repetitions (fresh processes) of blocks (short bursts that alternate between
 the models), and the bootstrap resamples repetitions first and whole blocks within them.
 
-A few repetitions are few to resample: three that happen to lie on one side of the truth, one time
-in four, would give an interval beside it. Hence every interval here is the hull of the bootstrap's
-and of Student's over the repetitions, which knows how little three values say.
+A few repetitions are few to resample: three that happen to be on one side of the truth, one time
+in four, would give an interval that misses it. Hence every interval here is the hull of the
+bootstrap's and of Student's over the repetitions, which accounts for how few values there are.
 """
 
 from __future__ import annotations
@@ -114,16 +114,6 @@ def percentile_cis(
     ]
 
 
-def median_ci(
-    repetitions: Repetitions, *, seed: int = 0, confidence: float = 0.95, resamples: int = 1000
-) -> Interval:
-    """Estimates an interval for the median; see `percentile_cis`."""
-    (interval,) = percentile_cis(
-        repetitions, (50,), seed=seed, confidence=confidence, resamples=resamples
-    )
-    return interval
-
-
 def speedup_ci(
     baseline: Repetitions,
     candidate: Repetitions,
@@ -166,11 +156,11 @@ def speedup_ci(
 
 
 @dataclasses.dataclass(frozen=True)
-class Apart:
+class UnpairedComparison:
     """median(baseline) / median(candidate) of two separate runs, and how well it is known.
 
     Nothing is paired: the repetitions of either run were fresh processes at other moments, and how
-    far they lie apart within a run is the only sign of how far two runs lie apart by chance.
+    much they differ within a run is the only sign of how much two runs differ by chance.
 
     Attributes:
       ratios: Of resamples of the two-level bootstrap of `percentile_cis`, each side drawn by
@@ -209,9 +199,9 @@ class Apart:
         return max(min(1.0, 2 * float(min(shares))), student)
 
 
-def speedup_apart(
+def compare_unpaired(
     baseline: Repetitions, candidate: Repetitions, *, seed: int = 0, resamples: int = 1000
-) -> Apart | None:
+) -> UnpairedComparison | None:
     """Compares the medians of two separate runs.
 
     Args:
@@ -221,7 +211,7 @@ def speedup_apart(
       resamples: Number of resamples.
 
     Returns:
-      What is known; None with one repetition in each, which says nothing about the spread from one
+      What is known; None with one repetition in each, which does not show the spread from one
       process to the next.
 
     Raises:
@@ -234,11 +224,11 @@ def speedup_apart(
     )
     if len(baseline) + len(candidate) < 3:
         return None
-    return Apart((old / new)[:, 0], (_log_medians(baseline), _log_medians(candidate)))
+    return UnpairedComparison((old / new)[:, 0], (_log_medians(baseline), _log_medians(candidate)))
 
 
 def is_faster(speedup_interval: Interval) -> bool | None:
-    """Says whether the candidate is faster: True or False where the interval says so, else None."""
+    """Returns whether the candidate is faster; None where the interval includes 1."""
     low, high = speedup_interval
     if low > 1.0:
         return True

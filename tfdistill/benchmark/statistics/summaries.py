@@ -1,4 +1,4 @@
-"""From measurements to what is said about a case: percentiles, start, drift, who is faster.
+"""From measurements to a summary of each case: percentiles, start, drift, who is faster.
 
 Pure: everything here follows from the measurements of one result. Those that were left out, and
 those without any inference, do not take part.
@@ -59,7 +59,7 @@ def by_case(measurements: Iterable[schema.Measurement]) -> ByCase:
                 f"durations of {row.model} at {row.sequence_length} tokens",
                 "more than 0 ms",
                 min(values),
-                "A clock that stands still measures nothing: measure again.",
+                "The clock did not advance: measure again.",
             )
         found.setdefault(case_of(row), []).append(row)
     return found
@@ -146,7 +146,7 @@ def counted_throttling(before: schema.Conditions | None, after: schema.Condition
 def comparisons(
     found: ByCase, baseline: str, *, seed: int = 0, confidence: float = 0.95
 ) -> tuple[schema.Comparison, ...]:
-    """Compares every other file with the baseline at the same length, in the same way.
+    """Compares every other file with the baseline at the same length, threads and delegate.
 
     Args:
       found: Measurements by case, of one result: the blocks of its files took turns.
@@ -156,7 +156,7 @@ def comparisons(
 
     Returns:
       One row a case of another file, where the baseline was measured in the same rounds. One
-      repetition does not say how far two processes of the same file lie apart: `faster` is None.
+      repetition does not show how much two processes of one file differ: `faster` is None.
     """
     rows = []
     for case, measured in found.items():
@@ -191,7 +191,7 @@ def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | N
 
 
 def end_to_end(texts: Sequence[schema.TextMeasurement]) -> tuple[schema.EndToEnd, ...]:
-    """Describes the way from text to answer by model and way of running it."""
+    """Describes the time from text to answer by model, threads, delegate and cores."""
     gathered: dict[tuple[Any, ...], list[float]] = {}
     names = ("model", "threads", "delegate", "affinity")
     for row in texts:
