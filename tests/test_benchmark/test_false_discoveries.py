@@ -91,4 +91,4 @@ def test_what_is_chance_among_many_is_said():
         if single and not believed:
             break
     found = history.trace([(f"{i}.json", value) for i, value in enumerate(results)])
-    assert "within chance of so many places" in history.format_text(found)
+    assert "within chance of so many cases" in history.format_text(found)

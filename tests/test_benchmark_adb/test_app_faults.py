@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
         ("cut off", r"benchmark\.json of format_version 2, received file"),
         ("too large", "expected at most 67108864 bytes, received 1073741824 bytes"),
         ("other places", "received several repetitions"),
-        ("foreign answers", r"received answers of .*, 32 tokens, nnapi"),
+        ("foreign answers", r"received answers of .*, 32 tokens, 1 thread\(s\), nnapi"),
         ("leaves places out", r"none at 32 tokens on 2 thread\(s\), 64 tokens on 1 thread"),
         ("no durations", "durations of more than 0 ms"),
     ],
