@@ -61,8 +61,8 @@ def auto(
       names: Quantizations that may be taken; default all of `quantizations()`.
       max_drop: Most that the task's primary metric may fall from the model to the file.
       prefer: What is best.
-      measure: Measures a file: returns "p50_ms" by length, as `tfdistill.benchmark.quick_benchmark` does.
-        Needed for "latency".
+      measure: Measures a file: returns "p50_ms" by length, as
+        `tfdistill.benchmark.quick_benchmark` does. Needed for "latency".
       report: Called with each trial as soon as it is finished.
       **options: The other arguments of `to_tflite` but `quantize` and `layers`, which are chosen.
 

@@ -86,12 +86,12 @@ def test_files_that_do_not_belong_together_are_not_compared():
         changes.between(two, one(name="c"))
 
 
-def test_results_without_a_common_place_are_refused():
+def test_results_without_a_common_case_are_refused():
     short = made.assembled(made.repetitions(1.0, length=16))
     empty = made.assembled([made.measurement(())], models=[made.model_file()])
     other_way = made.assembled(made.repetitions(1.0, delegate="none"))
     for new in (short, empty, other_way):
-        with pytest.raises(errors.BenchmarkError, match="places of the results: expected a length"):
+        with pytest.raises(errors.BenchmarkError, match="cases of the results: expected a length"):
             changes.between(one(), new)
 
 
@@ -266,5 +266,5 @@ def test_comparisons_that_the_summary_knows_nothing_of_are_refused():
     value = made.assembled(rows)
     for kept in value.summary:
         damaged = value.model_copy(update={"summary": (kept,)})
-        with pytest.raises(errors.BenchmarkError, match="places that the summary has"):
+        with pytest.raises(errors.BenchmarkError, match="cases that the summary has"):
             changes.within(damaged)

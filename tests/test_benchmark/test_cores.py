@@ -34,7 +34,9 @@ def test_only_cores_that_may_be_used_are_looked_at(tmp_path):
     assert cores.resolve("big", available=[0, 2], root=root) == "4"
 
 
-@pytest.mark.parametrize(("values", "said"), [([1024] * 2, "2 cores of one kind"), ([], "tell no")])
+@pytest.mark.parametrize(
+    ("values", "said"), [([1024] * 2, "2 cores of one kind"), ([], "unknown speed")]
+)
 def test_a_machine_of_equal_or_unknown_cores_has_neither_big_nor_little_ones(
     tmp_path, values, said
 ):

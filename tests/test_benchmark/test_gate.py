@@ -123,7 +123,7 @@ def test_a_less_accurate_file_fails(old, new, passed):
 
 def test_accuracy_that_is_not_known_fails():
     (reason,) = gate.judge(change(2.0, accuracy=0.9), gate.Limits(less_accurate=0.005)).reasons
-    assert "do not both say how well it does its task" in reason
+    assert "task's metric is not in both results" in reason
 
 
 def test_accuracy_on_the_device_counts_before_that_of_the_export():

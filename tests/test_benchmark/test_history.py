@@ -70,13 +70,13 @@ def test_what_else_changed_is_remarked():
     )
 
 
-def test_runs_of_an_unchanged_file_say_how_far_runs_lie_apart():
+def test_runs_of_an_unchanged_file_show_the_noise_from_run_to_run():
     found = traced(run(2.0, 0), run(2.2, 1, seed=1), run(5.0, 2, sha="b"))
     (note,) = found.notes
     p50 = [entry.p50_ms for entry in found.entries]
     assert "2 runs of unchanged files" in note
     spread = (p50[1] / p50[0]) ** (1 / 2**0.5) - 1  # of two logarithms: their distance / sqrt(2)
-    assert f"lie {spread:.1%} apart" in note
+    assert f"a standard deviation of {spread:.1%}." in note
 
 
 def test_one_repetition_has_a_change_but_no_verdict():

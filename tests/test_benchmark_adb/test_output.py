@@ -190,7 +190,7 @@ def test_the_tool_of_the_other_api_is_known_by_what_it_does_not_know():
 
 def test_inputs_in_another_order_than_the_files_are_refused():
     text = "WARN: Tensor # 0 is named mask:0 but flags call it ids:0\n" + NEW
-    with pytest.raises(errors.BenchmarkError, match="ids:0 in the place of mask:0"):
+    with pytest.raises(errors.BenchmarkError, match="ids:0 instead of mask:0"):
         parse(text)
 
 

@@ -61,7 +61,7 @@ def test_an_input_that_the_signature_does_not_have_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["comma", "dynamic", "string"])
-def test_a_tensor_that_the_tool_cannot_be_told_about_is_refused(tmp_path, change):
+def test_a_tensor_that_the_tool_cannot_be_given_is_refused(tmp_path, change):
     key, inputs, _ = tiny_tflite.bert(8)
     output = {
         "comma": ("logits", "a,b", tiny_tflite.FLOAT32, (1, 3)),
@@ -69,7 +69,7 @@ def test_a_tensor_that_the_tool_cannot_be_told_about_is_refused(tmp_path, change
         "string": ("logits", "a", 5, (1, 3)),
     }[change]
     path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, [output])])
-    with pytest.raises(errors.BenchmarkError, match="cannot be told about it"):
+    with pytest.raises(errors.BenchmarkError, match="cannot be given it"):
         read(path, 8)
 
 
