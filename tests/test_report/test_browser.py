@@ -102,6 +102,20 @@ def test_no_width_of_a_window_makes_the_page_scroll_sideways(tab, page):
         assert tab.run(OVERFLOW) == 0, f"{width}, unfolded"
 
 
+def test_no_table_is_cut_on_a_phone(tab, page):
+    tab.open(page, width=390, phone=True)
+    tab.run('document.querySelectorAll("details").forEach(e => { e.open = true; })')
+    cut = """[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth)
+      .map(e => e.className)"""
+    assert tab.run(cut) == []
+    shown = tab.run(
+        'getComputedStyle(document.querySelector("td"), "::before").content'
+    )  # each value under the title of its column
+    assert shown.strip('"') == tab.run(
+        'document.querySelector("thead th:nth-child(2)").textContent'
+    )
+
+
 def test_the_browser_complains_of_nothing_and_asks_for_nothing(tab, page):
     tab.open(page)
     assert tab.complaints() == []
