@@ -5,10 +5,10 @@ import json
 import benchmark_results as made
 import pytest
 
-from tfdistill import cli
+from tfdistill import cli, errors
 from tfdistill.benchmark import adb, schema
-from tfdistill.commands import table as command
 from tfdistill.papers import making, published
+from tfdistill.search import devices
 
 
 @pytest.fixture
@@ -49,7 +49,6 @@ def test_options_reach_the_measurement(asked):
 
 def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     calls = []
-
     lost = schema.Failure(what="the rest on 0123456789ab", error="gone")
 
     def measure(paths, *, shown, **options):
@@ -111,8 +110,8 @@ def test_a_folder_is_needed_and_one_form_of_output(options, capsys):
 
 def test_a_table_is_of_one_phone(monkeypatch):
     monkeypatch.setattr(adb, "measure", lambda *_, **__: ["one", "two"], raising=False)
-    with pytest.raises(command.errors.ConfigError, match="one device"):
-        command._on_phone([], None, serial=None, binary=None, binary_sha256=None)
+    with pytest.raises(errors.BenchmarkError, match="one device"):
+        devices.MeasureOnPhone()([], None)
 
 
 @pytest.mark.slow
@@ -129,7 +128,7 @@ def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_read
     for row in table["latencies"]:
         assert row["p50_ci_ms"][0] <= row["p50_ms"] <= row["p50_ci_ms"][1]
         assert row["n"] >= 8
-    monkeypatch.setattr(command, "_on_host", None)  # nothing is measured again
+    monkeypatch.setattr(devices, "measure_on_host", None)  # nothing is measured again
     assert cli.main([*arguments, "--markdown"]) == 0
     shown = capsys.readouterr().out
     assert shown == (tmp_path / "out" / "table.md").read_text()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import hashlib
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfdistill import config, errors, models
@@ -17,7 +15,6 @@ from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import base, options
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark import schema
     from tfdistill.papers.making import Measure
 
 _QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
@@ -65,9 +62,7 @@ def _table(args: argparse.Namespace) -> None:
     for name in args.models or ():
         models.preset(name)
     if args.serial == "all":
-        raise errors.ConfigError(
-            errors.explain("--serial", "one device", "all", "A table is of one device.")
-        )
+        raise errors.ConfigError("--serial", "one device", "all", "A table is of one device.")
     from tfdistill.papers import making, published, rendering
 
     try:
@@ -115,40 +110,15 @@ def _folder(args: argparse.Namespace) -> str:
 
 
 def _measure(args: argparse.Namespace) -> Measure:
+    from tfdistill.search import devices
+
     if args.device == "host":
-        return _on_host
-    return functools.partial(
-        _on_phone, serial=args.serial, binary=args.binary, binary_sha256=args.binary_sha256
-    )
-
-
-def _on_host(paths: Sequence[pathlib.Path], settings: Settings) -> schema.Result:
-    from tfdistill.benchmark import host
-
-    return host.compare(paths, settings=settings)
-
-
-def _on_phone(
-    paths: Sequence[pathlib.Path],
-    settings: Settings,
-    *,
-    serial: str | None,
-    binary: str | None,
-    binary_sha256: str | None,
-) -> schema.Result:
+        return devices.measure_on_host
     from tfdistill.benchmark import adb
-    from tfdistill.benchmark.adb import serials as serials_of
 
-    source = None if binary is None else adb.Binary(binary, sha256=binary_sha256)
-    serials = () if serial is None else (serial,)
-    shown: dict[str, str] = {}
-    results = adb.measure(paths, settings=settings, serials=serials, binary=source, shown=shown)
-    if len(results) != 1:
-        raise errors.ConfigError(
-            errors.explain("--serial", "one device", f"{len(results)}", "A table is of one device.")
-        )
-    # One with failures is not kept: they become an error.
-    return serials_of.show_failures(results[0], shown)
+    binary = None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
+    # A result with failures is not kept: they become an error.
+    return devices.MeasureOnPhone(args.serial, binary)
 
 
 COMMANDS = (

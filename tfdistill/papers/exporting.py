@@ -98,12 +98,10 @@ def check_quantizations(names: Sequence[str]) -> None:
     for name in names:
         if quantize.quantization(name).needs_calibration:
             raise errors.ConfigError(
-                errors.explain(
-                    "--quantize",
-                    "quantizations without calibration, such as float32 or dynamic_wi8_afp32",
-                    name,
-                    "Random weights have no ranges to measure.",
-                )
+                "--quantize",
+                "quantizations without calibration, such as float32 or dynamic_wi8_afp32",
+                name,
+                "Random weights have no ranges to measure.",
             )
 
 
@@ -114,10 +112,8 @@ def _check_disk_space(folder: pathlib.Path, parameters: int, count: int) -> None
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise errors.ExportError(
-            errors.explain(
-                f"disk of {folder.name}/",
-                f"{needed / 1e9:.1f} GB for the next model",
-                f"{free / 1e9:.1f} GB free",
-                "Free some space, or use another --out.",
-            )
+            f"disk of {folder.name}/",
+            f"{needed / 1e9:.1f} GB for the next model",
+            f"{free / 1e9:.1f} GB free",
+            "Free some space, or use another --out.",
         )

@@ -77,15 +77,13 @@ class Request:
     def __post_init__(self) -> None:
         """Checks what can be checked before the long work."""
         if not self.presets or not self.quantizations or not self.settings.lengths:
-            raise errors.ConfigError(
-                errors.explain("table", "models, quantizations and lengths", "none of one")
-            )
+            raise errors.ConfigError("table", "models, quantizations and lengths", "none of one")
         longest = max(self.settings.lengths)
         for preset in self.presets:
             config = exporting.shape(preset, scaled_down=self.scaled_down)
             if longest > config.max_positions:
                 raise errors.ConfigError(
-                    errors.explain("--lengths", f"at most {config.max_positions} tokens", longest)
+                    "--lengths", f"at most {config.max_positions} tokens", longest
                 )
         exporting.check_quantizations(self.quantizations)
 
@@ -235,22 +233,18 @@ def _prepare(folder: pathlib.Path, asked: dict[str, Any], *, overwrite: bool) ->
         other = [name for name in asked if earlier.get(name) != asked[name]]
         if other:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"table in {folder}",
-                    f"one of the same {' and '.join(other)}",
-                    ", ".join(str(earlier.get(name)) for name in other),
-                    "Use --overwrite or another --out.",
-                )
+                f"table in {folder}",
+                f"one of the same {' and '.join(other)}",
+                ", ".join(str(earlier.get(name)) for name in other),
+                "Use --overwrite or another --out.",
             )
         return
     elif folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{folder}",
-                "a new or empty folder, or an earlier table",
-                "other files",
-                "Use another --out.",
-            )
+            f"{folder}",
+            "a new or empty folder, or an earlier table",
+            "other files",
+            "Use another --out.",
         )
     files.atomic_write_json(folder / REQUEST, asked)
 
@@ -282,12 +276,10 @@ def _measured(
         same = settings == request.measured_with
         if [model.sha256 for model in found.models] != digests or not same:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"{kept}",
-                    f"a measurement of the files in {FILES}/ with {request.measured_with}",
-                    "one of other files" if same else f"one with {settings}",
-                    "Remove it to measure again, or use --overwrite.",
-                )
+                f"{kept}",
+                f"a measurement of the files in {FILES}/ with {request.measured_with}",
+                "one of other files" if same else f"one with {settings}",
+                "Remove it to measure again, or use --overwrite.",
             )
         return found
     settings = dataclasses.replace(

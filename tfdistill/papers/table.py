@@ -168,12 +168,10 @@ def check_one_device(results: Sequence[schema.Result]) -> None:
     }
     if len(seen) > 1:
         raise errors.BenchmarkError(
-            errors.explain(
-                "measurements of a table",
-                "all on one device, with one runtime",
-                sorted(map(str, seen)),
-                "Use another --out for each.",
-            )
+            "measurements of a table",
+            "all on one device, with one runtime",
+            sorted(map(str, seen)),
+            "Use another --out for each.",
         )
 
 

@@ -132,9 +132,7 @@ def _value(path: pathlib.Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise errors.DataError(
-            errors.explain(f"{path}", "JSON", error, "Was it copied whole?")
-        ) from error
+        raise errors.DataError(f"{path}", "JSON", error, "Was it copied whole?") from error
 
 
 def _is_synthetic(path: pathlib.Path) -> bool:

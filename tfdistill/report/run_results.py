@@ -116,12 +116,10 @@ def collect(run_dir: files.Path) -> RunResults:
     )
     if metrics is None and benchmark is None:
         raise errors.DataError(
-            errors.explain(
-                f"run folder {folder}",
-                "metrics.json or benchmark.json",
-                "neither" if folder.is_dir() else "no such folder",
-                "`tfdistill run` writes them.",
-            )
+            f"run folder {folder}",
+            "metrics.json or benchmark.json",
+            "neither" if folder.is_dir() else "no such folder",
+            "`tfdistill run` writes them.",
         )
     if metrics is None:
         missing.append("metrics.json is missing: nothing is known of how the models were trained.")
@@ -224,9 +222,9 @@ def _json(path: pathlib.Path) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise errors.DataError(errors.explain(f"{path}", "JSON", f"{error}")) from error
+        raise errors.DataError(f"{path}", "JSON", f"{error}") from error
     if not isinstance(value, dict):
-        raise errors.DataError(errors.explain(f"{path}", "a JSON object", type(value).__name__))
+        raise errors.DataError(f"{path}", "a JSON object", type(value).__name__)
     return value
 
 
@@ -234,13 +232,9 @@ def _check_recipe(text: str, folder: pathlib.Path) -> None:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise errors.DataError(
-            errors.explain(f"{folder / 'recipe.yaml'}", "YAML", f"{error}")
-        ) from error
+        raise errors.DataError(f"{folder / 'recipe.yaml'}", "YAML", f"{error}") from error
     if not isinstance(value, dict):
-        raise errors.DataError(
-            errors.explain(f"{folder / 'recipe.yaml'}", "a mapping", type(value).__name__)
-        )
+        raise errors.DataError(f"{folder / 'recipe.yaml'}", "a mapping", type(value).__name__)
 
 
 def _text(path: pathlib.Path) -> str | None:

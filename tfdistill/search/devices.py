@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfdistill import errors
@@ -14,8 +14,10 @@ from tfdistill.benchmark.settings import Settings
 if TYPE_CHECKING:
     from tfdistill.benchmark.adb import Binary
 
+Models = Sequence[pathlib.Path] | Mapping[str, pathlib.Path]
 
-def measure_on_host(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+
+def measure_on_host(models: Models, settings: Settings) -> schema.Result:
     """Measures files on this machine; see `benchmark.compare`."""
     from tfdistill.benchmark import host
 
@@ -34,7 +36,7 @@ class MeasureOnPhone:
     serial: str | None = None
     binary: Binary | None = None
 
-    def __call__(self, models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+    def __call__(self, models: Models, settings: Settings) -> schema.Result:
         """Measures files on the device.
 
         Raises:
@@ -50,6 +52,6 @@ class MeasureOnPhone:
         )
         if len(results) != 1:
             raise errors.BenchmarkError(
-                "search", "one device", len(results), "Choose it with --serial SERIAL."
+                "--serial", "one device", len(results), "Choose it with --serial SERIAL."
             )
         return serials_of.show_failures(results[0], shown)
