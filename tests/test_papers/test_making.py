@@ -110,7 +110,7 @@ def request(**changes):
         "settings": SETTINGS,
         "scaled_down": True,
     }
-    return making.Request(**{**values, **changes})
+    return making.TableRequest(**{**values, **changes})
 
 
 def test_a_table_that_was_stopped_goes_on_where_it_stood(folder, no_export):

@@ -57,11 +57,13 @@ def table(quantizations=("float32", "dynamic_wi8_afp32"), **changes):
         "reference": "bert_base",
         "scaled_down": False,
         "models": [
-            papers.Model(model=m, parameters=1_234_567, flops={32: 10**9, 128: 4 * 10**9})
+            papers.TableModel(model=m, parameters=1_234_567, flops={32: 10**9, 128: 4 * 10**9})
             for m in MODELS
         ],
         "files": [
-            papers.File(model=m, quantization=q, file=f"files/{m}-{q}", sha256=SHA, size_bytes=57)
+            papers.TableFile(
+                model=m, quantization=q, file=f"files/{m}-{q}", sha256=SHA, size_bytes=57
+            )
             for m in MODELS
             for q in quantizations
         ],

@@ -78,7 +78,7 @@ def _table(args: argparse.Namespace) -> None:
         )
     except errors.BenchmarkError as error:
         raise errors.ConfigError(str(error)) from None
-    request = making.Request(
+    request = making.TableRequest(
         presets=args.models or tuple(published.TITLES),
         quantizations=args.quantize,
         settings=settings,

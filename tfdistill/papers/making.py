@@ -19,7 +19,7 @@ from tfdistill import errors, files, manifest, models
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.papers import exporting, published, rendering, table
-from tfdistill.papers.table import File, Model, PapersTable, file_name
+from tfdistill.papers.table import PapersTable, TableFile, TableModel, file_name
 
 FILES, MEASUREMENTS = "files", "measurements"  # folders of a table
 REQUEST, TABLE = "request.json", "table.json"
@@ -40,7 +40,7 @@ Measure = Callable[[Sequence[pathlib.Path], Settings], schema.Result]
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
+class MeasurementUnit:
     """What is measured at once: all models in one quantization at a length, on so many threads.
 
     The reference in float32 takes its turns among files of another quantization.
@@ -57,7 +57,7 @@ class Unit:
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class TableRequest:
     """What a table is asked for.
 
     Attributes:
@@ -108,17 +108,17 @@ class Request:
             "scaled_down": self.scaled_down,
         }
 
-    def units(self) -> Iterator[Unit]:
+    def units(self) -> Iterator[MeasurementUnit]:
         """Yields what has to be measured, in order."""
         for quantization in self.quantizations:
             for length in self.settings.lengths or ():
                 for threads in self.settings.threads:
-                    yield Unit(quantization, length, threads)
+                    yield MeasurementUnit(quantization, length, threads)
 
 
 def make_table(
     out: files.Path,
-    request: Request,
+    request: TableRequest,
     measure: Measure,
     *,
     overwrite: bool = False,
@@ -146,7 +146,7 @@ def make_table(
     units = list(request.units())
     steps = len(request.presets) + len(units)
     exports: dict[tuple[str, str], manifest.Manifest] = {}
-    results: dict[Unit, schema.Result] = {}
+    results: dict[MeasurementUnit, schema.Result] = {}
     with tqdm.tqdm(total=steps, unit="step", disable=None if progress else True) as bar:
         for preset in request.presets:
             bar.set_description(f"export {published.title(preset)}")
@@ -178,9 +178,9 @@ def write(value: PapersTable, folder: files.Path) -> None:
 
 
 def _gather(
-    request: Request,
+    request: TableRequest,
     exports: Mapping[tuple[str, str], manifest.Manifest],
-    results: Mapping[Unit, schema.Result],
+    results: Mapping[MeasurementUnit, schema.Result],
 ) -> PapersTable:
     configs = {p: exporting.shape(p, scaled_down=request.scaled_down) for p in request.presets}
     return table.gather(
@@ -189,7 +189,7 @@ def _gather(
         reference=request.reference,
         scaled_down=request.scaled_down,
         models=tuple(
-            Model(
+            TableModel(
                 model=preset,
                 parameters=models.count_parameters(config),
                 flops={n: models.flops(config, n) for n in request.settings.lengths or ()},
@@ -197,7 +197,7 @@ def _gather(
             for preset, config in configs.items()
         ),
         files=tuple(
-            File(
+            TableFile(
                 model=preset,
                 quantization=quantization,
                 file=f"{FILES}/{file_name(preset, quantization)}/{made.model.file}",
@@ -259,8 +259,8 @@ def _earlier(path: pathlib.Path) -> dict[str, Any]:
 
 def _measured(
     folder: pathlib.Path,
-    request: Request,
-    unit: Unit,
+    request: TableRequest,
+    unit: MeasurementUnit,
     exports: Mapping[tuple[str, str], manifest.Manifest],
     measure: Measure,
 ) -> schema.Result:

@@ -26,7 +26,7 @@ REFERENCE = "bert_base"  # the preset that speed-ups are over
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class PaperTable:
     """A table of a paper and how its numbers were measured.
 
     Attributes:
@@ -51,7 +51,7 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """A row of a published table.
 
     Attributes:
@@ -77,7 +77,7 @@ _MILLION, _BILLION = 1e6, 1e9
 _DISTILBERT = "Sanh et al. 2019, DistilBERT"
 
 SOURCES = (
-    Source(
+    PaperTable(
         key="mobilebert",
         paper="Sun et al. 2020, MobileBERT",
         arxiv="2004.02984",
@@ -87,7 +87,7 @@ SOURCES = (
         unit="ms",
         glue="test sets",
     ),
-    Source(
+    PaperTable(
         key="tinybert",
         paper="Jiao et al. 2020, TinyBERT",
         arxiv="1909.10351",
@@ -96,7 +96,7 @@ SOURCES = (
         conditions="inference on one GPU; only ratios are given",
         glue="test sets, without WNLI",
     ),
-    Source(
+    PaperTable(
         key="distilbert",
         paper=_DISTILBERT,
         arxiv="1910.01108",
@@ -106,7 +106,7 @@ SOURCES = (
         unit="s",
         glue="development sets, with WNLI",
     ),
-    Source(
+    PaperTable(
         key="distilbert_phone",
         paper=_DISTILBERT,
         arxiv="1910.01108",
@@ -117,9 +117,9 @@ SOURCES = (
 )
 
 ROWS = (
-    Row("mobilebert", "bert_base", 109 * _MILLION, 22.5 * _BILLION, 342, 1.0, 78.3),
-    Row("mobilebert", "mobilebert", 25.3 * _MILLION, 5.7 * _BILLION, 62, 342 / 62, 77.7),
-    Row(
+    PublishedRow("mobilebert", "bert_base", 109 * _MILLION, 22.5 * _BILLION, 342, 1.0, 78.3),
+    PublishedRow("mobilebert", "mobilebert", 25.3 * _MILLION, 5.7 * _BILLION, 62, 342 / 62, 77.7),
+    PublishedRow(
         "mobilebert",
         "mobilebert_without_opt",
         25.3 * _MILLION,
@@ -128,16 +128,20 @@ ROWS = (
         342 / 192,
         78.5,
     ),
-    Row("mobilebert", "mobilebert_tiny", 15.1 * _MILLION, 3.1 * _BILLION, 40, 342 / 40, 75.8),
-    Row("tinybert", "bert_base", 109 * _MILLION, 22.5 * _BILLION, None, 1.0, 79.5),
-    Row("tinybert", "distilbert_6l_768d", 67.0 * _MILLION, 11.3 * _BILLION, None, 2.0, 76.8),
-    Row("tinybert", "tinybert_4l_312d", 14.5 * _MILLION, 1.2 * _BILLION, None, 9.4, 77.0),
-    Row("tinybert", "tinybert_6l_768d", 67.0 * _MILLION, 11.3 * _BILLION, None, 2.0, 79.4),
-    Row("tinybert", "mobilebert_tiny", 15.1 * _MILLION, 3.1 * _BILLION, None, None, 77.0),
-    Row("distilbert", "bert_base", 110 * _MILLION, None, 668, 1.0, 79.5),
-    Row("distilbert", "distilbert_6l_768d", 66 * _MILLION, None, 410, 668 / 410, 77.0),
-    Row("distilbert_phone", "bert_base", None, None, None, 1.0, None),
-    Row("distilbert_phone", "distilbert_6l_768d", None, None, None, 1.71, None),
+    PublishedRow(
+        "mobilebert", "mobilebert_tiny", 15.1 * _MILLION, 3.1 * _BILLION, 40, 342 / 40, 75.8
+    ),
+    PublishedRow("tinybert", "bert_base", 109 * _MILLION, 22.5 * _BILLION, None, 1.0, 79.5),
+    PublishedRow(
+        "tinybert", "distilbert_6l_768d", 67.0 * _MILLION, 11.3 * _BILLION, None, 2.0, 76.8
+    ),
+    PublishedRow("tinybert", "tinybert_4l_312d", 14.5 * _MILLION, 1.2 * _BILLION, None, 9.4, 77.0),
+    PublishedRow("tinybert", "tinybert_6l_768d", 67.0 * _MILLION, 11.3 * _BILLION, None, 2.0, 79.4),
+    PublishedRow("tinybert", "mobilebert_tiny", 15.1 * _MILLION, 3.1 * _BILLION, None, None, 77.0),
+    PublishedRow("distilbert", "bert_base", 110 * _MILLION, None, 668, 1.0, 79.5),
+    PublishedRow("distilbert", "distilbert_6l_768d", 66 * _MILLION, None, 410, 668 / 410, 77.0),
+    PublishedRow("distilbert_phone", "bert_base", None, None, None, 1.0, None),
+    PublishedRow("distilbert_phone", "distilbert_6l_768d", None, None, None, 1.71, None),
 )
 
 
@@ -146,11 +150,11 @@ def title(model: str) -> str:
     return TITLES.get(model, model)
 
 
-def rows_of(model: str) -> tuple[Row, ...]:
+def rows_of(model: str) -> tuple[PublishedRow, ...]:
     """Returns what was published about a model, in the order of the sources."""
     return tuple(row for row in ROWS if row.model == model)
 
 
-def row_of(source: str, model: str) -> Row | None:
+def row_of(source: str, model: str) -> PublishedRow | None:
     """Returns what one source published about a model, or None."""
     return next((row for row in ROWS if (row.source, row.model) == (source, model)), None)

@@ -235,16 +235,16 @@ def _over_float32(row: Latency | None) -> Cell:
     return cells.ratio(row.over_float32, row.over_float32_ci) if row else _ABSENT
 
 
-def _time(row: published.Row | None, source: published.Source) -> Cell:
+def _time(row: published.PublishedRow | None, source: published.PaperTable) -> Cell:
     return _ABSENT if row is None or row.time is None else Cell(f"{row.time:g} {source.unit}")
 
 
-def _published_speedup(row: published.Row | None) -> Cell:
+def _published_speedup(row: published.PublishedRow | None) -> Cell:
     factor = row.speedup if row else None
     return Cell(fmt.ABSENT if factor is None else f"{factor:.3g}×", value=factor)
 
 
-def _source(source: published.Source) -> str:
+def _source(source: published.PaperTable) -> str:
     return f"{source.paper}, {source.place}"
 
 

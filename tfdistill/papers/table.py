@@ -8,13 +8,13 @@ from typing import Any, Literal
 from tfdistill import _version, errors
 from tfdistill.benchmark import environment, schema
 from tfdistill.benchmark.statistics import remarks, summaries
-from tfdistill.papers.published import ROWS, SOURCES, Row, Source
+from tfdistill.papers.published import ROWS, SOURCES, PaperTable, PublishedRow
 
 FORMAT_VERSION = 1
 _LOAD = "Load average"
 
 
-class Model(schema.Part):
+class TableModel(schema.Part):
     """A model of the table.
 
     Attributes:
@@ -28,7 +28,7 @@ class Model(schema.Part):
     flops: dict[int, int]
 
 
-class File(schema.Part):
+class TableFile(schema.Part):
     """An exported file."""
 
     model: str
@@ -88,12 +88,12 @@ class PapersTable(schema.Part):
     settings: dict[str, Any]
     reference: str
     scaled_down: bool
-    models: tuple[Model, ...]
-    files: tuple[File, ...]
+    models: tuple[TableModel, ...]
+    files: tuple[TableFile, ...]
     latencies: tuple[Latency, ...]
     measurements: tuple[str, ...]
-    sources: tuple[Source, ...] = SOURCES
-    published: tuple[Row, ...] = ROWS
+    sources: tuple[PaperTable, ...] = SOURCES
+    published: tuple[PublishedRow, ...] = ROWS
     notes: tuple[str, ...] = ()
 
     @property
