@@ -42,7 +42,7 @@ def check_ablation(make: Make, data: tuple, weights: dict[str, float]) -> None:
     total = sum(weight * whole[term] for term, weight in weights.items())
     assert whole["loss"] == pytest.approx(total, rel=1e-5)
     for off, weight in weights.items():
-        # Each term tells: without it the loss is another one.
+        # Each term matters: without it the loss differs.
         assert weight * whole[off] > 1e-3 * whole["loss"], off
         compiled(distiller, loss_weights={off: 0})
         assert off not in distiller.active_terms

@@ -29,7 +29,7 @@ def run(distiller, data, steps, rate=0.03):
     return distiller.fit(dataset, epochs=1, verbose=0).history
 
 
-def test_eight_examples_can_be_learnt_by_heart():
+def test_eight_examples_can_be_overfitted():
     model = student()
     run(distillers.LabelTrainer(model), (FEATURES, LABELS), 60)
     answers = model({name: FEATURES[name] for name in model.input_names})

@@ -1,4 +1,4 @@
-"""Any objectives together: equal to the methods that they are parts of, and checked in words."""
+"""Any objectives together: equal to the methods that they are parts of, and errors in words."""
 
 import distiller_checks
 import numpy as np
@@ -243,9 +243,9 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
 
 
 @pytest.mark.slow
-def test_eight_examples_can_be_learnt_by_heart(make, teacher):
+def test_eight_examples_can_be_overfitted(make, teacher):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
-    labels = tf.argmax(teacher(features), axis=1)  # as a teacher who is right says
+    labels = tf.argmax(teacher(features), axis=1)  # as if the teacher were right
     batches = distiller_checks.halves(features, labels)
     distiller = with_noise(make(MIX))
     terms = distiller_checks.first_and_last(distiller, batches, epochs=60)
@@ -258,7 +258,7 @@ def test_eight_examples_can_be_learnt_by_heart(make, teacher):
 # What is refused.
 
 
-def test_all_faults_are_told_at_once(make):
+def test_all_faults_are_reported_at_once(make):
     with pytest.raises(errors.ConfigError) as caught:
         make(
             {
@@ -273,8 +273,8 @@ def test_all_faults_are_told_at_once(make):
                 "fine": {"objective": "mlm"},
             }
         )
-    told = str(caught.value).splitlines()
-    for start, says in (
+    lines = str(caught.value).splitlines()
+    for start, message in (
         ("terms['a']", "Did you mean 'hidden_state_mse'?"),
         ("terms['b']: temperature", "a finite number above 0, received 0"),
         ("terms['b']: option of kl_divergence", "received 'layer_map'"),
@@ -288,13 +288,13 @@ def test_all_faults_are_told_at_once(make):
         ("terms['f']: reduction", "tokens, reference"),
         ("terms['g']: layers, layer_map", "at most one of them"),
     ):
-        assert any(line.startswith(start) and says in line for line in told), (start, told)
-    assert len(told) == 12
-    assert not any("fine" in line for line in told)
+        assert any(line.startswith(start) and message in line for line in lines), (start, lines)
+    assert len(lines) == 12
+    assert not any("fine" in line for line in lines)
 
 
 @pytest.mark.parametrize(
-    ("terms", "says"),
+    ("terms", "message"),
     [
         ({}, "terms: expected at least one"),
         ({"x": {"objective": "label", "weight": "1"}}, "weight: expected a number, received '1'"),
@@ -317,13 +317,13 @@ def test_all_faults_are_told_at_once(make):
         ({"x": ["objective"]}, "terms['x']: expected {'objective': ..., ...}"),
     ],
 )
-def test_descriptions_that_mean_nothing_are_refused(make, terms, says):
+def test_descriptions_that_mean_nothing_are_refused(make, terms, message):
     with pytest.raises(errors.ConfigError) as caught:
         make(terms)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_all_that_does_not_fit_is_told_at_once(make, built, teacher):
+def test_all_that_does_not_fit_is_reported_at_once(make, built, teacher):
     four = built(toys.STUDENT.replace(num_heads=4), 2)
     distiller = make(
         {
@@ -340,8 +340,8 @@ def test_all_that_does_not_fit_is_told_at_once(make, built, teacher):
     )
     with pytest.raises(errors.ShapeError) as caught:
         distiller.compile("sgd")
-    told = str(caught.value).splitlines()
-    for start, says in (
+    lines = str(caught.value).splitlines()
+    for start, message in (
         ("term 'scores': student heads", "MiniLM's relations instead"),
         ("term 'states': student width", "projection='per_layer'"),
         ("term 'cosine': student width", "hidden_state_mse, which can have a projection"),
@@ -350,8 +350,8 @@ def test_all_that_does_not_fit_is_told_at_once(make, built, teacher):
         ("term 'words': student", "a masked language model"),
         ("term 'next': student", "a next-sentence head"),
     ):
-        assert any(line.startswith(start) and says in line for line in told), (start, told)
-    assert not any("gold" in line for line in told)
+        assert any(line.startswith(start) and message in line for line in lines), (start, lines)
+    assert not any("gold" in line for line in lines)
     # A term without weight need not fit.
     distiller.compile("sgd", loss_weights=dict.fromkeys(distiller.terms, 0) | {"gold": 1})
 

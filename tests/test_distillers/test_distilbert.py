@@ -167,7 +167,7 @@ def test_the_gradient_of_the_soft_targets_keeps_its_size_as_t_grows(make, studen
 
 
 def test_a_head_that_answers_at_masked_tokens_only_is_refused(make):
-    """The teacher is heard at every token; at fewer of them it would be another loss."""
+    """The teacher answers at every token; with fewer tokens the loss would be another one."""
     some = tf.cast(FEATURES["mlm_labels"] >= 0, tf.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Masker\(predict='all'\)"):
         logged(make(), {**FEATURES, "prediction_mask": some})
@@ -193,7 +193,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, masked_lm, student):
     distiller_checks.check_teacher_stays(again, (FEATURES,))
 
 
-def test_eight_examples_can_be_learnt_by_heart(make):
+def test_eight_examples_can_be_overfitted(make):
     batches = [(masked((6, 3, 5, 4), seed=seed),) for seed in (5, 6)]
     terms = distiller_checks.first_and_last(make(), batches, epochs=80)
     for term in ("distillation", "mlm", "cosine"):

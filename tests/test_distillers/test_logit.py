@@ -171,7 +171,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
 
 
 @pytest.mark.slow
-def test_eight_examples_can_be_learnt_by_heart(make, built, teacher):
+def test_eight_examples_can_be_overfitted(make, built, teacher):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
     config = toys.SHALLOW_STUDENT.replace(hidden_size=16, intermediate_size=32)
     student = toys.randomise(built(config), seed=2)
@@ -185,7 +185,7 @@ def test_eight_examples_can_be_learnt_by_heart(make, built, teacher):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"objective": "kl"}, "objective: expected one of soft_cross_entropy"),
         ({"temperature": 0.0}, "temperature: expected a finite number above 0, received 0.0"),
@@ -196,10 +196,10 @@ def test_eight_examples_can_be_learnt_by_heart(make, built, teacher):
         ({"head": "sentence"}, "head"),
     ],
 )
-def test_options_out_of_range_are_refused(make, options, says):
+def test_options_out_of_range_are_refused(make, options, message):
     with pytest.raises(errors.ConfigError) as caught:
         make(**options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_both_must_answer_alike(make, built, teacher, student):

@@ -185,7 +185,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
 
 
 @pytest.mark.slow
-def test_eight_examples_can_be_learnt_by_heart(make, built):
+def test_eight_examples_can_be_overfitted(make, built):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
     student = toys.randomise(built(toys.STUDENT.replace(hidden_size=16, num_heads=4)), seed=2)
     distiller = make(student=student)
@@ -197,7 +197,7 @@ def test_eight_examples_can_be_learnt_by_heart(make, built):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "says"),
+    ("options", "error", "message"),
     [
         ({"teacher_layer": 4}, errors.ConfigError, "teacher_layer: expected a layer from 0 to 3"),
         ({"student_layer": True}, errors.ConfigError, "student_layer: expected a layer from 0"),
@@ -208,10 +208,10 @@ def test_eight_examples_can_be_learnt_by_heart(make, built):
         ({"reduction": "mean"}, errors.ConfigError, "reduction: expected one of tokens"),
     ],
 )
-def test_options_out_of_range_are_refused(make, options, error, says):
+def test_options_out_of_range_are_refused(make, options, error, message):
     with pytest.raises(error) as caught:
         make(**options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_both_must_read_the_same_ids(make):

@@ -31,8 +31,8 @@ def masked_features(lengths=LENGTHS, *, seed=0, predict_all=False):
     real = features["attention_mask"].numpy()
     labels = np.full(real.shape, -100, np.int32)
     for row, length in enumerate(lengths):
-        places = random.choice(length, 2, replace=False)
-        labels[row, places] = random.integers(1, toys.STUDENT.vocab_size, 2)
+        positions = random.choice(length, 2, replace=False)
+        labels[row, positions] = random.integers(1, toys.STUDENT.vocab_size, 2)
     answers = real if predict_all else (labels >= 0).astype(np.int32)
     return {
         **features,
@@ -71,12 +71,12 @@ def test_the_mlm_loss_and_hits_equal_a_loop(predict_all):
     total = hits = norm = 0.0
     index = 0
     for row in range(labels.shape[0]):
-        for place in range(labels.shape[1]):
-            if not answers[row, place]:
+        for position in range(labels.shape[1]):
+            if not answers[row, position]:
                 continue
-            if labels[row, place] >= 0:
-                total += WEIGHTS[row] * cross_entropy(logits[index], labels[row, place])
-                hits += WEIGHTS[row] * (int(np.argmax(logits[index])) == labels[row, place])
+            if labels[row, position] >= 0:
+                total += WEIGHTS[row] * cross_entropy(logits[index], labels[row, position])
+                hits += WEIGHTS[row] * (int(np.argmax(logits[index])) == labels[row, position])
                 norm += WEIGHTS[row]
             index += 1
     assert index == len(logits)
@@ -220,7 +220,7 @@ def test_the_word_table_learns_at_both_of_its_ends(plain_student):
     assert moved.all()  # the decoder's softmax reaches every row
 
 
-def test_eight_examples_are_learnt_by_heart(plain_student):
+def test_eight_examples_are_overfitted(plain_student):
     features = masked_features((9, 4, 7, 6, 8, 5, 9, 6), seed=2)
     trainer = distillers.MaskedLmTrainer(toys.randomise(plain_student, seed=3))
     trainer.compile(keras.optimizers.Adam(0.03))

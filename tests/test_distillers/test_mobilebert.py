@@ -370,7 +370,7 @@ def encoder(**changes):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"attention": "kl"}, "attention: expected one of cross_entropy, kl_divergence"),
         ({"reduction": "mean"}, "reduction: expected one of tokens, reference"),
@@ -380,10 +380,10 @@ def encoder(**changes):
         ({"layers": (), "predict_words": False}, "some, where no words are predicted"),
     ],
 )
-def test_options_out_of_range_are_refused(pairs, options, says):
+def test_options_out_of_range_are_refused(pairs, options, message):
     with pytest.raises(errors.ConfigError) as caught:
         distillers.MobileBertDistiller(*pairs["mobilebert"], **options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_unequal_widths_depths_heads_and_words_are_refused(pairs):

@@ -1,4 +1,4 @@
-"""Eight examples can be learnt by heart: every method really goes down its own loss."""
+"""Eight examples can be overfitted: every method minimises its own loss."""
 
 import numpy as np
 import pytest

@@ -42,7 +42,7 @@ def test_layers_are_those_of_the_paper(layers, strategy, expected):
 
 
 @pytest.mark.parametrize(
-    ("layers", "strategy", "error", "says"),
+    ("layers", "strategy", "error", "message"),
     [
         ((12, 6), "uniform", errors.ConfigError, "layer_map: expected one of skip, last"),
         ((12, 6), [12], errors.ConfigError, "a teacher layer from 0 to 11, received 12"),
@@ -52,11 +52,11 @@ def test_layers_are_those_of_the_paper(layers, strategy, expected):
         ((3, 4), "last", errors.ShapeError, "at most the teacher's 3"),
     ],
 )
-def test_layers_that_are_not_there_are_refused(layers, strategy, error, says):
+def test_layers_that_are_not_there_are_refused(layers, strategy, error, message):
     teacher_layers, student_layers = layers
     with pytest.raises(error) as caught:
         patient_layer_map(teacher_layers, student_layers, strategy)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 # The losses.
@@ -90,7 +90,7 @@ def log_softmax(logits):
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def transcribed(teacher, student, pairs, t, weights, project=lambda state, place: state):
+def transcribed(teacher, student, pairs, t, weights, project=lambda state, index: state):
     """The three terms, example by example."""
     theirs, ours = (
         tf.nest.map_structure(
@@ -105,9 +105,9 @@ def transcribed(teacher, student, pairs, t, weights, project=lambda state, place
         log_p, log_q = log_softmax(z_t / t), log_softmax(z_s / t)
         soft.append(t**2 * np.sum(np.exp(log_p) * (log_p - log_q)))
         errors_ = []
-        for place, (source, layer) in enumerate(pairs):
+        for index, (source, layer) in enumerate(pairs):
             u = theirs["hidden_states"][source][b, 0]
-            v = project(ours["hidden_states"][layer][b, 0], place)
+            v = project(ours["hidden_states"][layer][b, 0], index)
             errors_.append(np.mean((u / np.linalg.norm(u) - v / np.linalg.norm(v)) ** 2))
         patient.append(np.mean(errors_))
     values = {"label": hard, "prediction": soft, "patient": patient}
@@ -142,8 +142,8 @@ def test_a_narrower_student_has_projections_that_learn(make, teacher, built):
         "patient_projection_1",
     ]
 
-    def project(state, place):
-        kernel, bias = distiller.projections[place].get_weights()
+    def project(state, index):
+        kernel, bias = distiller.projections[index].get_weights()
         return state @ kernel.astype(np.float64) + bias
 
     expected = transcribed(teacher, narrow, [(3, 0), (1, 1)], 5.0, None, project)
@@ -209,9 +209,9 @@ def gold(model, features, labels):
 
 
 @pytest.mark.slow
-def test_eight_examples_can_be_learnt_by_heart(make, teacher):
+def test_eight_examples_can_be_overfitted(make, teacher):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
-    labels = tf.argmax(teacher(features), axis=1)  # as a teacher who is right says
+    labels = tf.argmax(teacher(features), axis=1)  # as if the teacher were right
     batches = distiller_checks.halves(features, labels)
     terms = distiller_checks.first_and_last(
         make(temperature=2.0, alpha=0.02, beta=20.0), batches, epochs=60
@@ -225,7 +225,7 @@ def test_eight_examples_can_be_learnt_by_heart(make, teacher):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"alpha": -0.1}, "alpha: expected a number from 0 to 1"),
         ({"beta": -1.0}, "beta: expected a finite number >= 0, received -1.0"),
@@ -236,7 +236,7 @@ def test_eight_examples_can_be_learnt_by_heart(make, teacher):
         ({"objective": "mse"}, "objective"),
     ],
 )
-def test_options_out_of_range_are_refused(make, options, says):
+def test_options_out_of_range_are_refused(make, options, message):
     with pytest.raises(errors.ConfigError) as caught:
         make(**options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)

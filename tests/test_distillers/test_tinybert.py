@@ -198,7 +198,7 @@ def test_a_student_without_token_types_learns_from_a_teacher_with_them(tinybert,
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"stage": "task"}, "stage: expected one of general, intermediate, prediction"),
         ({"projection": "shard"}, "projection: expected one of shared, per_layer, none"),
@@ -219,10 +219,10 @@ def test_a_student_without_token_types_learns_from_a_teacher_with_them(tinybert,
         ({"stage": "prediction", "temperature": float("nan")}, "temperature"),
     ],
 )
-def test_options_out_of_range_are_refused(teacher, student, options, says):
+def test_options_out_of_range_are_refused(teacher, student, options, message):
     with pytest.raises(errors.ConfigError) as caught:
         distillers.TinyBertDistiller(teacher, student, **options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_unequal_widths_need_a_projection(teacher, student):

@@ -80,8 +80,8 @@ def test_a_rate_multiplies_the_learning_rate_of_its_layer(trainer, student, buil
         # Weights of size 1 keep steps of 1e-3 to 4 digits; gradients near epsilon to as many.
         np.testing.assert_allclose(variable, expected, rtol=0, atol=2e-6, err_msg=variable.name)
         unscaled = step(variable.name, old.astype(np.float64), gradient, 0.01)
-        told = np.abs(unscaled - expected).max() > 1e-4
-        assert told or rate == 1 or "key/bias" in variable.name  # which has no gradient
+        differs = np.abs(unscaled - expected).max() > 1e-4
+        assert differs or rate == 1 or "key/bias" in variable.name  # which has no gradient
     assert rates == {0.0, 0.3, 1.0, 3.0}
 
 
@@ -156,7 +156,7 @@ def test_the_former_name_of_the_option_is_accepted(trainer, student):
 
 
 @pytest.mark.parametrize(
-    ("multipliers", "says"),
+    ("multipliers", "message"),
     [
         ([("layer_7_*", 1.0)], "patterns that match a trainable layer"),
         ([("classifier_0", 1.0)], "Did you mean 'classifier'?"),
@@ -166,7 +166,7 @@ def test_the_former_name_of_the_option_is_accepted(trainer, student):
         ([("*", 0.0)], "at least one trainable variable"),
     ],
 )
-def test_multipliers_that_match_nothing_are_refused(trainer, multipliers, says):
+def test_multipliers_that_match_nothing_are_refused(trainer, multipliers, message):
     with pytest.raises(errors.ConfigError) as caught:
         trainer("sgd", multipliers)
-    assert says in str(caught.value)
+    assert message in str(caught.value)

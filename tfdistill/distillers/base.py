@@ -36,13 +36,13 @@ class Distiller(keras.Model, abc.ABC):
     A batch is ``features``, ``(features, labels)`` or ``(features, labels, sample_weight)``;
     ``features`` is a dictionary with ``input_ids``, ``attention_mask`` and, where the models take
     them, ``token_type_ids``, each int32 (batch, tokens). A feature ``teacher_logits``, float32
-    (batch, classes), takes the place of the teacher's pass where only its logits are needed.
+    (batch, classes), replaces the teacher's pass where only its logits are needed.
 
     Args:
       teacher: The teacher, or None for a method without one.
       student: The student: an encoder or a classifier of `tfdistill.models`.
-      terms: The terms that `compute_terms` may return, with their weights unless `compile` says
-        otherwise (0: off).
+      terms: The terms that `compute_terms` may return, with their weights unless `compile` sets
+        others (0: off).
       metrics: Name -> values of a batch and their weights, whose weighted mean is logged with the
         terms and never trained on.
       reports: The former name of `metrics`.
@@ -111,7 +111,7 @@ class Distiller(keras.Model, abc.ABC):
         Args:
           optimizer: Any tf_keras optimizer.
           loss_weights: Term -> weight; a term that is left out keeps its own, which is 1 unless the
-            method says otherwise, and 0 switches a term off. A single number scales every term.
+            method has another, and 0 switches a term off. A single number scales every term.
           metrics: Keras metrics of (labels, logits).
           gradient_accumulation: Batches of one optimizer step, which takes the plain mean of their
             gradients (see `updates.Updater`). A schedule counts optimizer steps, all else counts

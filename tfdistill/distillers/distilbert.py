@@ -17,8 +17,8 @@ class DistilBertDistiller(terms.TermDistiller):
         mlm          = 1 / |M| sum over M of -log softmax(z_s)[original token]
         cosine       = 1 / |R| sum over R of 1 - cos(h_t, h_s)
 
-    and ``loss = 5 distillation + 2 mlm + 1 cosine``, as published; `compile(loss_weights=...)` may
-    say otherwise. Sample weights weigh the tokens of their example in every sum.
+    and ``loss = 5 distillation + 2 mlm + 1 cosine``, as published; `compile(loss_weights=...)` can
+    change the weights. Sample weights weigh the tokens of their example in every sum.
 
     The batches need the features ``mlm_labels`` and ``prediction_mask``; the latter is the
     attention mask itself, since the teacher is asked about every token (`data.masking.Masker` with

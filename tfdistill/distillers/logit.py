@@ -17,9 +17,9 @@ class LogitDistiller(terms.TermDistiller):
         prediction = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
         label      = cross entropy with the gold label (`answers.gold_loss`), mean over the batch
 
-    and ``loss = (1 - alpha) * prediction + alpha * label``; `compile(loss_weights=...)` may say
-    otherwise. Where ``label`` has no weight the batches need no labels. What `prediction` means for
-    heads over tokens, spans and several labels at once: `answers.soft_loss`.
+    and ``loss = (1 - alpha) * prediction + alpha * label``; `compile(loss_weights=...)` can
+    change the weights. If ``label`` has none, the batches need no labels. `answers.soft_loss`
+    defines `prediction` for heads over tokens, spans and several labels at once.
 
     - Hinton: some `temperature` above 1, `alpha` to taste.
     - PD (pre-trained distillation): the defaults, on the task's text, labelled or not, with a

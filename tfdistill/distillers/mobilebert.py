@@ -39,7 +39,7 @@ class MobileBertDistiller(terms.TermDistiller):
 
     and ``loss = 100 feature_map + 5000 mean + 5 variance + 1 attention + 0.5 mlm +
     0.5 distillation + 1 nsp``, the published weights (the half each is the published mix of the
-    original token with the teacher's distribution). `compile(loss_weights=...)` may say otherwise.
+    original token with the teacher's distribution). `compile(loss_weights=...)` changes them.
 
     AKT learns all terms at once, JKT the layers and then the words, PKT one layer after the other
     and then the words: `training.transfer_stages` makes the list of what each stage learns. What

@@ -112,8 +112,8 @@ def attention_kl_divergence(
 ) -> tf.Tensor:
     """Kullback-Leibler divergence of the student's attention from the teacher's.
 
-    `attention_cross_entropy` with ``D_bki = sum_j p_bkij (log p_bkij - log q_bkij)`` in the place
-    of ``H_bki``: less the teacher's entropy, so that equality gives 0, with the same gradient.
+    `attention_cross_entropy` with ``D_bki = sum_j p_bkij (log p_bkij - log q_bkij)`` instead
+    of ``H_bki``: it is less by the teacher's entropy, 0 at equality, and has the same gradient.
 
     Args:
       teacher: Scores ``q k^T / sqrt(d_head)`` before the softmax and without mask, shape

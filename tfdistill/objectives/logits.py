@@ -185,7 +185,7 @@ def _prepare(
 
 
 def _check_classes(logits: tf.Tensor) -> None:
-    """Refuses a single class, whose softmax is 1 whatever the student says."""
+    """Refuses a single class, whose softmax is always 1."""
     if logits.shape[-1] == 1:
         raise ShapeError(
             "teacher logits",

@@ -72,7 +72,7 @@ def relation_kl(
     real = mask > 0.0
     log_p = _log_relations(teacher, real, num_relation_heads)  # (batch, heads, tokens, tokens)
     log_q = _log_relations(student, real, num_relation_heads)
-    # A token of probability 0, such as padding, counts 0 whatever the student says.
+    # A token of probability 0, such as padding, counts 0 for any student.
     divergence = tf.reduce_sum(tf.math.multiply_no_nan(log_p - log_q, tf.exp(log_p)), axis=-1)
     divergence = tf.reduce_mean(divergence, axis=1)  # (batch, tokens)
     if reduction == "tokens":

@@ -177,7 +177,7 @@ def test_fit_and_evaluate_log_every_term_by_name(tinybert):
         assert list(history) == ["loss", *names, "acc"]
         evaluated = distiller.evaluate(data, verbose=0, return_dict=True)
         assert list(evaluated) == ["loss", *names, "acc"]
-        # The optimizer stands still, the student has no dropout.
+        # The learning rate is 0, the student has no dropout.
         assert {name: values[0] for name, values in history.items()} == pytest.approx(evaluated)
 
 
@@ -186,7 +186,7 @@ def test_the_loss_is_the_weighted_sum_of_the_logged_terms(tinybert, logs):
     plain = logs(tinybert().test_step, FEATURES, LABELS)
     weighted = logs(tinybert(loss_weights=weights).test_step, FEATURES, LABELS)
     for term, weight in weights.items():
-        assert weight * plain[term] > 0.05  # each one tells
+        assert weight * plain[term] > 0.05  # each one matters
         assert weighted[term] == plain[term]  # logged as it is
     assert plain["loss"] == pytest.approx(sum(plain[term] for term in weights), rel=1e-6)
     expected = sum(weight * plain[term] for term, weight in weights.items())
@@ -398,7 +398,7 @@ def test_mixed_precision_trains_with_the_gradient_of_float32(student):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"loss": "mse"}, "compile(loss=...): expected no loss, received mse"),
         ({"loss_weights": {"atention": 1}}, "Did you mean 'attention'?"),
@@ -410,11 +410,11 @@ def test_mixed_precision_trains_with_the_gradient_of_float32(student):
         ({"loss_weights": {"attention": 0, "embedding": 0, "hidden": 0}}, "at least one term"),
     ],
 )
-def test_compile_refuses(teacher, student, options, says):
+def test_compile_refuses(teacher, student, options, message):
     distiller = distillers.TinyBertDistiller(teacher, student)
     with pytest.raises(errors.ConfigError) as caught:
         distiller.compile("sgd", **options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_missing_input_is_named(student, logs):
