@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
@@ -53,7 +54,7 @@ class FitResult(ResultPart):
 class PretrainedTeacher(ResultPart):
     """teacher/pretrained.json: metrics on held-out text, and what the training took."""
 
-    metrics: dict[str, Metric]
+    metrics: Mapping[str, Metric]
     train_seconds: float
     steps: int
 
@@ -96,7 +97,7 @@ class ModelResult(ResultPart):
     role: Literal["teacher", "student"]
     seed: int | None = None
     stages: tuple[str, ...] = ()
-    metrics: dict[str, Metric] = {}
+    metrics: Mapping[str, Metric] = {}
     num_examples: int | None = None
     parameters: int | None = None
     flops: dict[str, int] = {}
@@ -104,6 +105,19 @@ class ModelResult(ResultPart):
     train_seconds: float | None = None
     folder: str | None = None
     history: tuple[HistoryFile, ...] = ()
+
+    def metric_lines(self) -> list[str]:
+        """The metrics for a terminal, one a line."""
+        return [
+            f"{name}: {'-' if value is None else f'{value:.4f}'}"
+            for name, value in self.metrics.items()
+        ]
+
+
+class SavedModel(ModelResult):
+    """A model as a single fine-tuning or distillation leaves it, and its folder in the run's."""
+
+    model_folder: str
 
 
 class ExportedFile(ResultPart):

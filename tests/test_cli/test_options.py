@@ -101,7 +101,7 @@ def test_an_old_spelling_refuses_what_the_new_one_refuses(capsys):
 
 @pytest.mark.parametrize("section, field", [(config.FineTuneConfig, "epochs"),
                                             (config.DataConfig, "max_length"),
-                                            (config.CompressConfig, "sparsity")])  # fmt: skip
+                                            (config.PruneConfig, "sparsity")])  # fmt: skip
 def test_an_option_has_the_name_type_default_and_help_of_its_field(section, field):
     parser = argparse.ArgumentParser()
 

@@ -139,12 +139,12 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
         smoothing=0.7,
         held_out=0.2,
         evaluations=5,
-        seed=4,
     )
     assert seen["options"] == {
         "max_length": 50,
         "workers": 2,
         "on_invalid": "replace",
+        "seed": 4,
         "devices": 3,
         "resume": True,
         "overwrite": False,

@@ -133,8 +133,7 @@ def test_faults_are_said_in_words_of_recipes_once_each():
     )
     assert message.splitlines()[1:-1] == [
         "  - data: expected keys with values, received 3.",
-        "  - stages.states.layer_map: expected 'uniform', 'top', 'bottom', 'skip' or 'last', "
-        "received 'middle'.",
+        "  - stages.states.layer_map: expected 'uniform', 'top' or 'bottom', received 'middle'.",
         "  - stages.states.layer_map: expected a list such as [a, b], received 'middle'.",
         "  - stages.logits.warmup: expected less than 1.0, received 1.",
         "  - stages.logits.epochs: expected a whole number, received 'many'.",

@@ -18,6 +18,7 @@ BUILT_IN = {
     "ExportError": RuntimeError,
     "ParityError": RuntimeError,
     "ManifestError": ValueError,
+    "ModelFileError": RuntimeError,
     "BenchmarkError": RuntimeError,
     "DeviceLostError": RuntimeError,
     "EnvironmentFault": RuntimeError,

@@ -5,10 +5,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from tfdistill import compress, config, errors, manifest, models, run
+from tfdistill import compress, config, errors, manifest, models, run, training
 from tfdistill.commands import compression as command
 from tfdistill.data import synthetic
-from tfdistill.run import inputs, students
+from tfdistill.run import inputs
 
 STEP = {"kind": "prediction", "epochs": 2, "batch_size": 16, "learning_rate": 1e-3}
 METHODS = ("prune", "cluster", "quantize")
@@ -93,7 +93,7 @@ def test_a_stage_that_is_done_is_loaded_as_it_was_left(recipe, finished):
 def test_a_run_that_is_killed_within_each_stage_ends_like_one_that_was_not(
     recipe, finished, tmp_path, monkeypatch
 ):
-    original, cut = students.training.fit, []
+    original, cut = training.fit, []
 
     def one_epoch(distiller, train, **options):
         if options["folder"].parent in cut or options["epochs"] < 2:
@@ -102,7 +102,7 @@ def test_a_run_that_is_killed_within_each_stage_ends_like_one_that_was_not(
         original(distiller, train, **{**options, "epochs": 1})
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(students.training, "fit", one_epoch)
+    monkeypatch.setattr(training, "fit", one_epoch)
     monkeypatch.setattr(run, "_deliver", lambda *_: {})
     for _ in METHODS:
         with pytest.raises(KeyboardInterrupt):

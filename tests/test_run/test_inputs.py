@@ -6,8 +6,8 @@ import types
 import pytest
 import toys
 
-from tfdistill import config, errors, files, run, weights
-from tfdistill.run import folder, inputs, recorded
+from tfdistill import config, errors, files, results, run, weights
+from tfdistill.run import folder, inputs, records
 
 FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run
 GIVEN = config.load_recipe("demo", ["teacher={source: somewhere}", "student.num_heads=2"])
@@ -51,20 +51,18 @@ def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatc
     save("teacher/model", "teacher")
     write_recipe(tmp_path, GIVEN)
 
-    def student(recipe, name, seed, *_):
+    def student(context, name, seed):
         record = f"students/{name}/seed-{seed}"
         (save(record, "student") / "model.keras").write_text("")
-        return {"folder": record}
+        return results.ModelResult(name=name, role="student", folder=record)
 
     monkeypatch.setattr(folder.RunFolder, "open", lambda place, *_, **__: opened(place))
-    monkeypatch.setattr(run, "_prepare", lambda *_: None)
-    no_teachers = types.SimpleNamespace(check=lambda: None)
-    monkeypatch.setattr(run.teachers, "Teachers", lambda *_: no_teachers)
-    monkeypatch.setattr(recorded, "student", student)
+    monkeypatch.setattr(run.prepare, "prepare", lambda *_: types.SimpleNamespace(task=None))
+    monkeypatch.setattr(records, "train_student", student)
 
     record = run.distill(GIVEN, tmp_path)
 
-    assert record["model_folder"] == "student/hf"
+    assert record.model_folder == "student/hf"
     assert inputs.open_classifier(str(tmp_path)).labels == ("student", "other")
 
 

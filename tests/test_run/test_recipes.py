@@ -9,8 +9,7 @@ import pytest
 
 from tfdistill import config, models, training
 from tfdistill.data import synthetic, tokenize, vocab
-from tfdistill.run import prepare, students
-from tfdistill.run import teacher as teachers
+from tfdistill.run import context, folder, prepare, students, task_models, teachers
 from tfdistill.training import transfer_run
 
 # One of each kind of recipe; the others differ from these in numbers and names, and run as slow.
@@ -34,18 +33,19 @@ def vocab_file(tmp_path_factory):
     return path
 
 
-class ToyTeachers(teachers.Teachers):
+class ToyTeachers(teachers.TeacherModels):
     """Teachers that know nothing, of the shapes that the recipe names."""
+
+    vocab_size = 0
 
     def _shape(self) -> models.EncoderConfig:
         settings = self._recipe.teacher
-        preset = settings.source.removeprefix(teachers.PRESET)
-        return teachers.shape_of(preset, settings, self._prepared.tokenizer.vocab_size)
+        preset = settings.source.removeprefix(task_models.PRESET)
+        return task_models.shape_of(preset, settings, self.vocab_size)
 
     @functools.cached_property
     def task(self):
-        assert isinstance(self._prepared, prepare.Prepared)
-        return teachers.build_for_task(self._shape(), self._prepared.task)
+        return task_models.build_for_task(self._shape(), self._task)
 
     @functools.cached_property
     def general(self):
@@ -88,17 +88,17 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
 def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
     recipe = small(config.load_recipe(name), vocab_file)
     assert config.missing_inputs(recipe) == []
-    if recipe.data.task is None:
-        prepared = prepare.prepare_texts(recipe, tmp_path)
-    else:
-        prepared = prepare.prepare(recipe, tmp_path)
-        prepared = dataclasses.replace(prepared, augmented=prepared.train)
-    pool = ToyTeachers(recipe, prepared, tmp_path)
-    monkeypatch.setattr(students.training, "fit", one_step)
+    data = prepare.prepare(recipe, tmp_path)
+    if isinstance(data, prepare.TaskData):
+        data = dataclasses.replace(data, augmented=data.train)
+    pool = ToyTeachers(recipe, data.task, tmp_path)
+    pool.vocab_size = data.tokenizer.vocab_size
+    run = context.RunContext(recipe, folder.RunFolder(tmp_path), data, pool)
+    monkeypatch.setattr(training, "fit", one_step)
     monkeypatch.setattr(transfer_run, "fit", one_step)
     STEPPED.clear()
     for variant in recipe.variants.values():
-        students.train_stages(recipe, variant.stages, 1, prepared, pool, tmp_path)
+        students.train_stages(run, variant.stages, 1)
     for variant in recipe.variants.values():
         assert any("+".join(variant.stages) in description for description in STEPPED)
 
@@ -118,7 +118,7 @@ def test_a_scaled_down_recipe_keeps_the_path(name):
         before, after = recipe.stages[stage], scaled.stages[stage]
         kept = ("kind", "loss_weights", "schedule", "optimizer", "prediction", "strategy", "terms")
         for key in (*kept, "augmented", "earlier", "next_sentence", "mask_smoothing", "reads"):
-            assert getattr(before, key) == getattr(after, key), (stage, key)
+            assert getattr(before, key, None) == getattr(after, key, None), (stage, key)
     assert config.missing_inputs(scaled) == []
 
 

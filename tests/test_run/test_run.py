@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import yaml
 
-from tfdistill import config, errors, manifest, run
+from tfdistill import config, errors, manifest, results, run, training
 from tfdistill.data import beam, synthetic
-from tfdistill.run import prepare, recorded, students
-from tfdistill.run import teacher as teachers
+from tfdistill.run import prepare, records, students, teachers
 
 
 def toy_values(data_dir: pathlib.Path) -> dict:
@@ -85,32 +84,31 @@ def test_a_run_folder_holds_recipe_versions_logs_metrics_models_export_and_repor
         "teacher/export/model.json",
     ):
         assert (out / name).is_file(), name
-    assert json.loads((out / "metrics.json").read_text()) == metrics
+    assert json.loads((out / "metrics.json").read_text()) == metrics.model_dump(mode="json")
     packages = json.loads((out / "environment.json").read_text())["packages"]
     assert packages["tensorflow"].startswith("2.20")
 
 
 def test_the_metrics_name_every_variant_with_its_stages(finished):
     _, metrics = finished
-    stages = {model["name"]: model["stages"] for model in metrics["models"]}
-    assert stages == {
-        "teacher": ["labels"],
-        "no_teacher": ["labels"],
-        "task_stages": ["intermediate", "prediction"],
-        "full": ["general", "intermediate", "prediction"],
+    assert {model.name: model.stages for model in metrics.models} == {
+        "teacher": ("labels",),
+        "no_teacher": ("labels",),
+        "task_stages": ("intermediate", "prediction"),
+        "full": ("general", "intermediate", "prediction"),
     }
-    assert metrics["chosen"] == "students/full/seed-1"
-    assert metrics["synthetic_data"] is True
+    assert metrics.chosen == "students/full/seed-1"
+    assert metrics.synthetic_data is True
 
 
 def test_the_manifest_describes_the_files_beside_it_and_the_task_of_the_run(finished):
     out, metrics = finished
     card = manifest.read_manifest(out / "export")
     assert card.quantization == "dynamic_wi8_afp32"
-    assert card.task is not None and list(card.task.labels) == metrics["task"]["labels"]
+    assert card.task is not None and card.task.labels == metrics.task.labels
     assert card.parity is not None and card.parity.num_examples == 40
-    full = next(model for model in metrics["models"] if model["name"] == "full")
-    assert card.parity.model_metrics["accuracy"] == pytest.approx(full["metrics"]["accuracy"])
+    full = next(model for model in metrics.models if model.name == "full")
+    assert card.parity.model_metrics["accuracy"] == pytest.approx(full.metrics["accuracy"])
 
 
 def test_an_existing_run_is_refused_and_left_as_it_is(finished, values):
@@ -124,10 +122,10 @@ def test_an_existing_run_is_refused_and_left_as_it_is(finished, values):
 def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
     out, metrics = finished
     monkeypatch.setattr(
-        students.training, "fit", lambda *a, **k: pytest.fail("trained a finished stage again")
+        training, "fit", lambda *a, **k: pytest.fail("trained a finished stage again")
     )
     again = run.run_recipe(config.parse_recipe(values), out, resume=True)
-    assert again["models"] == metrics["models"]
+    assert again.models == metrics.models
 
 
 def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
@@ -147,7 +145,7 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     monkeypatch.chdir(tmp_path)
     answers = []
     for pipeline in (("--runner", "DirectRunner"), None):
-        pool = teachers.Teachers(recipe, prepared, pathlib.Path(), pipeline)
+        pool = teachers.TeacherModels(recipe, prepared.task, pathlib.Path(), pipeline)
         model = pool.for_stage(recipe.stages["prediction"])
         answers.append(pool.answers(model, prepared.train))
         (cache,) = (tmp_path / "teacher" / "cache").iterdir()
@@ -169,7 +167,7 @@ def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
     reference, _ = finished
     out = tmp_path / "toy"
     recipe = config.parse_recipe(values)
-    original = students.training.fit
+    original = training.fit
 
     def interrupted(distiller, train, **options):
         if options["description"].startswith("intermediate+prediction"):
@@ -177,13 +175,13 @@ def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
         return original(distiller, train, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(students.training, "fit", interrupted)
+        patch.setattr(training, "fit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run.run_recipe(recipe, out)
     assert not (out / "metrics.json").exists()
     with monkeypatch.context() as patch:
         # The rest of the path is tested above: here only the students count.
-        patch.setattr(run, "_deliver", lambda recipe, prepared, place, records, *rest: records)
+        patch.setattr(run, "_deliver", lambda context, found: found)
         run.run_recipe(recipe, out, resume=True)
     for stages in (("labels",), ("intermediate", "prediction")):
         ours, theirs = (
@@ -230,8 +228,9 @@ def test_a_teacher_near_chance_is_refused(values, tmp_path):
 
 
 def test_the_median_seed_is_chosen_not_the_best():
-    records = [
-        {"name": "full", "folder": f"students/full/seed-{seed}", "metrics": {"accuracy": value}}
-        for seed, value in ((1, 0.9), (2, 0.7), (3, 0.8))
+    found = [
+        results.ModelResult(name="full", role="student", seed=seed, metrics={"accuracy": value})
+        for seed, value in ((1, 0.9), (2, 0.7), (3, 0.8), (4, float("nan")), (5, 0.95))
     ]
-    assert recorded.choose(records, "full", "accuracy") == "students/full/seed-3"
+    assert records.choose(found[:3], "full", "accuracy").seed == 3
+    assert records.choose(found, "full", "accuracy").seed == 3  # no metric is the worst

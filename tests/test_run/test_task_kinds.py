@@ -152,14 +152,14 @@ def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
     record = run.distill(recipe, tmp_path / "run")
     teacher = json.loads((tmp_path / "run" / "teacher" / "result.json").read_text())
     assert teacher["metrics"][primary] > chance + 0.3, teacher["metrics"]
-    assert record["metrics"][primary] > chance + 0.15, record["metrics"]
+    assert record.metrics[primary] > chance + 0.15, record.metrics
     load = {
         "sequence": weights.load_classifier,
         "token": weights.load_token_classifier,
         "span": weights.load_span_classifier,
     }[head]
-    assert record["model_folder"] == "student/hf"
-    model = load(tmp_path / "run" / record["model_folder"]).model
+    assert record.model_folder == "student/hf"
+    model = load(tmp_path / "run" / record.model_folder).model
     assert models.head_of(model) == head
 
 
@@ -175,8 +175,8 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     values["stages"]["prediction"]["epochs"] = 3
     values["export"] = {"quantize": "float32", **({"lengths": [16]} if name == "ner" else {})}
     metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
-    kind = metrics["task"]["kind"]
-    assert [entry["name"] for entry in metrics["exports"]] == ["student"]
+    kind = metrics.task.kind
+    assert [entry.name for entry in metrics.exports] == ["student"]
     card = manifest.read_manifest(tmp_path / "run" / "export")
     assert card.parity is not None and card.task is not None and card.tokenizer is not None
     assert (card.task.kind, card.parity.inputs) == (kind, "real")
@@ -186,13 +186,13 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     assert {row["model"] for row in measured["summary"]} == {"student"}
     assert "student" in (tmp_path / "run" / "report.md").read_text()
 
-    chosen = next(row for row in metrics["models"] if row["folder"] == metrics["chosen"])
+    chosen = next(row for row in metrics.models if row.folder == metrics.chosen)
     data = ["--task", name, "--data-dir", str(tmp_path / "data"), "--json"]
     windows = ["--max-length", "18", "--doc-stride", "6"]
     for source, more, expected in (
         ("run/export", [], card.parity.file_metrics),  # the manifest knows the windows
         ("run/export/model.tflite", [], card.parity.file_metrics),
-        ("run/student", windows, chosen["metrics"]),
+        ("run/student", windows, chosen.metrics),
     ):
         capsys.readouterr()
         assert cli.main(["evaluate", str(tmp_path / source), *data, *more]) == 0

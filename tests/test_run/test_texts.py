@@ -10,19 +10,19 @@ from tfdistill.run import augmentation, prepare
 def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tmp_path):
     recipe = config.scaled_down(config.load_recipe("mobilebert_akt"))
     metrics = run.run_recipe(recipe, tmp_path / "run")
-    teacher, student = metrics["models"]
-    assert (teacher["role"], student["role"]) == ("teacher", "student")
-    assert metrics["exports"] == []
+    teacher, student = metrics.models
+    assert (teacher.role, student.role) == ("teacher", "student")
+    assert metrics.exports == ()
     for record in (teacher, student):
-        assert 0 < record["metrics"]["mlm_loss"] < 7  # of 400 pieces: log 400 is 6.0
+        assert 0 < record.metrics["mlm_loss"] < 7  # of 400 pieces: log 400 is 6.0
     loaded = weights.load_masked_lm(str(tmp_path / "run" / "student" / "hf"))
     assert models.head_of(loaded.model) == "masked_lm"
     assert models.config_of(loaded.model).num_layers == recipe.student.num_layers
     assert (tmp_path / "run" / "report.html").is_file()
-    csv = [tmp_path / "run" / entry["csv"] for entry in student["history"]]
+    csv = [tmp_path / "run" / entry.csv for entry in student.history]
     assert csv and all(path.is_file() for path in csv)
     again = run.run_recipe(recipe, tmp_path / "run", resume=True)
-    assert again["models"] == metrics["models"]
+    assert again.models == metrics.models
 
 
 @pytest.fixture(scope="module")

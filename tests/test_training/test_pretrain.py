@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import errors, files, models, weights
+from tfdistill import config, errors, files, models, weights
 from tfdistill.data import masking, shard_files, shards, synthetic, tokenize, vocab
 from tfdistill.training import MaskedLmEvaluation, PretrainConfig, checkpoints, pretrain_run
 
@@ -149,9 +149,9 @@ def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole)
     before = (out / "model" / "hf" / "model.safetensors").stat().st_mtime_ns
     assert run(out, resume=True) == metrics
     assert (out / "model" / "hf" / "model.safetensors").stat().st_mtime_ns == before
-    other = PretrainConfig(**{**vars(CONFIG), "seed": 9, "smoothing": 0.7})
+    other = CONFIG.model_copy(update={"smoothing": 0.7})
     with pytest.raises(errors.ConfigError, match=r"config\.smoothing, config\.seed differ"):
-        run(out, resume=True, config=other)
+        run(out, resume=True, config=other, seed=9)
 
 
 def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp_path):
@@ -287,7 +287,7 @@ def test_measuring_twice_gives_the_same_and_nothing_masked_is_an_error(toy_model
 def test_what_does_not_go_together_is_refused_before_training(run, whole, text, tmp_path):
     prepared = whole[0] / "corpus"
     tokenizer = tokenize.Tokenizer(text / "vocab.txt")
-    alone = PretrainConfig(**{**vars(CONFIG), "next_sentence": False})
+    alone = CONFIG.model_copy(update={"next_sentence": False})
     shards.prepare_corpus(text / "corpus.txt", tokenizer, tmp_path / "plain", max_length=24)
     with pytest.raises(errors.ConfigError, match="Prepare it with --next-sentence"):
         run(tmp_path / "a", corpus=[tmp_path / "plain"])
@@ -351,9 +351,9 @@ def test_a_folder_that_another_pre_training_works_in_is_left_alone(run, option, 
 
 
 def test_every_fault_of_a_configuration_is_reported():
+    wrong = {"steps": 0, "batch_size": 0, "optimizer": "sgd", "learning_rate": -1.0}
+    wrong |= {"held_out": 0.0, "precision": "x"}
     with pytest.raises(errors.ConfigError) as caught:
-        PretrainConfig(
-            steps=0, batch_size=0, optimizer="sgd", learning_rate=-1.0, held_out=0.0, precision="x"
-        )
-    for name in ("steps", "batch_size", "optimizer", "learning_rate", "held_out", "precision"):
+        config.parse_section(PretrainConfig, wrong, source="command line")
+    for name in wrong:
         assert f"{name}: expected" in str(caught.value)

@@ -31,8 +31,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="what the training minimizes, a kind of stage (default: %(default)s)",
     )
     options.renamed(parser, "--stage", objective)
-    options.add_field(parser, config.CompressConfig, "sparsity")
-    options.add_field(parser, config.CompressConfig, "clusters", 32)
+    options.add_field(parser, config.PruneConfig, "sparsity")
+    options.add_field(parser, config.ClusterConfig, "clusters", 32)
     models.add_run(parser, gpus=False)
     parser.set_defaults(epochs=2)
 

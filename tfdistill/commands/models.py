@@ -8,7 +8,6 @@ from typing import Any
 
 from tfdistill import config
 from tfdistill.commands import base, options, plan
-from tfdistill.config import stage_options
 
 STAGES = ("intermediate", "prediction", "logits", "patient", "relations", "labels")
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
@@ -69,7 +68,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "--temperature",
         type=float,
         metavar="X",
-        help="divides the logits of both models (default: 1)",
+        help="divides the logits of both models (default: 10 for patient, else 1)",
     )
     parser.add_argument(
         "--layer-map",
@@ -86,7 +85,7 @@ def _distill(args: argparse.Namespace) -> None:
     # An option goes to the stages that read it; where none does, all are told and refuse it.
     given = {option: getattr(args, option) for option in _STAGE_OPTIONS}
     for option, value in given.items():
-        readers = [name for name in names if stage_options.reads(name, option)]
+        readers = [name for name in names if option in config.STAGES[name].model_fields]
         for name in (readers or names) if value is not None else ():
             stages[name][option] = value
     recipe = recipe_of(
@@ -143,11 +142,10 @@ def train(
     record = getattr(run, work)(
         recipe, args.out, devices=devices, resume=args.resume, overwrite=args.overwrite
     )
-    lines = [f"{name}: {value:.4f}" for name, value in record["metrics"].items()]
-    lines.append(f"model: {pathlib.Path(args.out) / record['model_folder']}")
+    lines = [*record.metric_lines(), f"model: {pathlib.Path(args.out) / record.model_folder}"]
     if quantize is not None:
         lines.append(f"next: tfdistill export {args.out} --quantize {quantize}")
-    base.show(record, as_json=args.json, lines=lines)
+    base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
 
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import errors
+from tfdistill import config, errors
 from tfdistill.commands import base, options, plan
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
@@ -284,16 +284,17 @@ def _pretrain(args: argparse.Namespace) -> None:
     overrides = _overrides(args.shape)
     plan.existing(args.model, "model")
     _existing_files([*args.corpus, *filter(None, [args.vocab])])
-    from tfdistill.training import PretrainConfig, pretrain_run
+    from tfdistill.training import pretrain_run
 
     names = (
         *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
         *("schedule", "weight_decay", "next_sentence", "mask_rate", "smoothing"),
         *("whole_words", "held_out", "held_out_examples", "evaluations", "checkpoint_every"),
-        *("precision", "seed"),
+        "precision",
     )
     given = {name: getattr(args, name) for name in names}
-    config = PretrainConfig(**given, warmup=args.warmup_ratio)
+    given["warmup"] = args.warmup_ratio
+    settings = config.parse_section(config.PretrainConfig, given, source="command line")
     source = pretrain_run.PretrainSource(
         args.model,
         vocab_file=args.vocab,
@@ -305,10 +306,11 @@ def _pretrain(args: argparse.Namespace) -> None:
         source,
         args.corpus,
         args.out,
-        config,
+        settings,
         max_length=args.max_length,
         workers=args.workers,
         on_invalid=args.on_invalid,
+        seed=args.seed,
         devices=args.gpus,
         resume=args.resume,
         overwrite=args.overwrite,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 from tfdistill import config, errors
 from tfdistill.commands import base, options, plan
+from tfdistill.results import RunMetrics
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,20 +74,21 @@ def _run_recipe(
         resume=args.resume,
         overwrite=args.overwrite,
     )
-    base.show(metrics, as_json=args.json, lines=_summary(metrics, out))
+    values = metrics.model_dump(mode="json")
+    base.show(values, as_json=args.json, lines=_summary(metrics, out))
 
 
-def _summary(metrics: dict[str, Any], out: pathlib.Path) -> list[str]:
-    metric = metrics["task"]["primary_metric"]
-    lines = [f"{metric} on {metrics['task']['name']}:"]
-    for model in metrics["models"]:
-        seed = f" (seed {model['seed']})" if model["role"] == "student" else ""
-        value = model["metrics"].get(metric)
+def _summary(metrics: RunMetrics, out: pathlib.Path) -> list[str]:
+    metric = metrics.task.primary_metric
+    lines = [f"{metric} on {metrics.task.name}:"]
+    for model in metrics.models:
+        seed = f" (seed {model.seed})" if model.role == "student" else ""
+        value = model.metrics.get(metric)
         shown = "-" if value is None else f"{value:.4f}"
-        lines.append(f"  {model['name'] + seed:28} {shown}")
-    if metrics["synthetic_data"]:
+        lines.append(f"  {model.name + seed:28} {shown}")
+    if metrics.synthetic_data:
         lines.append("The data is synthetic: these figures say nothing about real text.")
-    if not metrics["exports"]:
+    if not metrics.exports:
         return [*lines, f"student: {out / 'student' / 'hf'}"]
     return [*lines, f"phone file: {out / 'export'}", f"report: {out / 'report.html'}"]
 

@@ -3,74 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
 from tfdistill import errors
+from tfdistill.config import unions
+from tfdistill.config.training import Section, described
 
-# In this order a student may go through them: a later one keeps what an earlier one made.
-METHODS = ("prune", "cluster", "quantize")
-# Option -> the method that reads it.
-_READERS = {
-    "sparsity": "prune",
-    "begin": "prune",
-    "end": "prune",
-    "block_size": "prune",
-    "clusters": "cluster",
-    "start": "cluster",
+_FORMER_DEFAULTS = {
+    "sparsity": 0.5,
+    "begin": 0.0,
+    "end": 0.7,
+    "block_size": (1, 1),
+    "clusters": 16,
+    "start": "linear",
 }
 
 
-class CompressConfig(pydantic.BaseModel):
+class CompressConfig(Section):
     """What a stage does to the student's weights while it trains.
 
-    `method` is "prune" (magnitude pruning to `sparsity`, rising from the share `begin` of the
-    stage's steps to `end`), "cluster" (each matrix made of `clusters` numbers) or "quantize"
-    (quantization-aware training: the export as static_wi8_ai8 needs no calibration then).
-
-    `teacher` is the model that the stage learns from: "teacher", or "student", the float student
-    as it enters the stage.
+    Attributes:
+      method: Which class of this module it is.
+      teacher: The model that the stage learns from: "teacher", or "student", the float student as
+        it enters the stage.
+      layers: Patterns of layer names; None: the method's own.
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", protected_namespaces=(), frozen=True)
-
-    method: Literal["prune", "cluster", "quantize"]
+    method: str
     teacher: Literal["teacher", "student"] = "teacher"
-    layers: tuple[str, ...] | None = None  # patterns of names; None: the method's own
-    sparsity: float = pydantic.Field(
-        default=0.5, gt=0, lt=1, description="share of weights that become zero, with prune"
-    )
+    layers: tuple[str, ...] | None = None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _former_defaults(cls, values: Any) -> Any:
+        return unions.without_former_defaults(values, cls, _FORMER_DEFAULTS)
+
+
+class PruneConfig(CompressConfig):
+    """Magnitude pruning to `sparsity`, from the share `begin` of the stage's steps to `end`."""
+
+    method: Literal["prune"] = "prune"
+    sparsity: float = described(0.5, "share of weights that become zero, with prune", gt=0, lt=1)
     begin: float = pydantic.Field(default=0.0, ge=0, lt=1)
     end: float = pydantic.Field(default=0.7, gt=0, le=1)
-    block_size: tuple[int, int] = (1, 1)
-    clusters: int = pydantic.Field(
-        default=16, ge=2, le=256, description="different values in each matrix, with cluster"
-    )
-    start: Literal["linear", "density", "kmeans++"] = "linear"
+    block_size: tuple[pydantic.PositiveInt, pydantic.PositiveInt] = (1, 1)
 
     @pydantic.model_validator(mode="after")
-    def _options_fit(self) -> CompressConfig:
-        fields = type(self).model_fields
-        faults = [
-            errors.explain(option, f"none with method {self.method}", getattr(self, option))
-            for option, method in _READERS.items()
-            if method != self.method and getattr(self, option) != fields[option].default
-        ]
+    def _begins_before_it_ends(self) -> PruneConfig:
         if self.begin >= self.end:
-            faults.append(errors.explain("begin", f"a share below end ({self.end})", self.begin))
-        if min(self.block_size) < 1:
-            faults.append(errors.explain("block_size", "two sizes of at least 1", self.block_size))
-        if faults:
-            raise ValueError("; ".join(faults))
+            raise ValueError(errors.explain("begin", f"a share below end ({self.end})", self.begin))
         return self
+
+
+class ClusterConfig(CompressConfig):
+    """Each matrix is made of `clusters` numbers."""
+
+    method: Literal["cluster"] = "cluster"
+    clusters: int = described(16, "different values in each matrix, with cluster", ge=2, le=256)
+    start: Literal["linear", "density", "kmeans++"] = "linear"
+
+
+class QuantizeConfig(CompressConfig):
+    """Quantization-aware training: the export as static_wi8_ai8 needs no calibration then."""
+
+    method: Literal["quantize"] = "quantize"
+
+
+# In this order a student may go through them: a later one keeps what an earlier one made.
+METHODS: dict[str, type[CompressConfig]] = {
+    "prune": PruneConfig,
+    "cluster": ClusterConfig,
+    "quantize": QuantizeConfig,
+}
+if TYPE_CHECKING:
+    Compress = CompressConfig
+else:
+    Compress = unions.union_of("AnyCompress", "method", METHODS)
 
 
 def stage_faults(stages: Mapping[str, Any]) -> list[str]:
     """Finds stages that cannot do what their `compress` says; plain values, see `order_faults`."""
     faults = []
     for name, stage in stages.items():
-        if _method_of(stage) is None:
+        method = _method_of(stage)
+        if method is None:
             continue
         own_teacher = stage["compress"].get("teacher", "teacher") == "student"
         if own_teacher and stage.get("kind") == "labels":
@@ -83,12 +101,12 @@ def stage_faults(stages: Mapping[str, Any]) -> list[str]:
                 f"stages.{name}.compress: expected a stage on the task, received one that reads a "
                 "corpus. Compress in a later stage"
             )
-        for option in ("keep_best", "patience"):
-            if _method_of(stage) == "prune" and stage.get(option):
-                faults.append(
-                    f"stages.{name}.{option}: while zeros come, the best epoch is an early one "
-                    "that has few. Leave it out"
-                )
+        faults += [
+            f"stages.{name}.{option}: while zeros come, the best epoch is an early one that has "
+            "few. Leave it out"
+            for option in ("keep_best", "patience")
+            if method == "prune" and stage.get(option)
+        ]
     return faults
 
 
@@ -104,10 +122,11 @@ def order_faults(variant: str, names: Sequence[str], stages: Mapping[str, Any]) 
       One line for each.
     """
     faults = []
+    order = list(METHODS)
     done: str | None = None
     for name in names:
         method = _method_of(stages.get(name))
-        allowed = METHODS if done is None else METHODS[METHODS.index(done) + 1 :]
+        allowed = order if done is None else order[order.index(done) + 1 :]
         if done is not None and method not in allowed:
             expected = f"compress.method {' or '.join(allowed)}" if allowed else "no further stage"
             faults.append(

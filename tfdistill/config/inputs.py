@@ -7,6 +7,7 @@ import pathlib
 from tfdistill import errors
 from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, Recipe
+from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
 
 
 def model_folder(source: str) -> str:
@@ -73,11 +74,10 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")
     elif choice != "teacher" and not choice.startswith("train:") and not _is_file(choice):
         faults.append(f"data.vocab: {choice} is not there")
-    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
     texts: dict[str, tuple[str, ...]] = {}
-    for name in sorted(used):
-        if recipe.stages[name].on_corpus:
-            texts[f"stages.{name}.corpus"] = recipe.stages[name].corpus
+    for name, stage in sorted(recipe.used_stages.items()):
+        if isinstance(stage, CorpusStage) and stage.on_corpus:
+            texts[f"stages.{name}.corpus"] = stage.corpus
     if recipe.teacher.pretrain is not None:
         texts["teacher.pretrain.corpus"] = recipe.teacher.pretrain.corpus
     for key, paths in texts.items():
@@ -89,8 +89,11 @@ def missing_inputs(recipe: Recipe) -> list[str]:
 
 def _augment_faults(recipe: Recipe) -> list[str]:
     settings = recipe.data.augment
-    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
-    augmented = sorted(name for name in used if recipe.stages[name].augmented)
+    augmented = sorted(
+        name
+        for name, stage in recipe.used_stages.items()
+        if isinstance(stage, TaskStage) and stage.augmented
+    )
     if not augmented:
         return []
     if settings is None:
@@ -127,7 +130,7 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
         f"teacher.pretrain: stages.{name} ({stage.kind}) learns from a masked language model, "
         "and a preset is none before it is pre-trained"
         for name, stage in recipe.stages.items()
-        if stage.kind in ("distilbert", "mobilebert")
+        if isinstance(stage, DistilBertStage | MobileBertStage)
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.resources
 import pathlib
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,11 @@ import pydantic
 import yaml
 
 from tfdistill import errors
-from tfdistill.config import sections
-from tfdistill.config.sections import SHORTHANDS, Recipe, SectionType
+from tfdistill.config import sections, unions
+from tfdistill.config.compression import METHODS
+from tfdistill.config.sections import SHORTHANDS, Recipe
+from tfdistill.config.stages import STAGES
+from tfdistill.config.training import Section, SectionType
 
 
 def recipes() -> dict[str, pathlib.Path]:
@@ -206,6 +210,7 @@ _WANTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
+    "finite_number": "a finite number",
     "float_type": "a number",
     "float_parsing": "a number",
     "bool_type": "true or false",
@@ -231,35 +236,45 @@ def _follows(fault: Any) -> bool:
 
 
 def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
-    where = ".".join(str(part) for part in fault["loc"] if "[" not in str(part))
+    location, kind, classes = _without_tags(fault["loc"])
+    where = ".".join(str(part) for part in location if "[" not in str(part))
     if fault["type"] == "extra_forbidden":
-        hint = errors.nearest(fault["loc"][-1], _keys_at(section, fault["loc"][:-1]))
-        return f"{where}: unknown key. {hint}"
+        option = str(location[-1])
+        if classes is not None:
+            what = "with method" if classes is METHODS else "in a stage of kind"
+            return unions.describe_extra(where, option, fault["input"], kind, what, classes)
+        return f"{where}: unknown key. {errors.nearest(option, _keys_at(section, location[:-1]))}"
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "missing":
         return f"{where}: missing. It is required"
     if not where:
         return message.replace("\n", "\n  - ")
+    if fault["type"] == "value_error":
+        return f"{where}.{message}"
     if fault["type"] not in _WANTED:
         return f"{where}: {message}, received {fault.get('input')!r}"
     wanted = _WANTED[fault["type"]].format_map(fault.get("ctx", {}))
     return errors.explain(where, wanted, repr(fault.get("input")))
 
 
+def _without_tags(
+    location: Sequence[Any],
+) -> tuple[Sequence[Any], str, Mapping[str, type[Section]] | None]:
+    """Takes the kinds of unions out of a location; with the innermost one and its classes."""
+    match location:
+        case ["stages", name, _, "compress", method, *rest]:
+            return ["stages", name, "compress", *rest], method, METHODS
+        case ["stages", name, kind, *rest]:
+            return ["stages", name, *rest], kind, STAGES
+        case _:
+            return location, "", None
+
+
 def _keys_at(section: type[pydantic.BaseModel], location: Sequence[Any]) -> list[str]:
-    inner = {
-        "data": sections.DataConfig,
-        "teacher": sections.TeacherConfig,
-        "student": sections.StudentConfig,
-        "stages": sections.StageConfig,
-        "variants": sections.VariantConfig,
-        "export": sections.ExportConfig,
-        "benchmark": sections.BenchmarkConfig,
-        "finetune": sections.FineTuneConfig,
-        "pretrain": sections.PretrainConfig,
-        "augment": sections.AugmentConfig,
-        "compress": sections.CompressConfig,
-    }
+    """The keys of the section at a location below another one."""
     for part in location:
-        section = inner.get(str(part), section)
+        field = section.model_fields.get(str(part))
+        inner = () if field is None else (field.annotation, *typing.get_args(field.annotation))
+        found = [kind for kind in inner if isinstance(kind, type) and issubclass(kind, Section)]
+        section = found[0] if found else section
     return list(section.model_fields)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdistill.config import stage_options
-from tfdistill.config.sections import BUILT_IN_DATA, MASKED_KINDS, Recipe, ShapeConfig
+from tfdistill.config.sections import BUILT_IN_DATA, Recipe, ShapeConfig
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
 _NO_SIZES = {name: None for name in ShapeConfig.model_fields if name != "hidden_act"}
@@ -18,6 +17,7 @@ _MOBILEBERT = {
     "num_heads": 2,
     "intermediate_size": 32,
 }
+_PRETRAIN = {"learning_rate": 1e-4, "warmup": 0.1}
 _IB_BERT = {**_MOBILEBERT, "bottleneck_size": 48, "intermediate_size": 64}
 
 
@@ -63,7 +63,7 @@ def scaled_down(recipe: Recipe) -> Recipe:
         "dtype": "float32",
         "allow_weak": True,
         "finetune": finetune and _short(finetune),
-        "pretrain": _short(values["teacher"]["pretrain"] or {"next_sentence": mobile})
+        "pretrain": _short(values["teacher"]["pretrain"] or {**_PRETRAIN, "next_sentence": mobile})
         if masked or recipe.data.task is None
         else None,
     }
@@ -101,16 +101,18 @@ def _student(recipe: Recipe, *, mobile: bool) -> dict[str, Any]:
 
 def _stage(values: dict[str, Any]) -> dict[str, Any]:
     """A stage cut short; layers and heads that are named by number are those of the toy."""
-    if not isinstance(values["layer_map"], str):
-        values["layer_map"] = "uniform"
-    if values["relation_heads"] is not None:
-        values["relation_heads"] = 2 * _BERT["num_heads"]
-    if values["teacher_layer"] is not None:
-        values["teacher_layer"] = _BERT["num_layers"] - 2
-    if values["transfer_steps"] is not None:
-        values["transfer_steps"] = _STEPS // 4
-    values["gradient_accumulation"] = min(values["gradient_accumulation"], 2)
-    return _short(values)
+    toy: dict[str, Any] = {
+        "relation_heads": 2 * _BERT["num_heads"],
+        "transfer_steps": _STEPS // 4,
+        "teacher_layer": _BERT["num_layers"] - 2,
+        "gradient_accumulation": min(values["gradient_accumulation"], 2),
+    }
+    shorter = {**values, **{key: toy[key] for key in toy if values.get(key) not in (None, -1)}}
+    if "max_tokens" in values:
+        shorter["max_tokens"] = _TOKENS
+    if not isinstance(values.get("layer_map", ""), str):
+        shorter["layer_map"] = "uniform"
+    return _short(shorter)
 
 
 def _short(values: dict[str, Any]) -> dict[str, Any]:
@@ -120,9 +122,6 @@ def _short(values: dict[str, Any]) -> dict[str, Any]:
         shorter["steps"] = _STEPS
     if "corpus" in values:
         shorter["corpus"] = ()
-    kind = values.get("kind")  # of a stage
-    if kind and kind not in MASKED_KINDS and stage_options.reads(kind, "max_tokens"):
-        shorter["max_tokens"] = _TOKENS
     if values.get("max_length") is not None:
         shorter["max_length"] = _MAX_LENGTH
     return shorter

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal
 
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config import compression, stage_options
-from tfdistill.config.compression import CompressConfig
+from tfdistill.config import compression
+from tfdistill.config.stages import STAGES, ClassifierStage, CorpusStage, EitherStage, Stage
+from tfdistill.config.training import (
+    FineTuneConfig,
+    PathText,
+    Section,
+    TeacherPretrainConfig,
+    described,
+)
 
-StageKind = Literal[
-    "general",
-    "intermediate",
-    "prediction",
-    "labels",
-    "logits",
-    "patient",
-    "relations",
-    "combination",
-    "mlm",
-    "distilbert",
-    "mobilebert",
-]
-# What a stage learns from: plain text, task text, or whichever of the two it is given.
-CORPUS_KINDS: tuple[StageKind, ...] = ("general", "mlm", "distilbert", "mobilebert")
-MASKED_KINDS: tuple[StageKind, ...] = ("mlm", "distilbert", "mobilebert")
-EITHER_KINDS: tuple[StageKind, ...] = ("relations", "combination")
-LayerMap = Literal["uniform", "top", "bottom", "skip", "last"] | tuple[int, ...]
 Quantize = Literal[
     "float32",
     "float16",
@@ -42,34 +30,12 @@ Quantize = Literal[
     "dynamic_wi4_afp32_block64",
     "dynamic_wi4_afp32",
 ]
-# A path, or a name that stands for one: "~" is the home folder, which shells expand only in places.
-PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
 BUILT_IN_DATA = "assistant"
 SHORTHANDS = {
     "teacher": "source",
     "student": "preset",
 }  # section -> what a plain string stands for
-
-
-class Section(pydantic.BaseModel):
-    """A part of a recipe: every key known, nothing changed later."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", protected_namespaces=(), frozen=True)
-
-
-SectionType = TypeVar("SectionType", bound=Section)
-
-
-def described(default: Any, description: str, **limits: Any) -> Any:
-    """A field whose description is also the help of the command line's option.
-
-    Args:
-      default: Its default; ``...`` for none.
-      description: What it is, in lower case without a full stop.
-      **limits: Of `pydantic.Field`, such as ``gt=0``.
-    """
-    return pydantic.Field(default, description=description, **limits)
 
 
 class AugmentConfig(Section):
@@ -137,52 +103,6 @@ class DataConfig(Section):
     augment: AugmentConfig | None = None
 
 
-class OptimizerConfig(Section):
-    """AdamW or LAMB; learning rates are per step, warm-up is a fraction of all steps."""
-
-    optimizer: Literal["adamw", "lamb"] = "adamw"
-    learning_rate: float = pydantic.Field(gt=0)
-    end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
-    beta_2: float = pydantic.Field(default=0.999, gt=0, lt=1)
-    epsilon: float = pydantic.Field(default=1e-6, gt=0)
-    schedule: Literal["linear", "constant"] = "linear"
-    warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    weight_decay: float = pydantic.Field(default=0.01, ge=0)
-    clip: Literal["per_tensor", "global", "none"] = "per_tensor"
-    clip_norm: float = pydantic.Field(default=1.0, gt=0)
-
-
-class FineTuneConfig(OptimizerConfig):
-    """Fine-tuning of the teacher on gold labels."""
-
-    learning_rate: float = described(5e-5, "peak learning rate, after the warm-up", gt=0)
-    clip: Literal["per_tensor", "global", "none"] = "global"
-    epochs: int = described(3, "passes over the training set", gt=0)
-    batch_size: int = described(32, "examples per step", gt=0)
-    token_budget: int | None = pydantic.Field(default=None, gt=0)
-    keep_best: bool = True
-
-
-class PretrainConfig(Section):
-    """Pre-training of the teacher as a masked language model, before all else.
-
-    For a teacher that nobody has published (IB-BERT), or one without a head for masked words.
-    """
-
-    optimizer: Literal["adamw", "lamb"] = "adamw"
-    schedule: Literal["linear", "constant"] = "linear"
-    warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    weight_decay: float = pydantic.Field(default=0.01, ge=0)
-    corpus: tuple[PathText, ...] = ()
-    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
-    learning_rate: float = pydantic.Field(default=1e-4, gt=0)
-    epochs: int = pydantic.Field(default=1, gt=0)
-    steps: int | None = pydantic.Field(default=None, gt=0)
-    batch_size: int = pydantic.Field(default=32, gt=0)
-    mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
-    next_sentence: bool = False
-
-
 class ShapeConfig(Section):
     """Sizes and an activation that replace those of a preset, each where the preset has it."""
 
@@ -213,7 +133,7 @@ class TeacherConfig(ShapeConfig):
 
     source: PathText
     general: PathText | None = None
-    pretrain: PretrainConfig | None = None
+    pretrain: TeacherPretrainConfig | None = None
     finetune: FineTuneConfig | None = None
     dtype: Literal["float32", "bfloat16"] = "float32"
     allow_weak: bool = False
@@ -234,63 +154,6 @@ class StudentConfig(ShapeConfig):
     initialise: PathText = "teacher"
     keep_head: bool = False
     teacher_layers: tuple[int, ...] | None = None
-
-
-class StageConfig(OptimizerConfig):
-    """One stage of training.
-
-    `kind` decides method, data and default terms:
-
-    - on a corpus: general (TinyBERT's first stage), distilbert (masked words, the teacher's
-      distribution, cosine), mobilebert (layer transfer by `strategy`, then masked words), mlm
-      (masked words without a teacher);
-    - on the task: intermediate and prediction (TinyBERT's second stage), logits (Hinton, PD, logit
-      MSE and mixes), patient (BERT-PKD), labels (gold labels, no teacher);
-    - on the task, or with ``reads: corpus`` on a corpus: relations (MiniLM), combination (`terms`).
-
-    `loss_weights` scales the terms by name, 0 switches one off.
-    """
-
-    kind: StageKind
-    learning_rate: float = pydantic.Field(default=5e-5, gt=0)
-    epochs: int = pydantic.Field(default=3, gt=0)
-    steps: int | None = pydantic.Field(default=None, gt=0)  # batches in all, instead of epochs
-    augmented: bool = False  # learn from the augmented training set (data.augment)
-    batch_size: int = pydantic.Field(default=32, gt=0)
-    gradient_accumulation: int = pydantic.Field(default=1, gt=0)
-    token_budget: int | None = pydantic.Field(default=None, gt=0)
-    bucketing: bool = True
-    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
-    reads: Literal["corpus", "task"] | None = None  # for kinds that can learn from either
-    corpus: tuple[PathText, ...] = ()
-    max_tokens: int | None = pydantic.Field(default=None, gt=0)
-    loss_weights: dict[str, float] = {}
-    layer_weights: dict[str, tuple[float, ...]] = {}
-    layer_map: LayerMap = "uniform"
-    projection: Literal["shared", "per_layer", "none"] = "shared"
-    prediction: Literal["soft_cross_entropy", "kl_divergence", "logit_mse"] = "soft_cross_entropy"
-    temperature: float = pydantic.Field(default=1.0, gt=0)
-    scale_by_t2: bool = False
-    reduction: Literal["tokens", "reference"] = "tokens"
-    terms: dict[str, dict[str, Any]] = {}  # combination: objective and options of each term
-    relation_heads: int | None = pydantic.Field(default=None, gt=0)
-    teacher_layer: int | None = None  # relations; None: the last
-    mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
-    mask_smoothing: float = pydantic.Field(default=0.0, ge=0)  # DistilBERT: 0.7
-    next_sentence: bool = False
-    strategy: Literal["akt", "jkt", "pkt"] = "pkt"
-    transfer_epochs: int = pydantic.Field(default=1, gt=0)  # pkt: of each layer; jkt: of all
-    transfer_steps: int | None = pydantic.Field(default=None, gt=0)
-    transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
-    earlier: Literal["freeze", "soft", "full"] = "freeze"
-    compress: CompressConfig | None = None
-    keep_best: bool | None = None  # None: where the stage trains the classifier
-    patience: int | None = pydantic.Field(default=None, gt=0)
-
-    @property
-    def on_corpus(self) -> bool:
-        """Whether the stage reads plain text, not the task's examples."""
-        return self.kind in CORPUS_KINDS or (self.kind in EITHER_KINDS and self.reads == "corpus")
 
 
 class VariantConfig(Section):
@@ -332,11 +195,17 @@ class Recipe(Section):
     data: DataConfig
     teacher: TeacherConfig
     student: StudentConfig
-    stages: dict[str, StageConfig] = pydantic.Field(min_length=1)
+    stages: dict[str, Stage] = pydantic.Field(min_length=1)
     variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
     seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
     export: ExportConfig = ExportConfig()
     benchmark: BenchmarkConfig = BenchmarkConfig()
+
+    @property
+    def used_stages(self) -> dict[str, Stage]:
+        """The stages that a variant goes through, by name, in the order of the recipe."""
+        used = {name for variant in self.variants.values() for name in variant.stages}
+        return {name: stage for name, stage in self.stages.items() if name in used}
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -363,11 +232,8 @@ def stage_faults(values: Mapping[str, Any]) -> list[str]:
     What is malformed by itself is left to the fields.
     """
     stages = values.get("stages")
-    defaults = {name: field.default for name, field in StageConfig.model_fields.items()}
-    unread = []
-    if isinstance(stages, Mapping):
-        unread = stage_options.unread(stages, defaults) + compression.stage_faults(stages)
-    return unread + _variant_faults(values)
+    own = compression.stage_faults(stages) if isinstance(stages, Mapping) else []
+    return own + _variant_faults(values)
 
 
 def _variant_faults(values: Mapping[str, Any]) -> list[str]:
@@ -386,27 +252,32 @@ def _variant_faults(values: Mapping[str, Any]) -> list[str]:
                 hint = errors.nearest(stage, stages)
                 faults.append(f"variants.{name}.stages: no stage {stage!r}. {hint}")
         faults += compression.order_faults(name, names, stages)
-        kinds = [_kind_of(stages.get(stage)) for stage in names]
-        on_text = [_reads_text(stages.get(stage)) for stage in names]
-        if has_task and (on_text[-1] or kinds[-1] in ("intermediate", "relations")):
+        kinds = {stage: _class_of(stages.get(stage)) for stage in names}
+        on_text = {stage: _reads_text(stages.get(stage)) for stage in names}
+        last = kinds[names[-1]]
+        classifies = last is None or (issubclass(last, ClassifierStage) and not on_text[names[-1]])
+        if has_task and not classifies:
             faults.append(
-                f"variants.{name}.stages: ends in a {kinds[-1]} stage, which trains no classifier. "
-                "End with a prediction or a labels stage"
+                f"variants.{name}.stages: ends in a {stages[names[-1]]['kind']} stage, which "
+                "trains no classifier. End with a prediction or a labels stage"
             )
         if not has_task:
             faults += [
-                f"variants.{name}.stages: {stage} ({kind}) learns a task, and data.task is null"
-                for stage, kind, text in zip(names, kinds, on_text, strict=True)
-                if kind is not None and not text
+                f"variants.{name}.stages: {stage} ({stages[stage]['kind']}) learns a task, and "
+                "data.task is null"
+                for stage in names
+                if kinds[stage] is not None and not on_text[stage]
             ]
     return faults
 
 
 def _reads_text(stage: Any) -> bool:
-    return _kind_of(stage) in CORPUS_KINDS or (
-        _kind_of(stage) in EITHER_KINDS and stage.get("reads") == "corpus"
-    )
+    kind = _class_of(stage)
+    if kind is not None and issubclass(kind, EitherStage):
+        return stage.get("reads") == "corpus"
+    return kind is not None and issubclass(kind, CorpusStage)
 
 
-def _kind_of(stage: Any) -> Any:
-    return stage.get("kind") if isinstance(stage, Mapping) else None
+def _class_of(stage: Any) -> type[Stage] | None:
+    kind = stage.get("kind") if isinstance(stage, Mapping) else None
+    return STAGES.get(kind) if isinstance(kind, str) else None

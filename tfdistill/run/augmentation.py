@@ -7,44 +7,43 @@ import pathlib
 
 from tfdistill import config, models, training, weights
 from tfdistill.data import augment, batches, stop_words, tasks, vectors, vocab
-from tfdistill.run import prepare
-from tfdistill.run import teacher as teachers
+from tfdistill.run import prepare, teachers
 
 
 def augmented(
-    recipe: config.Recipe, prepared: prepare.Prepared, root: pathlib.Path
-) -> prepare.Prepared:
+    recipe: config.Recipe, data: prepare.TaskData, root: pathlib.Path
+) -> prepare.TaskData:
     """Adds the augmented training set, where a stage learns from it.
 
     The masked language model is `data.augment.masked_lm`, or the teacher before fine-tuning.
 
     Args:
       recipe: The recipe.
-      prepared: Its data.
+      data: Its data.
       root: The run folder; the set is written into ``data/augmented``.
 
     Returns:
-      `prepared`, with `augmented`.
+      `data`, with `augmented`.
 
     Raises:
       WeightsError: If the masked language model cannot be read, or has no head for masked words.
       VocabularyError: If its vocabulary is not that of the data.
     """
-    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
     settings = recipe.data.augment
-    if settings is None or not any(recipe.stages[name].augmented for name in used):
-        return prepared
+    stages = [s for s in recipe.used_stages.values() if isinstance(s, config.TaskStage)]
+    if settings is None or not any(stage.augmented for stage in stages):
+        return data
     folder = root / "data" / "augmented"
     if not (folder / "train.tsv").is_file():
         source = settings.masked_lm or teachers.general_source(recipe, root)
         loaded = weights.load_masked_lm(source)
         if loaded.vocab_file is not None:
-            vocab.check_same_vocabulary(loaded.vocab_file, prepared.vocab_file)
+            vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
         known = None if settings.vectors is None else vectors.read_vectors(settings.vectors)
         longest = models.config_of(loaded.model).max_positions
         finder = training.CandidateFinder(
             loaded.model,
-            prepared.tokenizer,
+            data.tokenizer,
             known,
             num_candidates=settings.candidates,
             stop_words=stop_words.STOP_WORDS,
@@ -56,9 +55,9 @@ def augmented(
             num_candidates=settings.candidates,
             seed=settings.seed,
         )
-        train = prepared.train_examples
+        train = data.train_examples
         training.augment_train(train, finder, options, folder, resume=folder.exists())
-    task = dataclasses.replace(prepared.task, layout="table")
+    task = dataclasses.replace(data.task, layout="table")
     examples = tasks.load_examples(task, folder, "train")
-    encoded = batches.encode_examples(examples, prepared.tokenizer, recipe.data.max_length)
-    return dataclasses.replace(prepared, augmented=encoded)
+    encoded = batches.encode_examples(examples, data.tokenizer, recipe.data.max_length)
+    return dataclasses.replace(data, augmented=encoded)

@@ -19,7 +19,7 @@ def begin(settings: config.CompressConfig, student: keras.Model, total_steps: in
       The model that the stage trains.
     """
     options = {} if settings.layers is None else {"layers": settings.layers}
-    if settings.method == "prune":
+    if isinstance(settings, config.PruneConfig):
         return compress.prune(
             student,
             sparsity=settings.sparsity,
@@ -29,7 +29,7 @@ def begin(settings: config.CompressConfig, student: keras.Model, total_steps: in
             block_size=settings.block_size,
             **options,
         )
-    if settings.method == "cluster":
+    if isinstance(settings, config.ClusterConfig):
         return compress.cluster(
             student, clusters=settings.clusters, start=settings.start, **options
         )
@@ -43,11 +43,11 @@ def finish(trained: keras.Model) -> keras.Model:
 
 def restart(settings: config.CompressConfig, student: keras.Model) -> keras.Model:
     """Returns a model of the form of `finish`, to load the stage's weights into."""
-    if settings.method == "quantize":
+    if isinstance(settings, config.QuantizeConfig):
         return begin(settings, student, total_steps=1)
     return student
 
 
-def own_teacher(settings: config.CompressConfig, student: keras.Model) -> keras.Model | None:
+def student_as_teacher(settings: config.CompressConfig, student: keras.Model) -> keras.Model | None:
     """Copies the student as it enters a stage, where the stage learns from it."""
     return models.with_policy(student, "float32") if settings.teacher == "student" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-from typing import Any, Literal
+from typing import Literal
 
 from tfdistill import config, errors, training
 from tfdistill.data import batches, corpus, masking, shards, synthetic, tokenize
@@ -28,7 +28,7 @@ class Corpus:
     folder: pathlib.Path | None = None
 
     def batches(
-        self, settings: config.StageConfig, seed: int, *, held_out: float = 0.0
+        self, settings: config.CorpusStage, seed: int, *, held_out: float = 0.0
     ) -> training.TrainingBatches:
         """Plans the batches of a stage."""
         if self.folder is not None:
@@ -40,7 +40,7 @@ class Corpus:
                 bucketing=settings.bucketing,
                 held_out=held_out,
             )
-        assert self.encoded is not None
+        assert self.encoded is not None and isinstance(settings, config.PlainTextStage)
         return batches.Batches(
             self.encoded,
             batch_size=settings.batch_size,
@@ -51,7 +51,7 @@ class Corpus:
         )
 
     def masked(
-        self, settings: config.StageConfig, seed: int, *, predict: Literal["masked", "all"]
+        self, settings: config.MaskedStage, seed: int, *, predict: Literal["masked", "all"]
     ) -> training.TrainingBatches:
         """Plans the batches of a stage that guesses masked words; some text is held out."""
         assert self.folder is not None
@@ -68,19 +68,18 @@ class Corpus:
     def held_out(self, *, batch_size: int, mask_rate: float) -> training.TrainingBatches:
         """The text that `masked` leaves out, always under the same masks."""
         assert self.folder is not None
-        apart = shards.ShardedBatches(
+        text = shards.ShardedBatches(
             self.folder, batch_size, shuffle=False, held_out=HELD_OUT, part="held_out", limit=2000
         )
-        return masking.MaskedBatches(apart, masking.Masker(self.tokenizer, rate=mask_rate), 0)
+        return masking.MaskedBatches(text, masking.Masker(self.tokenizer, rate=mask_rate), 0)
 
 
 def open_corpus(
     name: str,
-    settings: config.StageConfig | config.PretrainConfig,
+    settings: config.CorpusStage | config.TeacherPretrainConfig,
     tokenizer: tokenize.Tokenizer,
     *,
     max_length: int,
-    masked: bool,
     source: pathlib.Path | None,
     folder: pathlib.Path,
     seed: int,
@@ -89,11 +88,10 @@ def open_corpus(
 
     Args:
       name: Name of the stage.
-      settings: Its settings; `corpus` names text files, or one folder of shards.
+      settings: Its settings; `corpus` names text files, or one folder of shards. Where words are
+        masked, text is prepared into shards, of which some is held out.
       tokenizer: The tokenizer of the models.
       max_length: The longest example, where the settings name none.
-      masked: Whether words are masked: then text is prepared into shards, of which some is held
-        out.
       source: Folder of the task, whose corpus.txt is read where no text is named.
       folder: Where shards are prepared.
       seed: Seed of the draw of `max_tokens`.
@@ -106,9 +104,9 @@ def open_corpus(
       ConfigError: If options contradict each other.
     """
     paths = [pathlib.Path(path) for path in settings.corpus]
-    max_tokens: Any = getattr(settings, "max_tokens", None)
+    max_tokens = settings.max_tokens if isinstance(settings, config.PlainTextStage) else None
     prepared = any(path.is_dir() for path in paths)
-    if (prepared and len(paths) > 1) or (max_tokens is not None and (prepared or masked)):
+    if prepared and (len(paths) > 1 or max_tokens is not None):
         raise errors.ConfigError(
             errors.explain(
                 f"corpus of {name}",
@@ -122,7 +120,7 @@ def open_corpus(
     if not paths and source is not None:
         paths = [source / synthetic.CORPUS_NAME]
     length = settings.max_length or max_length
-    if masked:
+    if isinstance(settings, config.MaskedStage | config.TeacherPretrainConfig):
         # Stages that read the same text in the same way share their shards.
         what = repr((settings.corpus, length, settings.next_sentence)).encode()
         target = folder / f"shards-{hashlib.sha256(what).hexdigest()[:12]}"

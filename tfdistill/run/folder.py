@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib.metadata
-import json
 import os
 import pathlib
 import platform
@@ -15,11 +14,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfdistill import config, errors, files
+from tfdistill import config, errors, files, results
 from tfdistill._version import __version__
+from tfdistill.results import ResultType
 from tfdistill.run import shapes
 
-RECIPE, ENVIRONMENT, METRICS = "recipe.yaml", "environment.json", "metrics.json"
+RECIPE, ENVIRONMENT = "recipe.yaml", "environment.json"
 _BEFORE_TRAINING = {RECIPE, ENVIRONMENT, files.LOCK, "data"}
 _PACKAGES = (
     "tensorflow",
@@ -141,21 +141,25 @@ class RunFolder:
             else:
                 child.unlink()
 
-    def step(self, result: str, work: Callable[[], Any]) -> Any:
-        """Runs a step unless its result is there.
+    def step(self, name: str, kind: type[ResultType], work: Callable[[], ResultType]) -> ResultType:
+        """Runs a step unless its result exists.
 
         Args:
-          result: The path of the result inside the folder, JSON.
-          work: Returns the result, plain values.
+          name: The path of the result inside the folder.
+          kind: Its class.
+          work: Returns the result.
 
         Returns:
           The result, new or as it was saved.
+
+        Raises:
+          DataError: If the saved result is damaged.
         """
-        path = self.path / result
+        path = self.path / name
         if path.is_file():
-            return json.loads(path.read_text(encoding="utf-8"))
+            return results.read_result_file(path, kind)
         value = work()
-        files.atomic_write_json(path, value)
+        results.write_result_file(value, path)
         return value
 
 

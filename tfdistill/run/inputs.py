@@ -15,7 +15,7 @@ from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, tasks, tokenize
 from tfdistill.run import deliver
 from tfdistill.run import folder as folders
-from tfdistill.run.teacher import open_for_task, with_saved_ranges
+from tfdistill.run.task_models import open_for_task, with_saved_ranges
 
 
 @dataclasses.dataclass(frozen=True)

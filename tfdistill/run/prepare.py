@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from typing import Any
 
 from tfdistill import config, errors, files, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
@@ -16,22 +15,24 @@ _STAND_IN_DOCUMENTS = 150
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Texts:
+class TextData:
     """What stages without a task learn from.
 
     Attributes:
       tokenizer: The tokenizer that both models share.
       vocab_file: Its vocabulary.
       corpora: Plain text by stage name; that of the teacher's pre-training is "teacher".
+      task: None.
     """
 
     tokenizer: tokenize.Tokenizer
     vocab_file: pathlib.Path
     corpora: dict[str, corpora.Corpus]
+    task: tasks.TaskSpec | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Prepared(Texts):
+class TaskData(TextData):
     """What the stages of a task learn from.
 
     Attributes:
@@ -51,20 +52,24 @@ class Prepared(Texts):
     augmented: batches.EncodedExamples | None = None
 
 
-def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
-    """Reads and encodes everything that a recipe with a task names, before any training.
+def prepare(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
+    """Reads and encodes everything that a recipe names, before any training.
 
     Args:
       recipe: The recipe.
       folder: The run folder; generated data and vocabularies are written into its ``data``.
 
     Returns:
-      The encoded sets.
+      The encoded sets; `TaskData` for a recipe with a task.
 
     Raises:
       DataError: If a file is missing, malformed or does not fit the task.
       VocabularyError: If the vocabulary is malformed.
     """
+    return _text_data(recipe, folder) if recipe.data.task is None else _task_data(recipe, folder)
+
+
+def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
     settings = recipe.data
     source = from_config.source_of(settings, folder / "data")
     task = from_config.task_of(settings, source)
@@ -80,7 +85,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
         doc_stride=settings.doc_stride,
         max_question_length=settings.max_question_length,
     )
-    return Prepared(
+    return TaskData(
         task=task,
         train=encode(train),
         train_examples=train,
@@ -92,8 +97,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     )
 
 
-def prepare_texts(recipe: config.Recipe, folder: pathlib.Path) -> Texts:
-    """Reads and encodes the plain text of a recipe without a task; see `prepare`."""
+def _text_data(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
     source = None
     if recipe.data.stand_in:
         source = folder / "data"
@@ -108,35 +112,30 @@ def _texts(
     folder: pathlib.Path,
     source: pathlib.Path | None,
     sentences: list[str] | None,
-) -> Texts:
+) -> TextData:
     """The vocabulary, and the text of every stage; `sentences` are those of the task."""
     vocab_file, lower_case = _vocabulary(recipe, folder, source, sentences)
     tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
-    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
-    settings: dict[str, tuple[Any, bool]] = {
-        name: (stage, stage.kind in config.MASKED_KINDS)
-        for name, stage in recipe.stages.items()
-        if stage.on_corpus and name in used
+    settings: dict[str, config.CorpusStage | config.TeacherPretrainConfig] = {
+        name: stage
+        for name, stage in recipe.used_stages.items()
+        if isinstance(stage, config.CorpusStage) and stage.on_corpus
     }
     if recipe.teacher.pretrain is not None:
-        settings[TEACHER] = (recipe.teacher.pretrain, True)
-    return Texts(
-        tokenizer=tokenizer,
-        vocab_file=vocab_file,
-        corpora={
-            name: corpora.open_corpus(
-                name,
-                section,
-                tokenizer,
-                max_length=recipe.data.max_length,
-                masked=masked,
-                source=source,
-                folder=folder,
-                seed=recipe.seeds[0] + index,
-            )
-            for index, (name, (section, masked)) in enumerate(settings.items())
-        },
-    )
+        settings[TEACHER] = recipe.teacher.pretrain
+    read = {
+        name: corpora.open_corpus(
+            name,
+            section,
+            tokenizer,
+            max_length=recipe.data.max_length,
+            source=source,
+            folder=folder,
+            seed=recipe.seeds[0] + index,
+        )
+        for index, (name, section) in enumerate(settings.items())
+    }
+    return TextData(tokenizer=tokenizer, vocab_file=vocab_file, corpora=read, task=None)
 
 
 def _vocabulary(
@@ -177,7 +176,8 @@ def _vocabulary(
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:
     """The text files that the recipe names, or the generated one."""
-    named = [path for stage in recipe.stages.values() for path in stage.corpus]
+    stages = [s for s in recipe.stages.values() if isinstance(s, config.CorpusStage)]
+    named = [path for stage in stages for path in stage.corpus]
     paths = [pathlib.Path(path) for path in dict.fromkeys(named)]
     if not paths and source is not None:
         paths = [source / synthetic.CORPUS_NAME]

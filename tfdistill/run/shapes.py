@@ -6,8 +6,7 @@ import json
 import pathlib
 
 from tfdistill import config, errors, models
-from tfdistill.run import students
-from tfdistill.run import teacher as teachers
+from tfdistill.run import task_models
 from tfdistill.weights import hf_config
 
 _VOCAB_SIZE = 1000  # any: it is known only once there is a vocabulary
@@ -30,7 +29,7 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
         faults.append(f"teacher.source: {error}")
     try:
         if not recipe.student.keep_head:
-            student = students.student_shape(recipe.student, _VOCAB_SIZE)
+            student = task_models.student_shape(recipe.student, _VOCAB_SIZE)
     except errors.TfdistillError as error:
         faults.append(f"student: {error}")
     if teacher is not None and student is not None:
@@ -39,9 +38,9 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
 
 
 def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
-    if settings.source.startswith(teachers.PRESET):
-        name = settings.source.removeprefix(teachers.PRESET)
-        return teachers.shape_of(name, settings, _VOCAB_SIZE)
+    if settings.source.startswith(task_models.PRESET):
+        name = settings.source.removeprefix(task_models.PRESET)
+        return task_models.shape_of(name, settings, _VOCAB_SIZE)
     file = pathlib.Path(settings.source) / "config.json"
     try:
         return hf_config.parse_config(json.loads(file.read_bytes()))
@@ -56,7 +55,6 @@ def _head_faults(
         return []
     if teacher.num_heads == student.num_heads:
         return []
-    used = {stage for variant in recipe.variants.values() for stage in variant.stages}
     return [
         errors.explain(
             f"student.num_heads, for stages.{name}",
@@ -65,9 +63,13 @@ def _head_faults(
             f"Set student.num_heads, stages.{name}.loss_weights.attention=0, or learn relations "
             "(MiniLM), which need no equal heads.",
         )
-        for name, stage in recipe.stages.items()
-        if name in used
-        and stage.kind in ("general", "intermediate")
+        for name, stage in recipe.used_stages.items()
+        if isinstance(stage, config.GeneralStage | config.IntermediateStage)
         and stage.loss_weights.get("attention", 1.0) != 0
-        and (stage.compress is None or stage.compress.teacher != "student")
+        and not _learns_from_itself(stage)
     ]
+
+
+def _learns_from_itself(stage: config.StageConfig) -> bool:
+    compress = stage.compress if isinstance(stage, config.TaskStage) else None
+    return compress is not None and compress.teacher == "student"

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import config, errors, files, models, results, training, weights
-from tfdistill.data import vocab
-from tfdistill.run import compression, methods, prepare
-from tfdistill.run import teacher as teachers
+from tfdistill import config, files, models, results, training
+from tfdistill.run import compression
+from tfdistill.run.context import RunContext
+from tfdistill.run.initialise import Student, initialise_words, new_student
+from tfdistill.run.stage_batches import num_batches
+from tfdistill.run.stages import build_stage
 
+RESULT = "result.json"
 STUDENT, PROJECTION, MASKED = (
     "student.safetensors",
     "projection.safetensors",
@@ -24,31 +25,10 @@ STUDENT, PROJECTION, MASKED = (
 )
 
 
-@dataclasses.dataclass
-class Student:
-    """A student on its way through the stages.
-
-    Attributes:
-      model: What the run delivers: a classifier, or an encoder where there is no task.
-      masked_lm: The same encoder under a head for masked words, once a stage needed one.
-    """
-
-    model: keras.Model
-    masked_lm: keras.Model | None = None
-
-    def with_words(self, *, next_sentence: bool) -> keras.Model:
-        """The masked language model that starts as the student is now."""
-        if self.masked_lm is None:
-            shape = models.config_of(self.model)
-            self.masked_lm = models.build_masked_lm(shape, next_sentence=next_sentence)
-        models.copy_encoder(self.model, self.masked_lm)
-        return self.masked_lm
-
-
 def stage_folder(
     root: pathlib.Path, recipe: config.Recipe, stages: tuple[str, ...], seed: int
 ) -> pathlib.Path:
-    """Where the stage that ends `stages` keeps its files: shared by variants with this prefix.
+    """The folder of the stage that ends `stages`: shared by variants with this prefix.
 
     Stages on plain text see no task and are trained once, with the first seed, for all seeds.
     """
@@ -57,225 +37,105 @@ def stage_folder(
     return root / "stages" / "+".join(stages) / f"seed-{seed}"
 
 
-def train_stages(
-    recipe: config.Recipe,
-    stages: tuple[str, ...],
-    seed: int,
-    prepared: prepare.Texts,
-    teacher: teachers.Teachers,
-    root: pathlib.Path,
-) -> Student:
+def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Student:
     """Trains a student through `stages`, reusing the longest prefix that is already trained.
 
     Args:
-      recipe: The recipe.
+      context: The run.
       stages: Stage names in order.
       seed: Decides initial weights, order and dropout.
-      prepared: The data.
-      teacher: The teachers.
-      root: The run folder.
 
     Returns:
       The trained student.
     """
-    folder = stage_folder(root, recipe, stages, seed)
     *earlier, last = stages
-    settings = recipe.stages[last]
+    folder = stage_folder(context.root, context.recipe, stages, seed)
+    stage = context.recipe.stages[last]
     if earlier:
-        student = train_stages(recipe, tuple(earlier), seed, prepared, teacher, root)
-        before = _last_projection(root, recipe, tuple(earlier), seed)
+        student = train_stages(context, tuple(earlier), seed)
     else:
-        student, before = _new_student(recipe, settings, seed, prepared, teacher), None
-    masked = settings.kind in config.MASKED_KINDS
-    trained = student.model
-    if masked:
-        trained = student.with_words(next_sentence=settings.next_sentence)
-        if not earlier and settings.kind != "mlm":
-            _start_words(recipe, trained, teacher)
-    done = (folder / "result.json").is_file()
-    compressing, own_teacher = settings.compress, None
-    if compressing is not None and not done:
-        own_teacher = compression.own_teacher(compressing, student.model)
-        total_steps = methods.num_batches(settings, last, seed, prepared)
-        trained = compression.begin(compressing, student.model, total_steps)
-    if not done:
-        lesson = methods.lesson(recipe, last, seed, prepared, teacher, trained, own_teacher)
-        projections = getattr(lesson.distiller, "projections", [])
-        _start_projections(recipe, projections, before, student.model, settings, teacher)
-        result = _fit(lesson, settings, folder, prepared, f"{'+'.join(stages)} seed {seed}")
-        if compressing is not None:
-            trained = student.model = compression.finish(trained)
-        _save_weights(trained.weights, folder / (MASKED if masked else STUDENT))
-        if projections:
-            _save_weights([w for layer in projections for w in layer.weights], folder / PROJECTION)
-        results.write_result_file(result, folder / "result.json")
-    else:
+        student = new_student(context, stage, seed)
+    trained, weights_file = student.model, folder / STUDENT
+    if isinstance(stage, config.MaskedStage):
+        weights_file = folder / MASKED
+        trained = student.with_words(next_sentence=stage.next_sentence)
+        if not earlier and stage.has_teacher:
+            initialise_words(context, trained)
+    compressing = stage.compress if isinstance(stage, config.TaskStage) else None
+    if (folder / RESULT).is_file():
         if compressing is not None:
             trained = student.model = compression.restart(compressing, student.model)
-        _load_weights(trained.weights, folder / (MASKED if masked else STUDENT))
-    if masked:
+        _load_weights(trained.weights, weights_file)
+    else:
+        teacher = None
+        if compressing is not None:
+            teacher = compression.student_as_teacher(compressing, student.model)
+            steps = num_batches(context, stage, last, seed)
+            trained = compression.begin(compressing, student.model, steps)
+        job = build_stage(context, last, seed, trained, teacher)
+        _start_projections(context, job.projections, tuple(earlier), seed, stage, student.model)
+        result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
+        if compressing is not None:
+            trained = student.model = compression.finish(trained)
+        _save_weights(trained.weights, weights_file)
+        if job.projections:
+            variables = [weight for layer in job.projections for weight in layer.weights]
+            _save_weights(variables, folder / PROJECTION)
+        results.write_result_file(result, folder / RESULT)
+    if isinstance(stage, config.MaskedStage):
         models.copy_encoder(trained, student.model)
     return student
 
 
-def stage_records(
-    recipe: config.Recipe, stages: tuple[str, ...], seed: int, root: pathlib.Path
-) -> list[dict[str, Any]]:
-    """The records of every stage that a student went through: name, folder, FitResult fields."""
-    records = []
-    for count in range(1, len(stages) + 1):
-        prefix = stages[:count]
-        folder = stage_folder(root, recipe, prefix, seed)
-        result = results.read_result_file(folder / "result.json", results.FitResult)
-        where = str(folder.relative_to(root))
-        records.append({"stage": prefix[-1], "folder": where, **result.model_dump()})
-    return records
+def train_seconds(context: RunContext, stages: tuple[str, ...], seed: int) -> float:
+    """The time that all stages of a student took."""
+    folders = _folders(context, stages, seed).values()
+    found = [results.read_result_file(folder / RESULT, results.FitResult) for folder in folders]
+    return sum(result.seconds for result in found)
 
 
-def histories(record: dict[str, Any], root: pathlib.Path) -> list[dict[str, str]]:
-    """Where the loss curves of a stage lie: one file, or one for each part of a transfer."""
-    folder = root / record["folder"]
-    files_found = [folder / "history.csv"]
-    if not files_found[0].is_file():
-        files_found = sorted(folder.glob("*/history.csv"))
-    return [
-        {
-            "stage": record["stage"]
-            if path.parent == folder
-            else f"{record['stage']} {path.parent.name}",
-            "csv": str(path.relative_to(root)),
-        }
-        for path in files_found
-    ]
+def histories(
+    context: RunContext, stages: tuple[str, ...], seed: int
+) -> tuple[results.HistoryFile, ...]:
+    """The loss curves of a student's stages: one file each, or one for each part of a transfer."""
+    found = []
+    for stage, folder in _folders(context, stages, seed).items():
+        paths = [folder / "history.csv"]
+        if not paths[0].is_file():
+            paths = sorted(folder.glob("*/history.csv"))
+        for path in paths:
+            name = stage if path.parent == folder else f"{stage} {path.parent.name}"
+            csv = str(path.relative_to(context.root))
+            found.append(results.HistoryFile(stage=name, csv=csv))
+    return tuple(found)
 
 
-def student_shape(settings: config.StudentConfig, vocab_size: int) -> models.EncoderConfig:
-    """The student's architecture: its preset, with the sizes that the recipe gives instead."""
-    return teachers.shape_of(settings.preset, settings, vocab_size)
-
-
-def _fit(
-    lesson: methods.Lesson,
-    settings: config.StageConfig,
-    folder: pathlib.Path,
-    prepared: prepare.Texts,
-    description: str,
-) -> training.FitResult:
-    if lesson.transfer is not None:
-        return lesson.transfer(folder, description)
-    assert lesson.distiller is not None
-    evaluate, monitor = None, None
-    if lesson.answers and isinstance(prepared, prepare.Prepared):
-        evaluate = teachers.watcher(lesson.distiller.student, prepared)
-        pruning = settings.compress is not None and settings.compress.method == "prune"
-        if settings.keep_best is not False and not pruning:  # early epochs have few zeros
-            monitor = prepared.task.primary_metric
-    return training.fit(
-        lesson.distiller,
-        lesson.train,
-        epochs=lesson.epochs,
-        folder=folder,
-        evaluate=evaluate,
-        monitor=monitor,
-        patience=settings.patience,
-        description=description,
-    )
-
-
-def _new_student(
-    recipe: config.Recipe,
-    first: config.StageConfig,
-    seed: int,
-    prepared: prepare.Texts,
-    teacher: teachers.Teachers,
-) -> Student:
-    keras.utils.set_random_seed(seed)
-    shape = student_shape(recipe.student, prepared.tokenizer.vocab_size)
-    start = recipe.student.initialise
-    if start not in ("teacher", "layers", "random"):
-        if recipe.student.keep_head and isinstance(prepared, prepare.Prepared):
-            return Student(teachers.load_task_teacher(start, prepared))
-        return Student(_published_student(start, shape, prepared))
-    if isinstance(prepared, prepare.Prepared):
-        student = teachers.build_for_task(shape, prepared.task)
-    else:
-        student = models.build_encoder(shape)
-    # A student that learns without a teacher knows none, not even its embeddings; one that is
-    # made of the teacher's layers is the published baseline of its method.
-    if start == "layers":
-        layers = recipe.student.teacher_layers
-        if layers is None:
-            raise errors.ConfigError(
-                errors.explain(
-                    "student.teacher_layers",
-                    f"{shape.num_layers} layers of the teacher, for initialise: layers",
-                    "none",
-                )
-            )
-        training.initialise_from_layers(student, teacher.general, layers=layers, mlm_head=False)
-    elif start == "teacher" and first.kind == "mobilebert":
-        training.initialise_from_mobilebert_teacher(student, teacher.words)
-    elif start == "teacher" and first.kind not in ("labels", "mlm"):
-        training.initialise_from_teacher(student, teacher.in_float32(first))
-    return Student(student)
-
-
-def _start_words(recipe: config.Recipe, student: keras.Model, teacher: teachers.Teachers) -> None:
-    """Where the encoder is made of the teacher's layers, so is the head for masked words."""
-    if recipe.student.initialise == "layers" and recipe.student.teacher_layers is not None:
-        training.initialise_from_layers(
-            student, teacher.words, layers=recipe.student.teacher_layers
-        )
-
-
-def _published_student(
-    source: str, shape: models.EncoderConfig, prepared: prepare.Texts
-) -> keras.Model:
-    """A student whose encoder comes from a checkpoint, with a fresh head."""
-    if isinstance(prepared, prepare.Prepared):
-        loaded: Any = teachers.open_for_task(
-            source, prepared.task, family=shape.family, new_head=True
-        )
-    else:
-        loaded = weights.open_encoder(source, family=shape.family)
-    if loaded.vocab_file is not None:
-        vocab.check_same_vocabulary(prepared.vocab_file, loaded.vocab_file)
-    sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
-    found = {name: getattr(loaded.config, name) for name in sizes}
-    expected = {name: getattr(shape, name) for name in sizes}
-    if found != expected:
-        raise errors.ShapeError(
-            errors.explain(f"student in {source}", expected, found, "Choose its preset.")
-        )
-    return loaded.model
+def _folders(context: RunContext, stages: tuple[str, ...], seed: int) -> dict[str, pathlib.Path]:
+    """Stage -> folder, for every stage that a student went through."""
+    return {
+        stage: stage_folder(context.root, context.recipe, stages[: index + 1], seed)
+        for index, stage in enumerate(stages)
+    }
 
 
 def _start_projections(
-    recipe: config.Recipe,
+    context: RunContext,
     layers: Sequence[keras.layers.Layer],
-    before: pathlib.Path | None,
+    earlier: tuple[str, ...],
+    seed: int,
+    stage: config.StageConfig,
     student: keras.Model,
-    settings: config.StageConfig,
-    teacher: teachers.Teachers,
 ) -> None:
-    """Hidden projections go on from the stage before, or start as the teacher's directions."""
+    """Hidden projections continue from the stage before, or start as the teacher's directions."""
     if not layers:
         return
     variables = [variable for layer in layers for variable in layer.weights]
-    if before is not None and _names(variables).keys() == read_weights(before).keys():
-        _load_weights(variables, before)
-    elif recipe.student.initialise == "teacher":
-        training.initialise_projections(layers, student, teacher.in_float32(settings))
-
-
-def _last_projection(
-    root: pathlib.Path, recipe: config.Recipe, stages: tuple[str, ...], seed: int
-) -> pathlib.Path | None:
-    for count in range(len(stages), 0, -1):
-        path = stage_folder(root, recipe, stages[:count], seed) / PROJECTION
-        if path.is_file():
-            return path
-    return None
+    before = [folder / PROJECTION for folder in _folders(context, earlier, seed).values()]
+    last = next((path for path in reversed(before) if path.is_file()), None)
+    if last is not None and _names(variables).keys() == read_weights(last).keys():
+        _load_weights(variables, last)
+    elif context.recipe.student.initialise == "teacher":
+        training.initialise_projections(layers, student, context.teachers.in_float32(stage))
 
 
 def _names(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:

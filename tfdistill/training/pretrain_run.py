@@ -12,9 +12,10 @@ from typing import Any, Literal
 import tf_keras as keras
 
 from tfdistill import errors, files, models, weights
+from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.training import strategies
-from tfdistill.training.pretrain import PretrainConfig, pretrain
+from tfdistill.training.pretrain import pretrain
 
 SETTINGS, METRICS = "pretraining.json", "metrics.json"
 HF_FOLDER, KERAS_FILE = "model/hf", "model/model.keras"
@@ -50,6 +51,7 @@ def run_pretraining(
     max_length: int = 128,
     workers: int = 1,
     on_invalid: Literal["error", "replace"] = "error",
+    seed: int = 1,
     devices: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -66,6 +68,7 @@ def run_pretraining(
       max_length: The most tokens of an example, where the corpus is text.
       workers: Processes that prepare it.
       on_invalid: What to do with bytes that are not UTF-8 there.
+      seed: Seed of initialisation, order, masks and dropout.
       devices: Devices to train on; None takes every visible GPU.
       resume: Whether to go on with the same pre-training in `out`.
       overwrite: Whether to remove an earlier one first.
@@ -89,7 +92,7 @@ def run_pretraining(
         "corpus": [pathlib.Path(path).name for path in corpus],
         "max_length": max_length,
         "on_invalid": on_invalid,
-        "config": dataclasses.asdict(config),
+        "config": {**config.model_dump(), "seed": seed},
     }
     _refuse_other_files(out)
     with files.alone_in(out):
@@ -97,7 +100,7 @@ def run_pretraining(
         if (out / METRICS).is_file():
             return json.loads((out / METRICS).read_text(encoding="utf-8"))
         prepared = _prepared(corpus)
-        keras.utils.set_random_seed(config.seed)
+        keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
             model, tokenizer = _open_model(source, prepared, config)
         files.atomic_write_json(out / SETTINGS, asked)
@@ -111,11 +114,11 @@ def run_pretraining(
                 workers=workers,
                 next_sentence=config.next_sentence,
                 on_invalid=on_invalid,
-                seed=config.seed,
+                seed=seed,
                 resume=True,
             )
         with strategies.scope(strategy):
-            result, figures = pretrain(model, prepared, tokenizer, config, folder=out)
+            result, figures = pretrain(model, prepared, tokenizer, config, folder=out, seed=seed)
         if config.precision != "float32":
             model = models.with_policy(model, "float32")
         weights.save_hf(

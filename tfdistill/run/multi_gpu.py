@@ -42,21 +42,16 @@ def open_run(
     if strategy is not None:
         _check_stages(recipe, strategy.num_replicas_in_sync)
     strategies.check_batch_sizes(_batch_sizes(recipe), strategy)
-    place = folder.RunFolder(out, strategies.devices_of(strategy))
-    with place.open(recipe, resume=resume, overwrite=overwrite):
-        yield place, strategy
-
-
-def _stages(recipe: config.Recipe) -> dict[str, config.StageConfig]:
-    """The stages that a variant trains."""
-    used = {name for variant in recipe.variants.values() for name in variant.stages}
-    return {name: stage for name, stage in recipe.stages.items() if name in used}
+    opened = folder.RunFolder(out, strategies.devices_of(strategy))
+    with opened.open(recipe, resume=resume, overwrite=overwrite):
+        yield opened, strategy
 
 
 def _check_stages(recipe: config.Recipe, replicas: int) -> None:
-    """Refuses what would be another thing on several devices."""
-    for name, stage in _stages(recipe).items():
-        if stage.compress is not None and stage.compress.method == "quantize":
+    """Refuses what would be another computation on several devices."""
+    for name, stage in recipe.used_stages.items():
+        compress = stage.compress if isinstance(stage, config.TaskStage) else None
+        if isinstance(compress, config.QuantizeConfig):
             raise errors.ConfigError(
                 errors.explain(
                     f"stages.{name}.compress",
@@ -69,7 +64,7 @@ def _check_stages(recipe: config.Recipe, replicas: int) -> None:
 
 def _batch_sizes(recipe: config.Recipe) -> dict[str, int]:
     """The global batches of all that a recipe trains, by the names of the options."""
-    sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in _stages(recipe).items()}
+    sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in recipe.used_stages.items()}
     teacher = recipe.teacher
     for name, settings in (("finetune", teacher.finetune), ("pretrain", teacher.pretrain)):
         if settings is not None:

@@ -1,0 +1,209 @@
+"""Stages: each kind has the options that its method reads, and its distiller's defaults."""
+
+import inspect
+import typing
+
+import pydantic
+import pytest
+import yaml
+
+from tfdistill import config, distillers, errors
+
+KINDS = tuple(config.STAGES)
+# Read by whatever trains: the schedule, the number and the size of the batches.
+EVERYWHERE = set(config.StageConfig.model_fields)
+OTHER_VALUES = {
+    "temperature": 4.0,
+    "relation_heads": 12,
+    "layer_map": [1, 3],
+    "augmented": True,
+    "corpus": ["text.txt"],
+    "earlier": "soft",
+    "keep_best": False,
+}
+# A stage as recipes were saved when every kind had all options: the defaults of that time.
+FORMER = yaml.safe_load("""
+optimizer: adamw
+learning_rate: 5.0e-05
+end_learning_rate: 0.0
+beta_2: 0.999
+epsilon: 1.0e-06
+schedule: linear
+warmup: 0.1
+weight_decay: 0.01
+clip: per_tensor
+clip_norm: 1.0
+epochs: 3
+steps: null
+augmented: false
+batch_size: 32
+gradient_accumulation: 1
+token_budget: null
+bucketing: true
+max_length: null
+reads: null
+corpus: []
+max_tokens: null
+loss_weights: {}
+layer_weights: {}
+layer_map: uniform
+projection: shared
+prediction: soft_cross_entropy
+temperature: 1.0
+scale_by_t2: false
+reduction: tokens
+terms: {}
+relation_heads: null
+teacher_layer: null
+mask_rate: 0.15
+mask_smoothing: 0.0
+next_sentence: false
+strategy: pkt
+transfer_epochs: 1
+transfer_steps: null
+transfer_learning_rate: null
+earlier: freeze
+compress: null
+keep_best: null
+patience: null
+""")
+# What these values are called where a kind has another name for them.
+RENAMED = {("patient", "layer_map"): "skip", ("relations", "teacher_layer"): -1}
+DISTILLERS = {
+    "general": distillers.TinyBertDistiller,
+    "intermediate": distillers.TinyBertDistiller,
+    "prediction": distillers.TinyBertDistiller,
+    "logits": distillers.LogitDistiller,
+    "patient": distillers.PatientDistiller,
+    "relations": distillers.MiniLmDistiller,
+    "distilbert": distillers.DistilBertDistiller,
+}
+# Option of a stage -> what its distiller calls it.
+ARGUMENTS = {"prediction": "objective", "relation_heads": "num_relation_heads"}
+
+
+def recipe(stage):
+    values = {
+        "name": "toy",
+        "data": {"task": "sst2", "augment": {"copies": 2}},
+        "teacher": "bert",
+        "student": "bert_tiny",
+        "stages": {"it": stage, "gold": {"kind": "labels"}},
+        "variants": {"full": {"stages": ["it", "gold"]}},
+    }
+    return config.parse_recipe(values)
+
+
+def faults_of(stage):
+    with pytest.raises(errors.ConfigError) as caught:
+        recipe(stage)
+    return [line.removeprefix("  - ") for line in str(caught.value).splitlines()[1:]]
+
+
+@pytest.mark.parametrize("option", OTHER_VALUES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_option_is_taken_by_the_kinds_that_read_it_and_refused_by_the_others(kind, option):
+    stage = {"kind": kind, option: OTHER_VALUES[option]}
+
+    if option in config.STAGES[kind].model_fields:
+        value = getattr(recipe(stage).stages["it"], option)
+        assert (list(value) if isinstance(value, tuple) else value) == OTHER_VALUES[option]
+        return
+    (fault,) = faults_of(stage)
+    assert fault.startswith(f"stages.it.{option}: expected none in a stage of kind {kind}")
+
+
+def test_the_error_names_the_kinds_that_read_the_option():
+    (fault,) = faults_of({"kind": "labels", "temperature": 3})
+    assert fault == (
+        "stages.it.temperature: expected none in a stage of kind labels, which does not read it, "
+        "received 3. Those that do: prediction, logits, patient, distilbert"
+    )
+
+
+def test_faults_of_a_stage_are_found_beside_a_kind_that_is_unknown():
+    faults = faults_of({"kind": "middle", "warmup": 1.0, "layer_map": "skip", "loss_weigths": {}})
+    assert [fault.split(",")[0] for fault in faults] == [
+        "stages.it.warmup: expected less than 1.0",
+        "stages.it.kind: expected 'general'",
+        "stages.it.loss_weigths: unknown key. Did you mean 'loss_weights'?",
+    ]
+    (fault,) = faults_of({"epochs": 2})
+    assert fault == "stages.it.kind: missing. It is required"
+
+
+def test_a_misspelt_option_is_near_one_of_its_kind():
+    (fault,) = faults_of({"kind": "labels", "keep_bets": True})
+    assert fault == "stages.it.keep_bets: unknown key. Did you mean 'keep_best'?"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stage_is_written_with_the_options_of_its_kind_and_read_back(kind):
+    written_out = recipe({"kind": kind}).stages["it"].model_dump(mode="json")
+
+    assert set(written_out) == set(config.STAGES[kind].model_fields)
+    assert recipe(written_out) == recipe({"kind": kind})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stage_that_an_earlier_version_saved_means_what_it_meant(kind):
+    stage = recipe({**FORMER, "kind": kind}).stages["it"]
+
+    for option, value in stage.model_dump(mode="json", exclude={"kind"}).items():
+        assert value == RENAMED.get((kind, option), FORMER[option]), option
+
+
+@pytest.mark.parametrize("kind", DISTILLERS)
+def test_defaults_are_those_of_the_distiller(kind):
+    parameters = inspect.signature(DISTILLERS[kind].__init__).parameters
+    stage = config.STAGES[kind](kind=kind)
+    compared = set()
+    for option in set(config.STAGES[kind].model_fields) - EVERYWHERE:
+        name = option if option in parameters else ARGUMENTS.get(option)
+        if name in parameters:
+            value, default = getattr(stage, option), parameters[name].default
+            assert value == default or (not value and not default), option
+            compared.add(option)
+    assert compared >= {"temperature"} & set(config.STAGES[kind].model_fields)
+
+
+def test_methods_that_differ_in_one_option():
+    def reads(kind, option):
+        return option in config.STAGES[kind].model_fields
+
+    assert reads("logits", "scale_by_t2")
+    assert not reads("prediction", "scale_by_t2")
+    assert reads("patient", "layer_map")
+    assert not reads("patient", "projection")
+    assert reads("mlm", "mask_rate")
+    assert not reads("general", "mask_rate")
+
+
+@pytest.mark.parametrize(
+    ("stage", "on_corpus", "trains_classifier"),
+    [
+        ({"kind": "general"}, True, False),
+        ({"kind": "mlm"}, True, False),
+        ({"kind": "intermediate"}, False, False),
+        ({"kind": "patient"}, False, True),
+        ({"kind": "relations"}, False, False),
+        ({"kind": "relations", "reads": "corpus"}, True, False),
+        ({"kind": "combination"}, False, True),
+        ({"kind": "combination", "reads": "corpus"}, True, False),
+    ],
+)
+def test_what_a_stage_reads_and_trains(stage, on_corpus, trains_classifier):
+    read = recipe(stage).stages["it"]
+    assert (read.on_corpus, read.trains_classifier) == (on_corpus, trains_classifier)
+
+
+def test_a_number_that_is_not_finite_is_refused():
+    (fault,) = faults_of({"kind": "labels", "learning_rate": float("inf")})
+    assert fault.startswith("stages.it.learning_rate: expected a finite number")
+
+
+def test_every_kind_is_named_by_its_class():
+    for kind, section in config.STAGES.items():
+        assert typing.get_args(section.model_fields["kind"].annotation) == (kind,)
+        with pytest.raises(pydantic.ValidationError):
+            section(kind="other")

@@ -1,0 +1,256 @@
+"""The stages of a recipe: a class for each kind, with the options that its method reads.
+
+On a corpus learn general (TinyBERT's first stage), mlm, distilbert and mobilebert; on the task
+intermediate and prediction (TinyBERT's second stage), labels, logits and patient; on either of the
+two relations and combination. Defaults are those of the distiller's class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import pydantic
+
+from tfdistill.config import unions
+from tfdistill.config.compression import Compress
+from tfdistill.config.training import OptimizerConfig, PathText, Section
+
+# The defaults of options when every kind had all of them: see `unions.without_former_defaults`.
+_FORMER_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("token_budget", "reads", "max_tokens", "relation_heads", "teacher_layer")),
+    **dict.fromkeys(("transfer_steps", "transfer_learning_rate", "compress", "keep_best")),
+    **dict.fromkeys(("augmented", "scale_by_t2", "next_sentence"), False),
+    "patience": None,
+    "corpus": (),
+    "layer_weights": {},
+    "layer_map": "uniform",
+    "projection": "shared",
+    "prediction": "soft_cross_entropy",
+    "temperature": 1.0,
+    "reduction": "tokens",
+    "terms": {},
+    "mask_rate": 0.15,
+    "mask_smoothing": 0.0,
+    "strategy": "pkt",
+    "transfer_epochs": 1,
+    "earlier": "freeze",
+}
+LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
+Prediction = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
+Temperature = Annotated[float, pydantic.Field(gt=0)]
+
+
+class StageConfig(OptimizerConfig):
+    """What every stage reads.
+
+    Attributes:
+      has_teacher: Whether the student learns from a teacher.
+      kind: Which class of this module it is.
+      epochs: Passes over the examples.
+      steps: Batches in all, instead of epochs.
+      batch_size: Examples of a batch.
+      gradient_accumulation: Batches of an optimizer step.
+      bucketing: Whether batches hold examples of like lengths, padded to the longest of them.
+      max_length: Tokens of an example; None: the task's.
+      loss_weights: Factors of the terms by name, 0 switches one off.
+    """
+
+    has_teacher: ClassVar[bool] = True
+
+    kind: str
+    epochs: int = pydantic.Field(default=3, gt=0)
+    steps: int | None = pydantic.Field(default=None, gt=0)
+    batch_size: int = pydantic.Field(default=32, gt=0)
+    gradient_accumulation: int = pydantic.Field(default=1, gt=0)
+    bucketing: bool = True
+    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
+    loss_weights: dict[str, float] = pydantic.Field(default={})
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _former_defaults(cls, values: Any) -> Any:
+        return unions.without_former_defaults(values, cls, _FORMER_DEFAULTS)
+
+    @property
+    def on_corpus(self) -> bool:
+        """Whether the stage reads plain text, not the task's examples."""
+        if isinstance(self, EitherStage):
+            return self.reads == "corpus"
+        return isinstance(self, CorpusStage)
+
+    @property
+    def trains_classifier(self) -> bool:
+        """Whether the student answers the task after it."""
+        return isinstance(self, ClassifierStage) and not self.on_corpus
+
+
+class BudgetStage(StageConfig):
+    """A stage whose batches may be as large as a number of tokens allows."""
+
+    token_budget: int | None = pydantic.Field(default=None, gt=0)
+
+
+class CorpusStage(StageConfig):
+    """A stage on plain text: files, or one folder of shards."""
+
+    corpus: tuple[PathText, ...] = ()
+
+
+class PlainTextStage(CorpusStage, BudgetStage):
+    """A stage on text as it is; `max_tokens` of it are drawn where it is read into memory."""
+
+    max_tokens: int | None = pydantic.Field(default=None, gt=0)
+
+
+class MaskedStage(CorpusStage):
+    """A stage that guesses masked words; frequent ones less often with `mask_smoothing`."""
+
+    mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
+    mask_smoothing: float = pydantic.Field(default=0.0, ge=0)  # DistilBERT: 0.7
+    next_sentence: bool = False
+
+
+class TaskStage(BudgetStage):
+    """A stage on the task's examples, or with `augmented` on the augmented ones."""
+
+    augmented: bool = False
+    compress: Compress | None = None
+
+
+class ClassifierStage(TaskStage):
+    """A stage that trains the classifier, watched on the development set.
+
+    `keep_best` None keeps the best epoch, but not while a stage prunes: early epochs have few
+    zeros.
+    """
+
+    keep_best: bool | None = None
+    patience: int | None = pydantic.Field(default=None, gt=0)
+
+
+class EitherStage(PlainTextStage, TaskStage):
+    """A stage that can learn from the task's text or from a corpus; None: the task's."""
+
+    reads: Literal["corpus", "task"] | None = None
+
+
+class LayerOptions(Section):
+    """What TinyBERT's layer losses read; see `distillers.TinyBertDistiller`."""
+
+    layer_weights: dict[str, tuple[float, ...]] = pydantic.Field(default={})
+    layer_map: LayerMap = "uniform"
+    projection: Literal["shared", "per_layer", "none"] = "shared"
+    reduction: Literal["tokens", "reference"] = "tokens"
+
+
+class GeneralStage(PlainTextStage, LayerOptions):
+    """TinyBERT's general distillation: layers, on plain text."""
+
+    kind: Literal["general"] = "general"
+
+
+class IntermediateStage(TaskStage, LayerOptions):
+    """TinyBERT's task distillation of layers."""
+
+    kind: Literal["intermediate"] = "intermediate"
+
+
+class PredictionStage(ClassifierStage):
+    """TinyBERT's task distillation of answers."""
+
+    kind: Literal["prediction"] = "prediction"
+    prediction: Prediction = "soft_cross_entropy"
+    temperature: Temperature = 1.0
+    reduction: Literal["tokens", "reference"] = "tokens"
+
+
+class LabelsStage(ClassifierStage):
+    """Gold labels, no teacher."""
+
+    has_teacher: ClassVar[bool] = False
+
+    kind: Literal["labels"] = "labels"
+
+
+class LogitsStage(ClassifierStage):
+    """Answers alone: Hinton, PD, logit MSE and mixes; see `distillers.LogitDistiller`."""
+
+    kind: Literal["logits"] = "logits"
+    prediction: Prediction = "kl_divergence"
+    temperature: Temperature = 1.0
+    scale_by_t2: bool = True
+
+
+class PatientStage(ClassifierStage):
+    """BERT-PKD; see `distillers.PatientDistiller`. "uniform" is another name of "skip"."""
+
+    kind: Literal["patient"] = "patient"
+    layer_map: Annotated[
+        Literal["skip", "last"] | tuple[int, ...],
+        pydantic.BeforeValidator(lambda value: "skip" if value == "uniform" else value),
+    ] = "skip"
+    prediction: Prediction = "kl_divergence"
+    temperature: Temperature = 10.0
+
+
+class RelationsStage(EitherStage):
+    """MiniLM v2; see `distillers.MiniLmDistiller`."""
+
+    kind: Literal["relations"] = "relations"
+    relation_heads: int | None = pydantic.Field(default=None, gt=0)
+    teacher_layer: Annotated[
+        int, pydantic.BeforeValidator(lambda value: -1 if value is None else value)
+    ] = -1  # the last
+    reduction: Literal["tokens", "reference"] = "tokens"
+
+
+class CombinationStage(EitherStage, ClassifierStage):
+    """Any objectives: `terms` holds objective and options of each by name."""
+
+    kind: Literal["combination"] = "combination"
+    terms: dict[str, dict[str, Any]] = pydantic.Field(default={})
+
+
+class MaskedWordsStage(MaskedStage):
+    """Masked words without a teacher."""
+
+    has_teacher: ClassVar[bool] = False
+
+    kind: Literal["mlm"] = "mlm"
+
+
+class DistilBertStage(MaskedStage):
+    """Masked words, the teacher's distribution, cosine; see `distillers.DistilBertDistiller`."""
+
+    kind: Literal["distilbert"] = "distilbert"
+    temperature: Temperature = 2.0
+
+
+class MobileBertStage(MaskedStage):
+    """Layer transfer by `strategy`, then masked words; see `training.transfer_stages`."""
+
+    kind: Literal["mobilebert"] = "mobilebert"
+    strategy: Literal["akt", "jkt", "pkt"] = "pkt"
+    transfer_epochs: int = pydantic.Field(default=1, gt=0)  # pkt: of each layer; jkt: of all
+    transfer_steps: int | None = pydantic.Field(default=None, gt=0)
+    transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
+    earlier: Literal["freeze", "soft", "full"] = "freeze"
+
+
+STAGES: dict[str, type[StageConfig]] = {
+    "general": GeneralStage,
+    "intermediate": IntermediateStage,
+    "prediction": PredictionStage,
+    "labels": LabelsStage,
+    "logits": LogitsStage,
+    "patient": PatientStage,
+    "relations": RelationsStage,
+    "combination": CombinationStage,
+    "mlm": MaskedWordsStage,
+    "distilbert": DistilBertStage,
+    "mobilebert": MobileBertStage,
+}
+if TYPE_CHECKING:
+    Stage = StageConfig
+else:
+    Stage = unions.union_of("AnyStage", "kind", STAGES)

@@ -1,0 +1,150 @@
+"""The models of a run: each is trained, saved and described for metrics.json, once."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import tf_keras as keras
+
+from tfdistill import compress, config, models, results, training
+from tfdistill.run import deliver, students, teachers
+from tfdistill.run.context import RunContext
+
+PRETRAINED = "teacher/pretrained.json"
+_WORD_METRICS = ("mlm_accuracy", "mlm_loss")
+
+
+def pretrain_teacher(context: RunContext) -> results.PretrainedTeacher:
+    """Pre-trains the teacher and saves it, unless that is done."""
+
+    def work() -> results.PretrainedTeacher:
+        target = context.root / teachers.PRETRAINED
+        folder = target.parent / "pretrain"
+        model, result = teachers.pretrain(context.recipe, context.data, folder)
+        deliver.save_model(model, context.data, target)
+        return result
+
+    return context.folder.step(PRETRAINED, results.PretrainedTeacher, work)
+
+
+def pretrained_teacher(context: RunContext) -> results.ModelResult:
+    """Describes a teacher that was pre-trained here, for a run without a task."""
+    found = results.read_result_file(context.root / PRETRAINED, results.PretrainedTeacher)
+    return _describe(
+        context,
+        context.teachers.words,
+        name="teacher",
+        role="teacher",
+        seed=context.recipe.seeds[0],
+        stages=("mlm",),
+        metrics={name: found.metrics[name] for name in _WORD_METRICS},
+        num_examples=0,
+        train_seconds=found.train_seconds,
+        folder="teacher",
+        history=(results.HistoryFile(stage="mlm", csv="teacher/pretrain/history.csv"),),
+    )
+
+
+def train_teacher(context: RunContext) -> results.ModelResult:
+    """Gets the teacher of the task and saves it, unless that is done."""
+    data, tuned = context.task_data, context.recipe.teacher.finetune is not None
+
+    def work() -> results.ModelResult:
+        model, metrics, seconds = teachers.task_teacher(context.recipe, data, context.root)
+        deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
+        history = results.HistoryFile(stage="labels", csv="teacher/finetune/history.csv")
+        return _describe(
+            context,
+            model,
+            name="teacher",
+            role="teacher",
+            seed=context.recipe.seeds[0],
+            stages=("labels",) if tuned else (),
+            metrics=metrics,
+            num_examples=data.dev.num_examples,
+            train_seconds=seconds,
+            folder="teacher",
+            history=(history,) if tuned else (),
+        )
+
+    return context.folder.step("teacher/result.json", results.ModelResult, work)
+
+
+def train_student(context: RunContext, name: str, seed: int) -> results.ModelResult:
+    """Trains a variant with a seed and saves the student, unless that is done."""
+    folder = f"students/{name}/seed-{seed}"
+
+    def work() -> results.ModelResult:
+        stages = context.recipe.variants[name].stages
+        student = students.train_stages(context, stages, seed)
+        model, labels, metrics, num_examples = student.model, (), {}, 0
+        if context.data.task is not None:
+            data = context.task_data
+            metrics = training.evaluate(model, data.dev, data.task)
+            labels, num_examples = data.task.labels, data.dev.num_examples
+        elif student.masked_lm is not None:
+            model = student.masked_lm
+            metrics = _word_metrics(context, model, stages[-1])
+        deliver.save_model(model, context.data, context.root / folder, labels)
+        return _describe(
+            context,
+            model,
+            name=name,
+            role="student",
+            seed=seed,
+            stages=stages,
+            metrics=metrics,
+            num_examples=num_examples,
+            train_seconds=students.train_seconds(context, stages, seed),
+            folder=folder,
+            history=students.histories(context, stages, seed),
+        )
+
+    return context.folder.step(f"results/{name}-{seed}.json", results.ModelResult, work)
+
+
+def choose(found: Sequence[results.ModelResult], variant: str, metric: str) -> results.ModelResult:
+    """The variant's median seed: the typical result, not the luckiest one.
+
+    Args:
+      found: The models of metrics.json.
+      variant: The variant that is exported.
+      metric: The primary metric.
+
+    Returns:
+      The seed with the (lower) median metric.
+    """
+    own = [(model, model.metrics[metric]) for model in found if model.name == variant]
+    known = [(model, -math.inf if value is None else value) for model, value in own]
+    median = statistics.median_low([value for _, value in known])
+    return next(model for model, value in known if value == median)
+
+
+def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[str, float]:
+    """Metrics on the text that the last stage left out."""
+    settings = context.recipe.stages[stage]
+    assert isinstance(settings, config.MaskedStage)
+    held_out = context.data.corpora[stage].held_out(
+        batch_size=settings.batch_size, mask_rate=settings.mask_rate
+    )
+    measured = training.MaskedLmEvaluation(model, held_out)()
+    return {name: measured[name] for name in _WORD_METRICS}
+
+
+def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.ModelResult:
+    """Adds parameters, FLOPs by length and shape to what is known of a model."""
+    shape = models.config_of(model)
+    head, width = models.head_of(model), models.num_labels_of(model)
+    sizes = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size")
+    return results.ModelResult(
+        **known,
+        parameters=sum(weight.shape.num_elements() for weight in compress.float_weights(model)),
+        flops={
+            str(length): models.flops(shape, length, width, over_tokens=head in ("token", "span"))
+            for length in context.recipe.export.lengths
+        },
+        architecture={name: getattr(shape, name) for name in sizes},
+    )

@@ -1,0 +1,75 @@
+"""The batches of a stage: of its corpus, or of the task's examples with the teacher's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfdistill import config, distillers, training
+from tfdistill.data import batches
+from tfdistill.distillers import base
+from tfdistill.run.context import RunContext
+
+
+def stage_batches(
+    context: RunContext,
+    stage: config.StageConfig,
+    name: str,
+    seed: int,
+    distiller: distillers.Distiller | None = None,
+) -> training.TrainingBatches:
+    """Plans the batches of a stage.
+
+    Args:
+      context: The run.
+      stage: The stage.
+      name: Its name.
+      seed: Seed of order and masks.
+      distiller: Its distiller: where it learns from nothing but the teacher's logits, the batches
+        bring them along.
+
+    Returns:
+      The batches.
+    """
+    if isinstance(stage, config.TaskStage) and not stage.on_corpus:
+        return _of_task(context, stage, seed, distiller)
+    assert isinstance(stage, config.CorpusStage)
+    text = context.data.corpora[name]
+    if isinstance(stage, config.MaskedStage):
+        predict = "all" if isinstance(stage, config.DistilBertStage) else "masked"
+        return text.masked(stage, seed, predict=predict)
+    return text.batches(stage, seed)
+
+
+def num_batches(context: RunContext, stage: config.StageConfig, name: str, seed: int) -> int:
+    """Counts the batches that a stage trains on."""
+    if stage.steps is not None:
+        return stage.steps
+    return stage_batches(context, stage, name, seed).steps_per_epoch * stage.epochs
+
+
+def _of_task(
+    context: RunContext,
+    stage: config.TaskStage,
+    seed: int,
+    distiller: distillers.Distiller | None,
+) -> training.TrainingBatches:
+    data = context.task_data
+    encoded = data.augmented if stage.augmented else data.train
+    assert encoded is not None
+    extra: dict[str, Any] = {}
+    # A regression learns from gold numbers; of a head over tokens every token has an answer.
+    cacheable = data.task.num_labels > 1
+    teacher = None if distiller is None or not distiller.needs_only_logits() else distiller.teacher
+    if teacher is not None and cacheable:
+        logits = context.teachers.answers(teacher, encoded)
+        of_tokens = data.task.head in ("token", "span")
+        extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}
+    return batches.Batches(
+        encoded,
+        batch_size=stage.batch_size,
+        token_budget=stage.token_budget,
+        bucketing=stage.bucketing,
+        max_length=None if stage.bucketing else stage.max_length,
+        seed=seed,
+        **extra,
+    )

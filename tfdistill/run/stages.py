@@ -1,0 +1,266 @@
+"""What a stage of a recipe is made of: the distiller of its kind, its batches, its fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+
+import tf_keras as keras
+
+from tfdistill import config, distillers, models, results, training
+from tfdistill.run import teachers
+from tfdistill.run.context import RunContext
+from tfdistill.run.stage_batches import stage_batches
+
+
+@dataclasses.dataclass(frozen=True)
+class StageJob:
+    """A stage that is ready to be trained.
+
+    Attributes:
+      run: Trains in a folder, resumable; the text is shown in front of the progress bar.
+      projections: The layers that map the student's states to the teacher's width.
+    """
+
+    run: Callable[[pathlib.Path, str], results.FitResult]
+    projections: Sequence[keras.layers.Layer] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """What a distiller is built from; `teacher` is not None where the stage has one."""
+
+    teacher: keras.Model
+    student: keras.Model
+    seed: int
+    head: str | None
+    regression: bool
+
+    def objective(self, prediction: str) -> str:
+        """The objective of the answers: of a regression they are numbers."""
+        return "logit_mse" if self.regression else prediction
+
+
+def build_stage(
+    context: RunContext,
+    name: str,
+    seed: int,
+    student: keras.Model,
+    teacher: keras.Model | None = None,
+) -> StageJob:
+    """Builds the distiller and the batches of a stage.
+
+    Args:
+      context: The run.
+      name: The stage.
+      seed: Seed of order, masks and dropout.
+      student: The student, with the head that the stage trains.
+      teacher: The model that the stage learns from, as wide as the student, where it is none of
+        the run's teachers.
+
+    Returns:
+      What trains it.
+    """
+    stage = context.recipe.stages[name]
+    if isinstance(stage, config.MobileBertStage):
+        return _transfer(stage, context, name, seed, student)
+    keras.utils.set_random_seed(seed)
+    if teacher is None:
+        teacher = context.teachers.for_stage(stage)
+    elif isinstance(stage, config.LayerOptions):
+        stage = stage.model_copy(update={"projection": "none"})
+    task = context.data.task
+    pair = _Pair(
+        teacher,
+        student,
+        seed,
+        head=None if task is None else task.head,
+        regression=task is not None and task.num_labels == 1,
+    )
+    distiller = _distiller(stage, pair)
+    train = stage_batches(context, stage, name, seed, distiller)
+    epochs = stage.epochs
+    if stage.steps is not None:
+        train = training.Stretch(train, start=0, steps=stage.steps)
+        epochs = train.parts
+    keras.utils.set_random_seed(seed)
+    updates = train.steps_per_epoch * epochs // stage.gradient_accumulation
+    distiller.compile(
+        teachers.optimizer_of(stage, updates),
+        loss_weights=stage.loss_weights or None,
+        gradient_accumulation=stage.gradient_accumulation,
+    )
+    fit = functools.partial(training.fit, distiller, train, epochs=epochs)
+    if isinstance(stage, config.ClassifierStage) and stage.trains_classifier:
+        data = context.task_data
+        pruning = isinstance(stage.compress, config.PruneConfig)
+        keep = stage.keep_best is not False and not pruning
+        fit = functools.partial(
+            fit,
+            evaluate=teachers.watcher(student, data),
+            monitor=data.task.primary_metric if keep else None,
+            patience=stage.patience,
+        )
+    return StageJob(
+        lambda folder, description: fit(folder=folder, description=description),
+        getattr(distiller, "projections", ()),
+    )
+
+
+@functools.singledispatch
+def _distiller(stage: config.StageConfig, pair: _Pair) -> distillers.Distiller:
+    """Builds the distiller of a stage; each kind registers its own."""
+    raise NotImplementedError(stage.kind)
+
+
+@_distiller.register
+def _labels(stage: config.LabelsStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.LabelTrainer(pair.student, head=pair.head, seed=pair.seed)
+
+
+@_distiller.register
+def _masked_words(stage: config.MaskedWordsStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.MaskedLmTrainer(pair.student, seed=pair.seed)
+
+
+@_distiller.register
+def _distilbert(stage: config.DistilBertStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.DistilBertDistiller(
+        pair.teacher, pair.student, temperature=stage.temperature, seed=pair.seed
+    )
+
+
+@_distiller.register
+def _relations(stage: config.RelationsStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.MiniLmDistiller(
+        pair.teacher,
+        pair.student,
+        teacher_layer=stage.teacher_layer,
+        num_relation_heads=stage.relation_heads,
+        reduction=stage.reduction,
+        seed=pair.seed,
+    )
+
+
+@_distiller.register
+def _combination(stage: config.CombinationStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.CombinationDistiller(
+        pair.teacher, pair.student, terms=stage.terms, seed=pair.seed
+    )
+
+
+@_distiller.register
+def _logits(stage: config.LogitsStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.LogitDistiller(
+        pair.teacher,
+        pair.student,
+        objective=pair.objective(stage.prediction),
+        temperature=stage.temperature,
+        scale_by_t2=stage.scale_by_t2,
+        head=pair.head,
+        seed=pair.seed,
+    )
+
+
+@_distiller.register
+def _patient(stage: config.PatientStage, pair: _Pair) -> distillers.Distiller:
+    widths = {models.config_of(model).hidden_size for model in (pair.teacher, pair.student)}
+    return distillers.PatientDistiller(
+        pair.teacher,
+        pair.student,
+        layer_map=stage.layer_map,
+        projection="none" if len(widths) == 1 else "per_layer",
+        temperature=stage.temperature,
+        objective=pair.objective(stage.prediction),
+        head=pair.head,
+        seed=pair.seed,
+    )
+
+
+@_distiller.register(config.GeneralStage)
+@_distiller.register(config.IntermediateStage)
+def _layers(
+    stage: config.GeneralStage | config.IntermediateStage, pair: _Pair
+) -> distillers.Distiller:
+    return distillers.TinyBertDistiller(
+        pair.teacher,
+        pair.student,
+        stage=stage.kind,
+        layer_map=stage.layer_map,
+        projection=stage.projection,
+        layer_weights=stage.layer_weights,
+        reduction=stage.reduction,
+        head=pair.head,
+        seed=pair.seed,
+    )
+
+
+@_distiller.register
+def _prediction(stage: config.PredictionStage, pair: _Pair) -> distillers.Distiller:
+    return distillers.TinyBertDistiller(
+        pair.teacher,
+        pair.student,
+        stage="prediction",
+        prediction=pair.objective(stage.prediction),
+        temperature=stage.temperature,
+        reduction=stage.reduction,
+        head=pair.head,
+        seed=pair.seed,
+    )
+
+
+def _transfer(
+    stage: config.MobileBertStage,
+    context: RunContext,
+    name: str,
+    seed: int,
+    student: keras.Model,
+) -> StageJob:
+    """MobileBERT's fits, one after the other in folders of their own."""
+    teacher = context.teachers.for_stage(stage)
+    assert teacher is not None
+    train = stage_batches(context, stage, name, seed)
+    auxiliary = stage.strategy == "akt"
+    by_steps = stage.transfer_steps is not None
+    parts = training.transfer_stages(
+        stage.strategy,
+        num_layers=models.config_of(student).num_layers,
+        transfer_steps=None if auxiliary else stage.transfer_steps,
+        transfer_epochs=None if auxiliary or by_steps else stage.transfer_epochs,
+        steps=stage.steps,
+        epochs=None if stage.steps is not None else stage.epochs,
+        earlier=stage.earlier,
+    )
+    constant = {
+        "learning_rate": stage.transfer_learning_rate or stage.learning_rate,
+        "end_learning_rate": 0.0,
+        "schedule": "constant",
+        "warmup": 0.0,
+    }
+
+    def optimizer(part: training.TransferStage, steps: int) -> keras.optimizers.Optimizer:
+        settings = stage if part.predict_words else stage.model_copy(update=constant)
+        return teachers.optimizer_of(settings, steps)
+
+    def run(folder: pathlib.Path, description: str) -> results.FitResult:
+        keras.utils.set_random_seed(seed)
+        done = training.run_transfer(
+            parts,
+            teacher,
+            student,
+            train,
+            folder,
+            optimizer=optimizer,
+            loss_weights=stage.loss_weights or None,
+            gradient_accumulation=stage.gradient_accumulation,
+            seed=seed,
+            description=description,
+        )
+        return results.FitResult(
+            steps=sum(result.steps for result in done),
+            seconds=sum(result.seconds for result in done),
+        )
+
+    return StageJob(run)

@@ -1,0 +1,67 @@
+"""Models of a task: built from a preset's shape, opened from a checkpoint or a run folder."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import tf_keras as keras
+
+from tfdistill import compress, config, models, weights
+from tfdistill.data import tasks
+
+PRESET = "preset:"
+
+
+def shape_of(preset: str, sizes: config.ShapeConfig, vocab_size: int) -> models.EncoderConfig:
+    """The shape of a preset, with the sizes that a recipe gives instead.
+
+    Raises:
+      ConfigError: If the preset is unknown, or has not one of the sizes.
+    """
+    given = sizes.sizes()
+    shape = models.preset(preset)
+    if "dropout" in given and hasattr(shape, "attention_dropout"):
+        given["attention_dropout"] = given["dropout"]
+    return shape.replace(vocab_size=vocab_size, **given)
+
+
+def student_shape(settings: config.StudentConfig, vocab_size: int) -> models.EncoderConfig:
+    """The student's architecture: its preset, with the sizes that the recipe gives instead."""
+    return shape_of(settings.preset, settings, vocab_size)
+
+
+def build_for_task(shape: models.EncoderConfig, task: tasks.TaskSpec | None) -> keras.Model:
+    """Builds a fresh model with the head that the task needs; an encoder without a task."""
+    if task is None:
+        return models.build_encoder(shape)
+    return models.build_model(shape, models.head_for(task.head, task.num_labels))
+
+
+def open_for_task(
+    source: str, task: tasks.TaskSpec, *, family: str | None = None, new_head: bool = False
+) -> Any:
+    """Loads a checkpoint under the head that the task needs."""
+    head = models.head_for(task.head, task.num_labels)
+    width = head.num_labels if new_head else None
+    return weights.load_model(source, head.kind, num_labels=width, family=family, new_head=new_head)
+
+
+def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32") -> keras.Model:
+    """Loads what `deliver.save_model` saved, for forward passes in the given arithmetic."""
+    if (folder / "hf").is_dir():
+        model = with_saved_ranges(open_for_task(str(folder / "hf"), task).model, folder)
+    else:
+        model = keras.models.load_model(folder / "model.keras", compile=False)
+    return in_precision(model, dtype)
+
+
+def in_precision(model: keras.Model, dtype: str) -> keras.Model:
+    """Copies a model into another arithmetic; float32 is the model itself."""
+    return model if dtype == "float32" else models.with_policy(model, dtype)
+
+
+def with_saved_ranges(model: keras.Model, folder: pathlib.Path) -> keras.Model:
+    """Makes a model quantization-aware where `folder` holds the ranges of one."""
+    path = folder / compress.RANGES
+    return compress.with_ranges(model, path) if path.is_file() else model

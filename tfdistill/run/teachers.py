@@ -1,0 +1,292 @@
+"""The teachers of a run: loaded, pre-trained, fine-tuned, checked."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import config, distillers, models, results, training, weights
+from tfdistill.data import batches, tasks, vocab
+from tfdistill.data import metrics as task_metrics
+from tfdistill.run import prepare, task_models
+from tfdistill.run.task_models import PRESET
+
+PRETRAINED = "teacher/pretrained"
+
+
+class TeacherModels:
+    """The teachers of a run, loaded when the first stage needs them.
+
+    Args:
+      recipe: The recipe.
+      task: What the teacher answers, or None.
+      root: The run folder, in which a teacher that is pre-trained or fine-tuned here is saved.
+      pipeline: Options of Apache Beam, whose workers answer for the teacher of the task, or None.
+    """
+
+    def __init__(
+        self,
+        recipe: config.Recipe,
+        task: tasks.TaskSpec | None,
+        root: pathlib.Path,
+        pipeline: Sequence[str] | None = None,
+    ):
+        """Keeps the arguments; nothing is loaded yet."""
+        self._recipe, self._task, self._root = recipe, task, root
+        self._pipeline = pipeline
+        self._forward: dict[str, keras.Model] = {}
+
+    @functools.cached_property
+    def task(self) -> keras.Model:
+        """The fine-tuned teacher of the task."""
+        assert self._task is not None
+        return task_models.open_saved(self._root / "teacher" / "model", self._task)
+
+    @functools.cached_property
+    def general(self) -> keras.Model:
+        """The encoder before fine-tuning, which stages on plain text learn from.
+
+        A preset that is not pre-trained knows nothing before it is fine-tuned: then it is the
+        fine-tuned one.
+        """
+        source = general_source(self._recipe, self._root)
+        return self.task if source.startswith(PRESET) else weights.load_encoder(source)
+
+    @functools.cached_property
+    def words(self) -> keras.Model:
+        """The masked language model before fine-tuning."""
+        source = general_source(self._recipe, self._root)
+        nsp = any(
+            isinstance(stage, config.MaskedStage) and stage.next_sentence
+            for stage in self._recipe.stages.values()
+        )
+        return weights.load_masked_lm(source, next_sentence=nsp).model
+
+    def check(self) -> None:
+        """Loads the masked language model, if a stage needs one: before any fine-tuning.
+
+        Raises:
+          WeightsError: If the teacher before fine-tuning is none.
+        """
+        stages = self._recipe.used_stages.values()
+        if any(isinstance(stage, config.MaskedStage) and stage.has_teacher for stage in stages):
+            _ = self.words
+
+    def in_float32(self, stage: config.StageConfig) -> keras.Model:
+        """The teacher of a stage, for its weights."""
+        return getattr(self, _role(stage))
+
+    def for_stage(self, stage: config.StageConfig) -> keras.Model | None:
+        """The teacher of a stage in the chosen arithmetic; None where it learns without one."""
+        if not stage.has_teacher:
+            return None
+        role = _role(stage)
+        if role not in self._forward:
+            dtype = self._recipe.teacher.dtype
+            self._forward[role] = task_models.in_precision(self.in_float32(stage), dtype)
+        return self._forward[role]
+
+    def answers(self, model: keras.Model, examples: batches.EncodedExamples) -> np.ndarray:
+        """The logits of a teacher of a stage over a training set, computed once in a run.
+
+        Workers of a pipeline find the teacher of the task in the run folder; another one, such as
+        a student that teaches the next, answers here.
+        """
+        load = None
+        if model is self._forward.get("task") and self._task is not None:
+            folder = (self._root / "teacher" / "model").absolute()
+            dtype = self._recipe.teacher.dtype
+            load = functools.partial(task_models.open_saved, folder, self._task, dtype)
+        return training.cached_logits(
+            model,
+            examples,
+            self._root / "teacher" / "cache",
+            pipeline=None if load is None else self._pipeline,
+            load=load,
+        )
+
+
+def _role(stage: config.StageConfig) -> str:
+    if isinstance(stage, config.MaskedStage):
+        return "words"
+    return "general" if stage.on_corpus else "task"
+
+
+def teacher_source(recipe: config.Recipe, root: pathlib.Path) -> str:
+    """Where the teacher before fine-tuning comes from: what was pre-trained here, or its source."""
+    if recipe.teacher.pretrain is not None:
+        return str(root / PRETRAINED / "hf")
+    return recipe.teacher.source
+
+
+def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
+    """Where the teacher that stages on plain text learn from comes from."""
+    if recipe.teacher.pretrain is None and recipe.teacher.general is not None:
+        return recipe.teacher.general
+    return teacher_source(recipe, root)
+
+
+def pretrain(
+    recipe: config.Recipe, data: prepare.TextData, folder: pathlib.Path
+) -> tuple[keras.Model, results.PretrainedTeacher]:
+    """Pre-trains the teacher as a masked language model, resumable.
+
+    Args:
+      recipe: The recipe, with `teacher.pretrain`.
+      data: Its data.
+      folder: Gets checkpoints and history.
+
+    Returns:
+      The masked language model, and its metrics on held-out text.
+    """
+    settings, seed = recipe.teacher.pretrain, recipe.seeds[0]
+    assert settings is not None
+    keras.utils.set_random_seed(seed)
+    source = recipe.teacher.source
+    if source.startswith(PRESET):
+        preset = source.removeprefix(PRESET)
+        shape = task_models.shape_of(preset, recipe.teacher, data.tokenizer.vocab_size)
+        model = models.build_masked_lm(shape, next_sentence=settings.next_sentence)
+    else:
+        model = weights.load_masked_lm(
+            source, new_head=True, next_sentence=settings.next_sentence
+        ).model
+    model = task_models.in_precision(model, settings.precision)
+    text = data.corpora[prepare.TEACHER]
+    assert text.folder is not None
+    result, metrics = training.pretrain(
+        model, text.folder, data.tokenizer, settings, folder=folder, seed=seed
+    )
+    if settings.precision != "float32":
+        model = models.with_policy(model, "float32")
+    return model, results.PretrainedTeacher(
+        metrics=metrics, train_seconds=result.seconds, steps=result.steps
+    )
+
+
+def task_teacher(
+    recipe: config.Recipe, data: prepare.TaskData, root: pathlib.Path
+) -> tuple[keras.Model, dict[str, float], float]:
+    """Loads or fine-tunes the teacher of the task and measures it.
+
+    Args:
+      recipe: The recipe.
+      data: Its data.
+      root: The run folder; checkpoints and history of the fine-tuning go below it.
+
+    Returns:
+      The classifier, its development metrics, and the seconds of its fine-tuning.
+
+    Raises:
+      TeacherError: If it answers near chance.
+      VocabularyError: If its vocabulary is not that of the data.
+      WeightsError: If its checkpoint cannot be read.
+    """
+    seed, settings = recipe.seeds[0], recipe.teacher.finetune
+    keras.utils.set_random_seed(seed)
+    source = teacher_source(recipe, root)
+    model = load_classifier(source, data, sizes=recipe.teacher, fresh_head=settings is not None)
+    seconds = 0.0
+    if settings is not None:
+        folder = root / "teacher" / "finetune"
+        seconds = finetune(model, data, settings, folder, seed=seed, description="teacher").seconds
+    metrics = training.evaluate(model, data.dev, data.task)
+    training.check_teacher(
+        metrics,
+        data.task,
+        training.gold_labels(data.dev),
+        allow_weak=recipe.teacher.allow_weak,
+    )
+    return model, metrics, seconds
+
+
+def load_classifier(
+    source: str,
+    data: prepare.TaskData,
+    *,
+    sizes: config.ShapeConfig | None = None,
+    fresh_head: bool = False,
+) -> keras.Model:
+    """Loads a model whose outputs are the task's labels, in the task's order.
+
+    Args:
+      source: A Hugging Face folder or hub id, or ``preset:NAME``.
+      data: Names the labels and the vocabulary.
+      sizes: Sizes that replace those of a preset.
+      fresh_head: Whether a head may start at random (it will be fine-tuned).
+
+    Returns:
+      The model.
+    """
+    if source.startswith(PRESET):
+        sizes = sizes or config.ShapeConfig()
+        preset = source.removeprefix(PRESET)
+        shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
+        return task_models.build_for_task(shape, data.task)
+    loaded = task_models.open_for_task(source, data.task, new_head=fresh_head)
+    if loaded.vocab_file is not None:
+        vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
+    if not fresh_head and data.task.head != "span":
+        training.align_labels(loaded.model, loaded.labels, data.task)
+    return loaded.model
+
+
+def finetune(
+    model: keras.Model,
+    data: prepare.TaskData,
+    settings: config.FineTuneConfig,
+    folder: pathlib.Path,
+    *,
+    seed: int,
+    description: str,
+) -> results.FitResult:
+    """Trains a classifier on the task's gold labels, resumable; keeps the best epoch if asked."""
+    train = batches.Batches(
+        data.train,
+        batch_size=settings.batch_size,
+        token_budget=settings.token_budget,
+        seed=seed,
+    )
+    trainer = distillers.LabelTrainer(model, head=data.task.head, seed=seed)
+    trainer.compile(optimizer_of(settings, train.steps_per_epoch * settings.epochs))
+    return training.fit(
+        trainer,
+        train,
+        epochs=settings.epochs,
+        folder=folder,
+        evaluate=watcher(model, data),
+        monitor=data.task.primary_metric if settings.keep_best else None,
+        description=description,
+    )
+
+
+def watcher(model: keras.Model, data: prepare.TaskData) -> Callable[[], dict[str, float]]:
+    """What measures a model on the development set after every epoch, traced once."""
+    predict = training.predictor(model)
+
+    def measure() -> dict[str, float]:
+        logits = predict(data.dev)
+        return task_metrics.score(data.task, logits, data.dev.encoded)
+
+    return measure
+
+
+def optimizer_of(settings: config.OptimizerConfig, total_steps: int) -> keras.optimizers.Optimizer:
+    """The optimizer of a fine-tuning or a stage, over so many updates."""
+    make = training.lamb if settings.optimizer == "lamb" else training.adamw
+    return make(
+        settings.learning_rate,
+        total_steps=max(total_steps, 1),
+        schedule=settings.schedule,
+        end_learning_rate=settings.end_learning_rate,
+        warmup=settings.warmup,
+        weight_decay=settings.weight_decay,
+        clip=settings.clip,
+        clip_norm=settings.clip_norm,
+        beta_2=settings.beta_2,
+        epsilon=settings.epsilon,
+    )
