@@ -3,17 +3,15 @@
 import dataclasses
 import pathlib
 import shutil
-import types
 
 import pytest
-import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
 from tfdistill.papers import exporting, making
-from tfdistill.papers.table import PapersTable, check_one_device, notes_of
+from tfdistill.papers.table import PapersTable
 
 PRESETS = ("bert_base", "mobilebert")
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
@@ -213,39 +211,6 @@ def test_measurements_of_two_machines_are_not_mixed(folder, no_export):
         making.make_table(folder, request(), Stopwatch(device="another"))
 
 
-def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
-    def measured(digest):
-        return result.assemble(
-            kind="phone",
-            backend="benchmark_model",
-            device=schema.Device(name="a phone", id="0123456789ab"),
-            runtime=schema.Runtime(name="benchmark_model", sha256=digest * 64),
-            models=[],
-            measurements=[],
-            settings=SETTINGS,
-            command=(),
-            created="2026-01-01T00:00:00+00:00",
-        )
-
-    check_one_device([measured("a"), measured("a")])
-    with pytest.raises(errors.BenchmarkError, match="with one runtime"):
-        check_one_device([measured("a"), measured("b")])
-
-
-def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_cases_itself():
-    def measured(load, *notes):
-        found = types.SimpleNamespace(before=types.SimpleNamespace(load_average=load))
-        found.notes = [f"Load average {load} on 2 cores before the run", *notes]
-        return found
-
-    slow = (
-        "3 of 8 cases were measured on a device that throttled, or slowed down for another reason"
-    )
-    said = notes_of([measured(0.5, f"{slow}: cool it down."), measured(2.5, "other")])
-
-    assert said == ["Load average 2.5 on 2 cores before the run", "other"]
-
-
 def test_folders_of_others_that_have_the_names_of_a_tables_are_never_removed(tmp_path):
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter.txt").write_text("dear")
@@ -310,31 +275,3 @@ def test_overwrite_starts_anew(folder):
 def test_what_cannot_become_a_table_is_refused_at_once(changes, said):
     with pytest.raises(errors.ConfigError, match=said):
         request(**changes)
-
-
-def test_a_full_disk_is_told_before_the_export(tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(exporting.shutil, "disk_usage", lambda _: usage._replace(free=1000))
-    with pytest.raises(errors.ExportError, match="GB free"):
-        exporting.export_missing(tmp_path / "files", "bert_tiny", ("float32",), lengths=(8,))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("preset", "parameters"),
-    [
-        ("bert_base", 109_482_240),
-        ("distilbert_6l_768d", 66_362_880),
-        ("tinybert_4l_312d", 14_350_248),
-        ("tinybert_6l_768d", 66_955_008),
-        ("mobilebert", 24_581_888),
-        ("mobilebert_without_opt", 24_581_888),
-        ("mobilebert_tiny", 15_485_696),
-    ],
-)
-def test_the_papers_models_have_exactly_so_many_parameters(preset, parameters, monkeypatch):
-    monkeypatch.setattr("tfdistill.models.layer_factory.initializer", keras.initializers.Zeros)
-    built = models.build_encoder(exporting.shape(preset))
-    assert built.count_params() == parameters
-    assert models.count_parameters(models.preset(preset)) == parameters
-    keras.backend.clear_session()

@@ -48,3 +48,12 @@ def edit():
         path.write_text(json.dumps(value))
 
     return change
+
+
+@pytest.fixture
+def analysis_of(run_dir):
+    """Reads the run anew and derives its figures."""
+    from tfdistill import report
+    from tfdistill.report.run_analysis import RunAnalysis
+
+    return lambda: RunAnalysis(report.collect(run_dir))

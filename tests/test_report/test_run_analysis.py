@@ -4,15 +4,6 @@ import pytest
 
 from tfdistill import report
 from tfdistill.report import summary
-from tfdistill.report.run_analysis import RunAnalysis
-
-
-@pytest.fixture
-def analysis_of(run_dir):
-    def make():
-        return RunAnalysis(report.collect(run_dir))
-
-    return make
 
 
 def test_the_student_is_the_chosen_variant_and_its_seeds_are_averaged(analysis_of, fake_run):
@@ -110,55 +101,3 @@ def test_a_run_without_a_teacher_claims_nothing_about_one(analysis_of, run_dir, 
     assert (run.teacher, run.kept(run.student), run.gain()) == (None, None, None)
     assert summary.headline(run) == "A 3-layer student was trained on the task sst2."
     report.render_html(report.build(run.results))
-
-
-def test_the_headline_says_what_came_of_it(analysis_of):
-    assert summary.headline(analysis_of()) == (
-        "A 3-layer student learned the task sst2 from its 6-layer teacher. It keeps 97.8% of the "
-        "teacher’s accuracy, fits in a file 12.0× smaller and answers 18.0× faster on this host."
-    )
-
-
-@pytest.mark.parametrize(
-    ("faster", "interval", "said"),
-    [
-        (True, [1.2, 1.4], "answers 1.30× faster"),
-        (None, [0.9, 1.5], "about as fast on this host, as far as this run can tell"),
-        (False, [0.4, 0.6], "slower on this host"),
-    ],
-)
-def test_faster_is_said_only_where_the_interval_says_so(
-    analysis_of, run_dir, edit, faster, interval, said
-):
-    def change(benchmark):
-        for row in benchmark["comparisons"]:
-            row.update(speedup=sum(interval) / 2, speedup_ci=interval, faster=faster)
-
-    edit(run_dir / "benchmark.json", change)
-    run = analysis_of()
-    assert said in summary.headline(run)
-    assert ("faster" in summary.headline(run)) == (faster is True)
-    label = summary.key_figures(run)[-1].label
-    assert ("faster" in label) == (faster is True)
-
-
-def test_limits_name_what_a_reader_may_forget(analysis_of, run_dir, edit):
-    said = " ".join(summary.limits(analysis_of()))
-    assert "not the latency of a phone" in said
-    assert "Example 9000" in said
-    assert "dynamic_wi8_afp32" in said and "float32" in said
-    assert "872 examples" in said and "1.1 points" in said  # sqrt(0.88 * 0.12 / 872)
-    assert "synthetic" not in said
-    edit(run_dir / "metrics.json", lambda m: m.update(synthetic_data=True))
-    edit(run_dir / "benchmark.json", lambda b: b.update(notes=["Load average 3"]))
-    said = " ".join(summary.limits(analysis_of()))
-    assert "The data is synthetic" in said
-    assert "Load average 3." in said
-
-
-def test_a_file_that_was_checked_on_random_ids_or_not_at_all_is_named(analysis_of, run_dir, edit):
-    edit(run_dir / "export" / "model.json", lambda m: m["parity"].update(inputs="random"))
-    edit(run_dir / "teacher" / "export" / "model.json", lambda m: m.update(parity=None))
-    said = summary.limits(analysis_of())
-    assert "The student file was checked on random token ids, not on sentences." in said
-    assert "The teacher file was not compared with its model." in said

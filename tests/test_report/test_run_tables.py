@@ -1,0 +1,85 @@
+from page_reading import table_of, tree_of
+
+from tfdistill import report
+
+
+def page_of(run_dir):
+    return tree_of(report.render_html(report.build(report.collect(run_dir))))
+
+
+def test_the_models_are_compared_with_their_numbers(run_dir):
+    head, *rows = table_of(page_of(run_dir), "models")
+    assert head[:3] == ["Model", "Accuracy", "Of the teacher’s"]
+    by_name = {row[0].split("3 layers")[0].split("6 layers")[0]: row[1:] for row in rows}
+    assert by_name["Teacher"] == [
+        "90.0%", "100%", "22.9 M", "2.87 G", "91.3 MBfloat32", "36.0 ms", "1×", "15 min"
+    ]  # fmt: skip
+    assert by_name["Student: general + intermediate + prediction"] == [
+        "88.0 ± 0.4%3 seeds", "97.8%", "7.33 M", "357 M", "7.61 MBdynamic_wi8_afp32", "2.00 ms",
+        "18.0×", "12 min",
+    ]  # fmt: skip
+    untaught = by_name["Student without teacher"]
+    assert untaught[:2] == ["81.2 ± 0.6%3 seeds", "90.2%"]
+    assert untaught[5] == "2.00 ms †"  # borrowed from the exported student of the same shape
+    assert len(rows) == 5
+
+
+def test_a_student_of_many_stages_goes_by_its_name(run_dir, edit):
+    def lengthen(metrics):
+        for model in metrics["models"]:
+            if model["stages"] == ["general", "intermediate", "prediction"]:
+                model["stages"] = ["general", "intermediate_augmented", "prediction_augmented"]
+                named.add(model["name"])
+
+    named = set()
+    edit(run_dir / "metrics.json", lengthen)
+    (name,) = named
+    rows = table_of(page_of(run_dir), "models")
+    assert any(row[0].startswith(f"Student: {name}") for row in rows)
+    assert not any("augmented" in row[0] for row in rows)
+
+
+def test_a_student_of_another_shape_borrows_nothing(run_dir, edit):
+    def grow(metrics):
+        for model in metrics["models"]:
+            if model["name"] == "no_teacher":
+                model["architecture"]["num_layers"] = 4
+
+    edit(run_dir / "metrics.json", grow)
+    rows = table_of(page_of(run_dir), "models")
+    (row,) = [row for row in rows if row[0].startswith("Student without")]
+    assert row[5:8] == ["–", "–", "–"]
+
+
+def test_latency_parity_and_training_are_tabled(run_dir):
+    tree = page_of(run_dir)
+    latency = table_of(tree, "latency")
+    assert len(latency) == 1 + 12
+    assert latency[2] == [
+        "student", "32", "1", "0.500 ms[0.495, 0.510]", "0.520 ms", "0.545 ms", "0.650 ms",
+        "16.0×[15.5, 16.3]", "600",
+    ]  # fmt: skip
+    assert table_of(tree, "parity")[1] == [
+        "studentdynamic_wi8_afp32", "872real inputs", "0.0934.0% of rms", "0.0120.51% of rms",
+        "41.7 dB", "99.77%", "88.0%", "87.9%", "7.61 MBbbbbbbbbbbbb",
+    ]  # fmt: skip
+    assert table_of(tree, "text")[1][:2] == ["Tokenizer alone", "41.0 µs"]
+    assert table_of(tree, "start")[1] == [
+        "teacher", "32", "196 ms", "21.0 ms", "17.6 ms", "212 MB"
+    ]  # fmt: skip
+    assert len(table_of(tree, "seeds")) == 1 + 13
+    assert len(table_of(tree, "training")) == 1 + 22
+
+
+def test_a_correlation_with_one_seed_is_shown_as_such(run_dir, edit):
+    def change(metrics):
+        metrics["task"]["primary_metric"] = "matthews"
+        metrics["models"] = [m for m in metrics["models"] if m["seed"] == 1]
+        for model in metrics["models"]:
+            model["metrics"] = {"matthews": model["metrics"]["accuracy"] - 0.4, "accuracy": None}
+
+    edit(run_dir / "metrics.json", change)
+    rows = table_of(page_of(run_dir), "models")
+    assert rows[0][1] == "Matthews correlation"
+    assert rows[1][1] == "0.500"
+    assert rows[5][1:3] == ["0.4801 seed", "96.0%"]
