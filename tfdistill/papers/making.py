@@ -15,8 +15,8 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors, files, manifest, models
-from tfdistill.benchmark import result, schema
+from tfdistill import _version, errors, files, manifest, models
+from tfdistill.benchmark import environment, result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.papers import exporting, published, rendering, table
 from tfdistill.papers.table import PapersTable, TableFile, TableModel, file_name
@@ -183,8 +183,16 @@ def _gather(
     results: Mapping[MeasurementUnit, schema.Result],
 ) -> PapersTable:
     configs = {p: exporting.shape(p, scaled_down=request.scaled_down) for p in request.presets}
-    return table.gather(
-        {f"{MEASUREMENTS}/{request.folder}/{unit.file}": r for unit, r in results.items()},
+    table.check_one_device(list(results.values()))
+    first = next(iter(results.values()))
+    return PapersTable(
+        created=environment.now(),
+        tfdistill_version=_version.__version__,
+        kind=first.kind,
+        backend=first.backend,
+        device=first.device,
+        runtime=first.runtime,
+        measurements=tuple(f"{MEASUREMENTS}/{request.folder}/{unit.file}" for unit in results),
         settings=request.measured_with,
         reference=request.reference,
         scaled_down=request.scaled_down,
@@ -217,7 +225,7 @@ def _gather(
                 request.settings.seed,
             )
         ),
-        notes=_NOTES,
+        notes=(*_NOTES, *table.notes_of(results.values())),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tfdistill import _version, errors
-from tfdistill.benchmark import environment, schema
+from tfdistill import errors
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import remarks, summaries
 from tfdistill.papers.published import ROWS, SOURCES, PaperTable, PublishedRow
 
@@ -122,35 +122,6 @@ class PapersTable(schema.Part):
     def to_json(self) -> dict[str, Any]:
         """Returns the value of table.json."""
         return self.model_dump(mode="json", by_alias=True)
-
-
-def gather(results: Mapping[str, schema.Result], **fields: Any) -> PapersTable:
-    """Puts measurements and what is known of their files into a table.
-
-    Args:
-      results: The measurements by name in the folder; at least one.
-      **fields: `settings`, `reference`, `scaled_down`, `models`, `files`, `latencies` and `notes`
-        of the table.
-
-    Returns:
-      The table, with the notes of the measurements after those given.
-
-    Raises:
-      BenchmarkError: If the measurements are of several devices or builds of the runtime.
-    """
-    check_one_device(list(results.values()))
-    first = next(iter(results.values()))
-    fields["notes"] = (*fields.get("notes", ()), *notes_of(results.values()))
-    return PapersTable(
-        created=environment.now(),
-        tfdistill_version=_version.__version__,
-        kind=first.kind,
-        backend=first.backend,
-        device=first.device,
-        runtime=first.runtime,
-        measurements=tuple(results),
-        **fields,
-    )
 
 
 def check_one_device(results: Sequence[schema.Result]) -> None:

@@ -188,20 +188,12 @@ def distribution(device: DeviceResults) -> Picture | None:
 
 def by_length(device: DeviceResults) -> Picture | None:
     """Latency over the length, on the threads of the common case."""
-    if device.common_case is None:
-        return None
-    threads = device.common_case[1]
-    found = _lines(device, lambda s: s.sequence_length, lambda s: s.threads == threads)
-    return _latencies(device, "length", found, f"on {fmt.threads(threads)}", "tokens")
+    return _latencies(device, "length", lambda s: s.sequence_length, lambda s: s.threads)
 
 
 def by_threads(device: DeviceResults) -> Picture | None:
     """Latency over the number of threads, at the length of the common case."""
-    if device.common_case is None:
-        return None
-    length = device.common_case[0]
-    found = _lines(device, lambda s: s.threads, lambda s: s.sequence_length == length)
-    return _latencies(device, "threads", found, f"at {length} tokens", "threads")
+    return _latencies(device, "threads", lambda s: s.threads, lambda s: s.sequence_length)
 
 
 def operator_bars(device: DeviceResults) -> list[Picture]:
@@ -268,44 +260,43 @@ def _distribution_row(timing: Timing) -> histogram.DistributionRow | None:
     )
 
 
-def _lines(
-    device: DeviceResults,
-    x_of: Callable[[schema.Summary], int],
-    holds: Callable[[schema.Summary], bool],
-) -> list[Line]:
-    """Curves of the files by x, where `holds`; the name of a curve is that of its file."""
-    curves: dict[str, list[Timing]] = {}
-    for timing in device.timings:
-        if holds(timing.summary):
-            curves.setdefault(timing.label, []).append(timing)
-    found = []
-    for label, timings in curves.items():
-        summaries = sorted((timing.summary for timing in timings), key=x_of)
-        found.append(
-            Line(
-                label,
-                tuple((float(x_of(s)), s.p50_ms) for s in summaries),
-                timings[0].series,
-                intervals=tuple(s.p50_ci_ms for s in summaries),
-                hollow=tuple(s.throttled for s in summaries),
-            )
-        )
-    return found
-
-
 def _latencies(
-    device: DeviceResults, name: str, lines: list[Line], where: str, x_title: str
+    device: DeviceResults,
+    name: str,
+    x_of: Callable[[schema.Summary], int],
+    fixed_of: Callable[[schema.Summary], int],
 ) -> Picture | None:
+    """Latency over x, the length or the threads; the other is that of the common case."""
+    if device.common_case is None:
+        return None
+    length, threads = device.common_case
+    by_length = name == "length"
+    curves: dict[str, list[Timing]] = {}
+    for timing in sorted(device.timings, key=lambda timing: x_of(timing.summary)):
+        if fixed_of(timing.summary) == (threads if by_length else length):
+            curves.setdefault(timing.label, []).append(timing)
+    names = [label for label in device.numbers if label in curves]
+    lines = [
+        Line(
+            label,
+            tuple((float(x_of(t.summary)), t.summary.p50_ms) for t in curves[label]),
+            curves[label][0].series,
+            intervals=tuple(t.summary.p50_ci_ms for t in curves[label]),
+            hollow=tuple(t.summary.throttled for t in curves[label]),
+        )
+        for label in names
+    ]
     if not any(len(line.points) > 1 for line in lines):
         return None
-    caption = f"{where}: medians with their 95% intervals."
+    caption = f"on {fmt.threads(threads)}" if by_length else f"at {length} tokens"
+    caption += ": medians with their 95% intervals."
     if any(any(line.hollow) for line in lines):
         caption += " Rings: the device slowed down meanwhile (throttled)."
     caption += _more(len(lines), MOST_LINES)
-    lines = lines[:MOST_LINES]
-    short = timeline_chart.short_names([line.label for line in lines], device.order)
-    drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines]
+    short = timeline_chart.short_names(names[:MOST_LINES], device.order)
+    drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines[:MOST_LINES]]
     title = f"Latency by {name} {device.where}"
+    x_title = "tokens" if by_length else "threads"
     chart = timeline_chart.latencies(device.anchor(f"by-{name}"), title, drawn, x_title)
     return Picture(chart, f"Latency by {name}", caption, _key(device, short))
 
