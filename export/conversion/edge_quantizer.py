@@ -64,7 +64,9 @@ def quantize(
         quantized = pathlib.Path(folder) / "quantized.tflite"
         editing.write(model, prepared)
         with _quietly():
-            engine = quantizer.Quantizer(str(prepared), rules)
+            engine = quantizer.Quantizer(str(prepared))
+            for rule in rules:
+                engine.update_quantization_recipe(*rule)
             ranges = _ranges(engine, prepared, examples)
             if ranges:
                 float_model = editing.read(prepared)

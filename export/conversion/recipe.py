@@ -1,4 +1,4 @@
-"""What the ai-edge-quantizer is told: a rule for the file, and one for each layer of its own.
+"""The recipe of the ai-edge-quantizer: a rule for the file, and one for each layer of its own.
 
 An operator belongs to the layers whose names its output carries: the converter names
 ``model/layer_0_key/MatMul;model/layer_0_key/BiasAdd`` what it fused from these two.
@@ -6,10 +6,20 @@ An operator belongs to the layers whose names its output carries: the converter 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from ai_edge_quantizer.algorithm_manager import AlgorithmName
+from ai_edge_quantizer.qtyping import (
+    ComputePrecision,
+    OpQuantizationConfig,
+    QuantGranularity,
+    TensorDataType,
+    TensorQuantizationConfig,
+    TFLOperationName,
+)
 from ai_edge_quantizer.utils import tfl_flatbuffer_utils
 
 from tfdistill import errors
@@ -17,12 +27,19 @@ from tfdistill.tflite import editing
 
 from .quantize import SMALLEST_QUANTIZED, Quantization
 
-_ANY = "*"
 _LOOKUP = "EMBEDDING_LOOKUP"
 # Operators whose constants are the weights of a layer.
 _WEIGHTS = ("FULLY_CONNECTED", _LOOKUP)
-_MIN_MAX, _CLIPPED = "min_max_uniform_quantize", "OCTAV"
 _WITH_MATRIX = (*_WEIGHTS, "GATHER")
+
+
+class Rule(NamedTuple):
+    """The arguments of `Quantizer.update_quantization_recipe`."""
+
+    regex: str
+    operation: TFLOperationName
+    config: OpQuantizationConfig | None = None
+    algorithm: AlgorithmName = AlgorithmName.NO_QUANTIZE
 
 
 def rules(
@@ -30,7 +47,7 @@ def rules(
     base: Quantization,
     layers: Mapping[str, Quantization],
     matrices: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> list[Rule]:
     """Makes a recipe for the ai-edge-quantizer.
 
     Args:
@@ -46,9 +63,10 @@ def rules(
       ExportError: If a layer with weights and a quantization of its own has no operator in the
         file, or shares one with a layer of another quantization.
     """
-    recipe = _rules_for(".*", base, (_ANY,) if base.method == "static" else _WEIGHTS)
-    if base.method == "static":  # the file takes and gives the types of its signature
-        recipe += [_rule(".*", name, "no_quantize") for name in ("INPUT", "OUTPUT")]
+    everything = TFLOperationName.ALL_SUPPORTED
+    recipe = _rules_for(".*", base, (everything,) if base.method == "static" else _WEIGHTS)
+    if base.method == "static":  # inputs and outputs keep the types of their signature
+        recipe += [Rule(".*", TFLOperationName.INPUT), Rule(".*", TFLOperationName.OUTPUT)]
     found: set[str] = set()
     written: set[str] = set()
     for graph in model.subgraphs:
@@ -62,7 +80,7 @@ def rules(
                 continue
             written.add(scope)
             regex = f"^{re.escape(scope)}$"
-            recipe.append(_rule(regex, _ANY, "no_quantize"))
+            recipe.append(Rule(regex, everything))
             if kind in _WEIGHTS:
                 recipe += _rules_for(regex, chosen, (kind,))
     lost = sorted(name for name in layers if name in matrices and name not in found)
@@ -117,51 +135,39 @@ def _agreed(chosen: Mapping[str, Quantization], base: Quantization) -> Quantizat
     return different.pop()
 
 
-def _rules_for(
-    regex: str, quantization: Quantization, operators: Collection[str]
-) -> list[dict[str, Any]]:
+def _rules_for(regex: str, quantization: Quantization, operators: Collection[str]) -> list[Rule]:
     """Returns the rules that give operators a quantization; none for float32."""
     if quantization.name == "float32":
         return []
+    names = [TFLOperationName(name) for name in operators]
     if quantization.name == "float16":
-        weights = {"num_bits": 16, "dtype": "FLOAT"}
-        config = {"weight_tensor_config": weights, "compute_precision": "FLOAT"}
-        return [_rule(regex, name, "float_casting", config) for name in operators]
-    block, static = quantization.block, quantization.method == "static"
-    weights = {
-        "num_bits": quantization.weight_bits,
-        "symmetric": True,
-        "granularity": f"BLOCKWISE_{block}" if block else "CHANNELWISE",
-        "dtype": "INT",
-    }
+        halves = TensorQuantizationConfig(16, dtype=TensorDataType.FLOAT)
+        config = OpQuantizationConfig(weight_tensor_config=halves)
+        return [Rule(regex, name, config, AlgorithmName.FLOAT_CASTING) for name in names]
+    block, bits = quantization.block, quantization.activation_bits
+    weights = TensorQuantizationConfig(
+        quantization.weight_bits,
+        granularity=QuantGranularity(f"BLOCKWISE_{block}" if block else "CHANNELWISE"),
+    )
     # Rows that are looked up become floats, whatever is computed with them then.
-    lookups = {
-        "weight_tensor_config": weights,
-        "compute_precision": "INTEGER",
-        "min_weight_elements": SMALLEST_QUANTIZED,
-    }
-    config = dict(lookups)
-    if static:
-        del config["min_weight_elements"]
-        config["activation_tensor_config"] = {
-            "num_bits": quantization.activation_bits,
-            "symmetric": quantization.activation_bits == 16,
-            "granularity": "TENSORWISE",
-            "dtype": "INT",
-        }
+    lookups = OpQuantizationConfig(
+        weight_tensor_config=weights,
+        compute_precision=ComputePrecision.INTEGER,
+        min_weight_elements=SMALLEST_QUANTIZED,
+    )
+    config = lookups
+    if quantization.method == "static":
+        activations = TensorQuantizationConfig(bits, symmetric=bits == 16)
+        config = OpQuantizationConfig(activations, weights, ComputePrecision.INTEGER)
     elif quantization.method == "weight_only":
-        config |= {"compute_precision": "FLOAT", "explicit_dequantize": True}
+        config = dataclasses.replace(
+            lookups, compute_precision=ComputePrecision.FLOAT, explicit_dequantize=True
+        )
     # Clipping each row where its squared error is least halves the error of 4 bits (19 -> 24 dB);
     # it changes little for 8, or where few weights share a scale.
-    algorithm = _CLIPPED if quantization.weight_bits == 4 and not block else _MIN_MAX
-    rules = [_rule(regex, name, algorithm, config) for name in operators if name != _LOOKUP]
-    if _LOOKUP in operators or _ANY in operators:
-        rules.append(_rule(regex, _LOOKUP, algorithm, lookups))
+    clipped = quantization.weight_bits == 4 and not block
+    algorithm = AlgorithmName.OCTAV if clipped else AlgorithmName.MIN_MAX_UNIFORM_QUANT
+    rules = [Rule(regex, name, config, algorithm) for name in names if name != _LOOKUP]
+    if {_LOOKUP, TFLOperationName.ALL_SUPPORTED} & set(names):
+        rules.append(Rule(regex, TFLOperationName(_LOOKUP), lookups, algorithm))
     return rules
-
-
-def _rule(
-    regex: str, operation: str, algorithm: str, config: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    rule = {"regex": regex, "operation": operation, "algorithm_key": algorithm}
-    return {**rule, "op_config": dict(config or {})}
