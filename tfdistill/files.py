@@ -21,7 +21,7 @@ LOCK = ".lock"
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[pathlib.Path]:
-    """Gives a temporary path beside `path` and renames it over `path` when the block succeeds.
+    """Yields a temporary path next to `path` and renames it over `path` when the block succeeds.
 
     Whatever happens inside the block (an exception, a full disk, a kill), `path` holds either its
     old content or the whole new one.
@@ -53,7 +53,7 @@ def atomic_write(path: Path) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
-    """Gives a temporary folder beside `path` that takes its place when the block succeeds.
+    """Yields a temporary folder next to `path` that replaces it when the block succeeds.
 
     A folder cannot be replaced in one system call, so an existing one is moved aside first and
     comes back if the second rename fails, or Ctrl-C comes between the two.
@@ -81,13 +81,13 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if target.exists():  # the old folder is removed where there is one in its place
+        if target.exists():  # the old folder is removed where a new one replaced it
             shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keeps a folder to this process while the block runs; makes it where it is absent.
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """Locks a folder for this process while the block runs; makes it where it is absent.
 
     The lock is a file in it, `LOCK`, and ends with the process, however that ends. A block that
     fails and leaves nothing else behind leaves no folder.
@@ -96,16 +96,16 @@ def alone_in(folder: Path) -> Iterator[None]:
       folder: The folder.
 
     Raises:
-      OutputExistsError: If another process is in it.
+      OutputExistsError: If another process holds the lock.
     """
-    place = pathlib.Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place / LOCK, "a", encoding="utf-8") as lock:
+    path = pathlib.Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    with open(path / LOCK, "a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise errors.OutputExistsError(
-                f"{place}",
+                f"{path}",
                 "no other process in it",
                 "one that is still running",
                 "Wait for it, or choose another --out.",
@@ -113,8 +113,8 @@ def alone_in(folder: Path) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if place.is_dir() and {child.name for child in place.iterdir()} == {LOCK}:
-                shutil.rmtree(place)
+            if path.is_dir() and {child.name for child in path.iterdir()} == {LOCK}:
+                shutil.rmtree(path)
             raise
 
 

@@ -1,7 +1,7 @@
 """model.json: the contract between export, benchmark and the Android app.
 
-The manifest lies beside the model file and says everything that a program needs in order to feed
-the file and to read its answers: the signatures, the tokenizer, the labels, the checksums, and
+The manifest is next to the model file and has everything that a program needs to feed the file and
+to read its answers: the signatures, the tokenizer, the labels, the checksums, and
 how far the file was found to agree with the model that it came from.
 """
 
@@ -26,7 +26,7 @@ class _Part(pydantic.BaseModel):
 
 
 class FileRecord(_Part):
-    """A file beside the manifest."""
+    """A file next to the manifest."""
 
     file: FileName
     sha256: Sha256
@@ -64,7 +64,7 @@ class SpanRecord(_Part):
     Windows: `[CLS] question [SEP] part of the text [SEP]`, as many tokens as the tokenizer's
     `max_length` allows; the question is cut to `max_question_length` tokens, and each window starts
     `doc_stride` tokens of the text after the one before, until one reaches its end.
-    Answers: of every window the `n_best` starts and ends are combined. A candidate lies in the
+    Answers: of every window the `n_best` starts and ends are combined. A candidate is in the
     text, starts where its window shows most around the token (the poorer side counts, the first of
     equal windows), has at most `max_answer_length` tokens, and scores start logit + end logit. The
     best one over all windows is the answer; with `unanswerable` there is none where the least score
@@ -170,7 +170,7 @@ def write_manifest(
 
 
 def manifest_path(model_file: files.Path) -> pathlib.Path:
-    """Says where the manifest of a model file is, or belongs.
+    """Returns where the manifest of a model file is, or belongs.
 
     It is model.json in the same folder, unless that one is about another file: a second model in
     a folder has its manifest in `<stem>.json`.
@@ -194,7 +194,7 @@ def manifest_path(model_file: files.Path) -> pathlib.Path:
 
 
 def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
-    """Reads a manifest and checks that the files beside it are the ones that it describes.
+    """Reads a manifest and checks that the files next to it are the ones that it describes.
 
     Args:
       path: model.json, the folder that holds it, or the .tflite file that it is about.

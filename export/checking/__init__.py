@@ -1,1 +1,1 @@
-"""Whether a file says what the model says, and the vectors that other programs are held to."""
+"""Whether a file answers as the model does, and the vectors that other programs are tested on."""

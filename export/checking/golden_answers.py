@@ -1,6 +1,6 @@
 """Golden answers: texts with the tags or the answers that a program has to read off the outputs.
 
-The rows of golden.json test tokenizer and file. These test what lies around them: which windows a
+The rows of golden.json test tokenizer and file. These test the steps around them: which windows a
 text becomes, which piece answers for a word, which span is the answer.
 """
 
@@ -29,7 +29,7 @@ def sentences(
     """Lists the sentences that are whole in one example, with the tag of each word.
 
     Args:
-      encoded: A few examples of words; `sources` says which sentence each is of.
+      encoded: A few examples of words; `sources` has the sentence of each.
       examples: All sentences with their words, or None.
       tokenizer: The tokenizer of the model, or None.
       longest: The longest signature.
@@ -37,7 +37,7 @@ def sentences(
       labels: The tags in the order of the outputs.
 
     Returns:
-      For each: "example" (its place among the examples of golden.json), "words", "first_pieces"
+      For each: "example" (its index in the examples of golden.json), "words", "first_pieces"
       (the token that answers for each word) and "tags". Empty where words, tokenizer or tags are
       not known.
 
@@ -87,7 +87,7 @@ def questions(
       rules: How answers are read off.
 
     Returns:
-      For each: "question", "context", "examples" (the places of its windows among the examples of
+      For each: "question", "context", "examples" (the indices of its windows in the examples of
       golden.json), "answer" ("" for none), "score" and "null_score"; the score is null where no
       window holds a candidate. Empty where texts or tokenizer are not known.
 
@@ -122,7 +122,7 @@ def questions(
 def _cut_alike(
     own: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
 ) -> bool:
-    """Whether a program that only knows the manifest makes the same windows of a question."""
+    """Whether a program that only has the manifest makes the same windows of a question."""
     again = spans.encode_questions(
         [dataclasses.replace(windows.questions[source], answers=(), start=None)],
         tokenizer,

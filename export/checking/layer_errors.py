@@ -29,7 +29,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from ..file.runtime import TfliteModel
-from ..model import signature
+from ..model import inputs, signature
 
 NUM_EXAMPLES = 16
 # A dense layer's tensor is named after all that the converter merged into it; the product decides.
@@ -43,7 +43,7 @@ class LayerError:
     Attributes:
       layer: Name of the layer.
       sqnr_db: Signal to quantization noise of its output; None where it is equal bit for bit.
-      noise: The noise of its output, in [0, 1], as the module says.
+      noise: The noise of its output, in [0, 1], as defined above.
       introduced: How much of it the layer adds to that of its inputs, at least 0.
       readers: The layers that read its output.
     """
@@ -129,19 +129,6 @@ def culprits(found: Sequence[LayerError], *, share: float = 0.5) -> tuple[str, .
     return tuple(dict.fromkeys(named))
 
 
-def format_text(found: Sequence[LayerError], count: int = 8) -> str:
-    """Writes the layers that add most of the error, a line each."""
-    worst = sorted(found, key=lambda error: -error.introduced)[:count]
-    width = max((len(error.layer) for error in worst), default=0)
-    lines = [f"{'layer'.ljust(width)}  SQNR dB  noise  added"]
-    for error in worst:
-        ratio = "  equal" if error.sqnr_db is None else f"{error.sqnr_db:7.1f}"
-        lines.append(
-            f"{error.layer.ljust(width)}  {ratio}  {error.noise:.3f}  {error.introduced:.3f}"
-        )
-    return "\n".join(lines)
-
-
 def compare(exact: np.ndarray, rough: np.ndarray) -> tuple[float | None, float]:
     """Compares a tensor of two files.
 
@@ -150,7 +137,7 @@ def compare(exact: np.ndarray, rough: np.ndarray) -> tuple[float | None, float]:
       rough: The same shape.
 
     Returns:
-      SQNR in dB, None for equal tensors, and the noise as the module says.
+      SQNR in dB, None for equal tensors, and the noise as defined above.
     """
     exact = np.asarray(exact, np.float64).reshape(-1, exact.shape[-1] if exact.ndim else 1)
     rough = np.asarray(rough, np.float64).reshape(exact.shape)
@@ -174,7 +161,7 @@ class _Trace:
       source: The file.
       length: The signature's sequence length.
       layer_names: The names of the model's layers.
-      place: Where the signature is cut out to.
+      copy: Where the signature is cut out to.
     """
 
     def __init__(
@@ -182,18 +169,18 @@ class _Trace:
         source: files.Path,
         length: int,
         layer_names: frozenset[str],
-        place: pathlib.Path,
+        copy: pathlib.Path,
     ) -> None:
         self._model = editing.read(source)
         editing.keep_signature(self._model, signature.signature_name(length))
-        editing.write(self._model, place)
+        editing.write(self._model, copy)
         self._length = length
         self._layer_names = layer_names
         try:
             self._interpreter = litert.Interpreter(
-                str(place),
+                str(copy),
                 experimental_preserve_all_tensors=True,
-                # XNNPACK keeps what lies inside its chains to itself.
+                # XNNPACK does not give out the tensors inside its partitions.
                 experimental_op_resolver_type=(
                     litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
                 ),
@@ -212,7 +199,9 @@ class _Trace:
         kept = [index for index in computed if index in details]
         rows: dict[str, list[np.ndarray]] = collections.defaultdict(list)
         for example in range(len(encoded)):
-            self._runner(**self._features(encoded, example))
+            ids, types = encoded.row(example), encoded.row_types(example)
+            features = inputs.padded(ids, types, self._length, encoded.pad_id)
+            self._runner(**{name: features[name] for name in self._runner.get_input_details()})
             for index in kept:
                 detail = details[index]
                 if detail["dtype"] in (np.float32, np.float16, np.int8, np.int16):
@@ -220,20 +209,6 @@ class _Trace:
                     name = _from_layer_on(detail["name"], self._layer_names)
                     rows[name].append(_as_float(value, detail))
         return {name: np.stack(values) for name, values in rows.items()}
-
-    def _features(self, encoded: EncodedExamples, example: int) -> dict[str, np.ndarray]:
-        ids = encoded.row(example)
-        values = {
-            "input_ids": (ids, encoded.pad_id),
-            "attention_mask": (np.ones_like(ids), 0),
-            "token_type_ids": (encoded.row_types(example), 0),
-        }
-        features = {}
-        for name in self._runner.get_input_details():
-            row, filler = values[name]
-            features[name] = np.full((1, self._length), filler, np.int32)
-            features[name][0, : len(ids)] = row
-        return features
 
     def operators(self) -> list[_Operator]:
         """Lists what the signature computes, in order, with the layers that it belongs to."""
@@ -249,7 +224,7 @@ class _Trace:
 
 
 def _from_layer_on(tensor_name: str, layer_names: frozenset[str]) -> str:
-    """Leaves out what stands before the layers in a tensor's name: how the model was called."""
+    """Removes what precedes the layers in a tensor's name: how the model was called."""
     parts = []
     for part in tensor_name.split(";"):
         pieces = part.split("/")
@@ -259,7 +234,7 @@ def _from_layer_on(tensor_name: str, layer_names: frozenset[str]) -> str:
 
 
 def layer_of(tensor_name: str, layer_names: frozenset[str] | set[str]) -> str | None:
-    """Tells which layer computes a tensor, from the name that the converter gave it.
+    """Returns which layer computes a tensor, from the name that the converter gave it.
 
     Args:
       tensor_name: For example "model/layer_0_query/MatMul;model/layer_0_query/BiasAdd".

@@ -103,8 +103,8 @@ def _same(model: np.ndarray | None, file: np.ndarray | None) -> tuple[float | No
 def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list[str]:
     """Lists the bounds that an agreement breaks.
 
-    Of n decisions, ceil(n * (1 - argmax_agreement)) may change: among few examples one that lies on
-    the border between two classes must not decide.
+    Of n decisions, ceil(n * (1 - argmax_agreement)) may change: among few examples one on the
+    border between two classes must not decide.
 
     Args:
       agreement: What was measured.
@@ -143,7 +143,7 @@ def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list
 def metric_violations(
     model: dict[str, float], file: dict[str, float], primary: str, bounds: Bounds, num_examples: int
 ) -> list[str]:
-    """Says whether the task's primary metric falls too far from the model to the file.
+    """Lists whether the task's primary metric falls too far from the model to the file.
 
     The allowance is at least 2 / n: with few examples a metric moves in steps of about 1 / n.
 

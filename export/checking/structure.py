@@ -1,4 +1,4 @@
-"""What must be true of an exported file before it is even run."""
+"""What must be true of an exported file before it is run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Expectation:
     """What a file is expected to hold.
 
     Attributes:
-      quantization: How its numbers are stored, but for the weights that say otherwise.
+      quantization: How its numbers are stored, but for weights with another quantization.
       lengths: Sequence lengths, one signature each.
       inputs: Names of the inputs of every signature.
       head: What the model answers for.
@@ -161,13 +161,13 @@ def _float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
     }
     if not left:
         return []
-    told = ", ".join(f"{count} {name}" for name, count in sorted(left.items()))
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(left.items()))
     where = graph.signature or "a graph without signature"
     return [
         errors.explain(
             f"operators of {where}",
             f"integers ({quantization.name})",
-            f"floats in {told}",
+            f"floats in {counts}",
             "Take static_wi8_ai8, which may fall back to floats."
             if quantization.integer_only
             else "",

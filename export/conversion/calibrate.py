@@ -16,7 +16,7 @@ from tfdistill.models import EncoderConfig
 
 from ..model import inputs, signature
 
-NUM_LEAST = 16  # fewer examples say too little about the ranges
+NUM_LEAST = 16  # fewer examples do not cover the ranges
 _NAME = "calibrate_on"
 
 
@@ -33,7 +33,7 @@ def draw(
       lengths: Sequence lengths of the file.
 
     Returns:
-      The examples in the order that they stand in.
+      The drawn examples in their order.
 
     Raises:
       ConfigError: If `count` is no number of examples.
@@ -89,7 +89,7 @@ def feeds(
     """Lays examples out as inputs of the signatures.
 
     Args:
-      signatures: What the interpreter says of them: key -> {"inputs": names, ...}.
+      signatures: The interpreter's description of them: key -> {"inputs": names, ...}.
       examples: The examples, none longer than the longest signature.
 
     Returns:
@@ -100,26 +100,19 @@ def feeds(
     lengths = sorted(int(key.removeprefix(signature.PREFIX)) for key in keys)
     shortest = np.searchsorted(lengths, examples.lengths)
     made: dict[str, Iterable[dict[str, np.ndarray]]] = {}
-    for place, length in enumerate(lengths):
-        chosen = np.flatnonzero(shortest == place)
+    for rank, length in enumerate(lengths):
+        chosen = np.flatnonzero(shortest == rank)
         if len(chosen) < NUM_LEAST:
             chosen = np.flatnonzero(examples.lengths <= length)
         key = signature.signature_name(length)
         names = signatures[key]["inputs"]
-        made[key] = [_inputs(examples, int(index), length, names) for index in chosen]
+        made[key] = [
+            {name: values for name, values in _padded(examples, i, length).items() if name in names}
+            for i in chosen.tolist()
+        ]
     return made
 
 
-def _inputs(
-    examples: EncodedExamples, index: int, length: int, names: Sequence[str]
-) -> dict[str, np.ndarray]:
+def _padded(examples: EncodedExamples, index: int, length: int) -> dict[str, np.ndarray]:
     ids, types = examples.row(index), examples.row_types(index)
-    features = {
-        "input_ids": np.full((1, length), examples.pad_id, np.int32),
-        "attention_mask": np.zeros((1, length), np.int32),
-        "token_type_ids": np.zeros((1, length), np.int32),
-    }
-    features["input_ids"][0, : len(ids)] = ids
-    features["attention_mask"][0, : len(ids)] = 1
-    features["token_type_ids"][0, : len(ids)] = types
-    return {name: features[name] for name in names}
+    return inputs.padded(ids, types, length, examples.pad_id)

@@ -36,7 +36,7 @@ def quantize(
     """Writes a float file again with its numbers stored in another way.
 
     Ranges of static activations are the least and the greatest value on all examples, in whatever
-    signature: so that a text is answered alike by each.
+    signature: so that each answers a text alike.
 
     Args:
       source: The float32 file.
@@ -47,7 +47,7 @@ def quantize(
       examples: What ranges are measured on, for a static quantization.
 
     Raises:
-      ExportError: If a layer of `layers` cannot be told apart in the file, or a range is missing.
+      ExportError: If a layer of `layers` has no operator of its own, or a range is missing.
     """
     model = editing.read(source)
 
@@ -74,12 +74,12 @@ def quantize(
                 if base.activation_bits == 16:
                     widen_ranges(float_model, ranges)
             engine.quantize(ranges).export_model(str(quantized))
-        # It stores constants behind the flatbuffer, where writers of metadata lose them.
+        # It stores constants after the flatbuffer, where writers of metadata lose them.
         editing.write(editing.read(quantized), target)
 
 
 def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
-    """Gives tensors that stand in the same place of each signature's subgraph one range.
+    """Gives the corresponding tensors of the signatures' subgraphs one range.
 
     Args:
       model: The float model.
@@ -88,19 +88,19 @@ def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
     Raises:
       ExportError: If the subgraphs are not built alike.
     """
-    places = []
+    by_graph = []
     for graph in model.subgraphs:
         used = [(*operator.inputs, *operator.outputs) for operator in graph.operators]
-        tensors = [graph.tensors[place] for operator in used for place in operator if place >= 0]
-        places.append([text(tensor.name) for tensor in tensors])
-    if len({len(names) for names in places}) > 1:
+        tensors = [graph.tensors[i] for operator in used for i in operator if i >= 0]
+        by_graph.append([text(tensor.name) for tensor in tensors])
+    if len({len(names) for names in by_graph}) > 1:
         raise errors.ExportError(
             "signatures to quantize",
             "the same operators in each",
-            " and ".join(str(len(names)) for names in places),
+            " and ".join(str(len(names)) for names in by_graph),
             "Export one length at a time.",
         )
-    for names in zip(*places, strict=True):
+    for names in zip(*by_graph, strict=True):
         known = [ranges[name] for name in names if name in ranges]
         if not known:
             continue
@@ -151,7 +151,7 @@ def _ranges(
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keeps the quantizer's prints, bars and hints to itself; what it raises passes."""
+    """Suppresses the quantizer's prints, bars and hints, but no exception."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all")
         with contextlib.redirect_stderr(io.StringIO()):

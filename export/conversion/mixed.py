@@ -43,7 +43,7 @@ class StoredWeight:
 def resolve(
     model: keras.Model, base: Quantization, layers: Mapping[str, str]
 ) -> dict[str, Quantization]:
-    """Says which layers take another quantization than the file.
+    """Resolves which layers take another quantization than the file.
 
     Args:
       model: The model.
@@ -55,8 +55,8 @@ def resolve(
       Name of a layer -> its quantization, where that is not `base`.
 
     Raises:
-      ConfigError: If a pattern fits no layer or changes nothing, or a quantization cannot stand
-        beside `base`.
+      ConfigError: If a pattern fits no layer or changes nothing, or a quantization cannot be
+        combined with `base`.
     """
     names = [layer.name for layer in model.layers]
     chosen: dict[str, Quantization] = {}
@@ -91,7 +91,7 @@ def resolve(
 
 
 def is_quantize_aware(model: keras.Model) -> bool:
-    """Tells whether a model brings the ranges of its activations along."""
+    """Whether a model has the ranges of its activations."""
     if not any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers):
         return False  # and no need to import tensorflow-model-optimization
     from tfdistill import compress
@@ -137,7 +137,7 @@ def check_blocks(weights: Sequence[StoredWeight]) -> None:
         block = weight.quantization.block
         if block is None or not weight.is_matrix:
             continue
-        # A row is what is multiplied with one input: (inputs, outputs) stand the other way round.
+        # A row is what is multiplied with one input: (inputs, outputs) is transposed.
         width = weight.shape[-1] if "embeddings" in weight.layer else weight.shape[0]
         if width % block:
             misfits[weight.layer] = width

@@ -1,7 +1,7 @@
 """Quantizations as named values: how numbers are stored, and how far a file may then differ.
 
 One grammar: ``float32`` and ``float16`` store everything in that format; otherwise
-``<method>_w<type><bits>_a<type><bits>[_<detail>]`` says when activations are quantized
+``<method>_w<type><bits>_a<type><bits>[_<detail>]`` names when activations are quantized
 (weight_only: never; dynamic: while the model runs; static: with ranges from calibration), then the
 type of the weights (w) and of the activations (a), ``i`` for integers and ``fp`` for floating
 point. ``block32``: 32 weights share a scale instead of a whole row; ``integer_only``: no operator
@@ -135,87 +135,85 @@ _INT8 = Bounds(max_error=0.5, mean_error=0.1, sqnr_db=17.0, argmax_agreement=0.9
 _COARSE = Bounds(
     max_error=1.0, mean_error=0.25, sqnr_db=10.0, argmax_agreement=0.9, metric_drop=0.02
 )
+
+
+def _offer(
+    name: str,
+    summary: str,
+    bytes_per_constant: tuple[int, int],
+    bounds: Bounds,
+    route: Literal["converter", "edge_quantizer"] = "edge_quantizer",
+) -> Quantization:
+    """Makes a quantization from its name in the grammar."""
+    parts = _GRAMMAR.fullmatch(name)
+    if parts is None:  # float32 or float16
+        bits = int(name.removeprefix("float"))
+        return Quantization(name, summary, "float", bits, bytes_per_constant, bounds, route=route)
+    method, weights, activations, detail = parts.groups(default="")
+    return Quantization(
+        name,
+        summary,
+        method,  # pyright: ignore[reportArgumentType]
+        int(weights.strip("ifp")),
+        bytes_per_constant,
+        bounds,
+        activation_bits=int(activations.strip("ifp")),
+        block=int(detail.removeprefix("_block")) if detail.startswith("_block") else None,
+        integer_only=detail == "_integer_only",
+        route=route,
+    )
+
+
 _ALL = (
-    Quantization(
-        "float32", "nothing lost; the reference", "float", 32, (4, 4), _FLOAT32, route="converter"
-    ),
-    Quantization(
+    _offer("float32", "nothing lost; the reference", (4, 4), _FLOAT32, "converter"),
+    _offer(
         "float16",
         "half the size; computes in float32 on a CPU, in float16 on a GPU",
-        "float",
-        16,
         (2, 2),
         _FLOAT16,
-        route="converter",
+        "converter",
     ),
-    Quantization(
+    _offer(
         "weight_only_wi8_afp32",
         "a quarter of the size at float32's speed; only the weights lose precision",
-        "weight_only",
-        8,
         (4, 4),
         _INT8,
     ),
-    Quantization(
+    _offer(
         "dynamic_wi8_afp32",
         "a quarter of the size and the fastest on a CPU; weights int8, activations as they come",
-        "dynamic",
-        8,
         (4, 4),
         _INT8,
-        route="converter",
+        "converter",
     ),
-    Quantization(
+    _offer(
         "static_wi8_ai16",
         "for NPUs and DSPs with 16-bit activations; far slower than float32 on a CPU",
-        "static",
-        8,
         (2, 8),
         _INT8,
-        activation_bits=16,
     ),
-    Quantization(
-        "static_wi8_ai8",
-        "for NPUs and DSPs; on a CPU slower than float32",
-        "static",
-        8,
-        (1, 4),
-        _COARSE,
-        activation_bits=8,
-    ),
-    Quantization(
+    _offer("static_wi8_ai8", "for NPUs and DSPs; on a CPU slower than float32", (1, 4), _COARSE),
+    _offer(
         "static_wi8_ai8_integer_only",
         "as static_wi8_ai8 for hardware without floats: refused where an operator needs them",
-        "static",
-        8,
         (1, 4),
         _COARSE,
-        activation_bits=8,
-        integer_only=True,
     ),
-    Quantization(
+    _offer(
         "dynamic_wi4_afp32_block32",
         "an eighth of the size, a scale for each 32 weights; widths must be multiples of 32",
-        "dynamic",
-        4,
         (4, 4),
         _COARSE,
-        block=32,
     ),
-    Quantization(
+    _offer(
         "dynamic_wi4_afp32_block64",
         "as block32 with half the scales; widths must be multiples of 64",
-        "dynamic",
-        4,
         (4, 4),
         _COARSE,
-        block=64,
     ),
-    Quantization(
+    _offer(
         "dynamic_wi4_afp32",
         "an eighth of the size, a scale for each row: for any width",
-        "dynamic",
-        4,
         (4, 4),
         _COARSE,
     ),
@@ -230,7 +228,7 @@ _REFUSED = {
         "dynamic_wi4_afp32",
     ),
     "dynamic_wi8_afp32_block32": (
-        "ai-edge-quantizer knows no int8 weights in blocks and leaves them float32",
+        "the ai-edge-quantizer has no int8 weights in blocks and leaves them float32",
         "dynamic_wi8_afp32",
     ),
     "dynamic_wi2_afp32": (
@@ -258,8 +256,8 @@ def quantization(name: str) -> Quantization:
     """Returns the quantization of that name.
 
     Raises:
-      ConfigError: If the name is not in the grammar, or in it but not offered; it says why where
-        the combination was tried.
+      ConfigError: If the name is not in the grammar, or in it but not offered; with the reason
+        where the combination was tried.
     """
     if name in _BY_NAME:
         return _BY_NAME[name]

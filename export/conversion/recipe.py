@@ -125,11 +125,11 @@ def _agreed(chosen: Mapping[str, Quantization], base: Quantization) -> Quantizat
     if not different:
         return base
     if len(different) > 1:
-        told = ", ".join(f"{name}: {value.name}" for name, value in sorted(chosen.items()))
+        named = ", ".join(f"{name}: {value.name}" for name, value in sorted(chosen.items()))
         raise errors.ExportError(
             "layers with a quantization of their own",
             "the same for layers that the file computes in one operator",
-            told,
+            named,
             "Name all of them in `layers`, or none.",
         )
     return different.pop()

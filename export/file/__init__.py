@@ -1,1 +1,1 @@
-"""A TFLite file: its bytes and what lies beside it, what it holds, how LiteRT runs it."""
+"""A TFLite file and the files next to it: what it holds, and how LiteRT runs it."""

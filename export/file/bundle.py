@@ -16,6 +16,8 @@ import tempfile
 
 from tfdistill import errors, files, manifest
 
+from . import folders
+
 SUFFIX = ".tflite"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
@@ -61,7 +63,7 @@ def paths_of(path: files.Path) -> ExportPaths:
 
 
 def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -> None:
-    """Refuses to replace a file unless told to.
+    """Refuses to replace a file unless `overwrite`.
 
     Args:
       contents: File -> what will be in it, None if that is not known yet. A file that holds this
@@ -93,7 +95,7 @@ def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
       ExportError: If they cannot be written; the old ones are as they were.
     """
     folder = next(iter(contents)).parent
-    try:
+    with folders.writing(f"export to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as temporary:
             staged = {}
@@ -102,13 +104,6 @@ def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
                 _write_one(staged[file], content)
             for file, complete in staged.items():
                 os.replace(complete, file)
-    except OSError as error:
-        raise errors.ExportError(
-            f"export to {folder}",
-            "room and permission to write it",
-            f"{error.strerror or error}",
-            "Nothing was replaced.",
-        ) from error
 
 
 def _write_one(file: pathlib.Path, content: bytes | pathlib.Path) -> None:

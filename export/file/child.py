@@ -24,7 +24,7 @@ def run(
     """Runs ``python -m export.<module> ARGUMENTS`` and waits for its end, whatever that is.
 
     Args:
-      module: Name of the module inside `export`, with its room: "file.memory".
+      module: Name of the module inside `export`, with its package: "file.delegation".
       arguments: Its arguments; paths must be absolute.
       timeout_s: Seconds after which it is stopped.
       what: What it works on, for the message.

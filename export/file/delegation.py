@@ -1,4 +1,4 @@
-"""What XNNPACK takes over of a file, found out in a process of its own, as the file may be damaged.
+"""What XNNPACK takes over of a file, counted in a process of its own, as the file may be damaged.
 
 ``python -m export.file.delegation FILE`` writes JSON. The fewer the chains of operators that are
 taken over, the better: of a good file one, or two.
@@ -21,7 +21,7 @@ from . import child
 
 
 def delegate(path: files.Path, *, timeout_s: float = 300) -> dict[str | None, Delegation]:
-    """Opens a file in a process of its own and tells what XNNPACK takes over.
+    """Opens a file in a process of its own and counts what XNNPACK takes over.
 
     Args:
       path: A .tflite file.

@@ -1,14 +1,16 @@
-"""Folders that an export writes beside the TFLite file: never in place of something else."""
+"""Outputs of an export: never in place of something else, and failures to write in one form."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+from collections.abc import Iterator
 
 from tfdistill import errors, files
 
 
 def check_free(folder: files.Path, *, mark: str, overwrite: bool) -> None:
-    """Refuses to replace a folder unless told to, and one of another kind in any case.
+    """Refuses to replace a folder unless `overwrite`, and one of another kind in any case.
 
     Args:
       folder: The folder that is to be written.
@@ -16,35 +18,58 @@ def check_free(folder: files.Path, *, mark: str, overwrite: bool) -> None:
       overwrite: Whether a folder of this kind may be replaced.
 
     Raises:
-      OutputExistsError: If something is there that may not be replaced.
+      OutputExistsError: If the folder may not be replaced.
     """
-    place = pathlib.Path(folder)
-    if place.is_dir() and not any(place.iterdir()):
+    path = pathlib.Path(folder)
+    if path.is_dir() and not any(path.iterdir()):
         return
-    if place.exists() and not (place / mark).is_file():
+    if path.exists() and not (path / mark).is_file():
         raise errors.OutputExistsError(
-            f"{place}",
+            path,
             f"nothing, or a folder with {mark}",
             "something else",
-            "It is never replaced: choose another place.",
+            "It is never replaced: choose another path.",
         )
-    if place.exists() and not overwrite:
-        raise errors.OutputExistsError(
-            f"{place}", "nothing", "one", "Choose another place, or overwrite it."
-        )
+    _check_absent(path, overwrite)
 
 
 def check_file_free(path: files.Path, *, suffix: str, overwrite: bool) -> None:
-    """Refuses to replace a file unless told to, and a name that does not say what is in it.
+    """Refuses to replace a file unless `overwrite`, and a name without the suffix of its kind.
 
     Raises:
-      ConfigError: If the name does not end in `suffix`, or a folder is there.
-      OutputExistsError: If a file is there and `overwrite` is not given.
+      ConfigError: If the name does not end in `suffix`, or is that of a folder.
+      OutputExistsError: If the file exists and `overwrite` is not given.
     """
-    place = pathlib.Path(path)
-    if place.suffix != suffix or place.is_dir():
-        raise errors.ConfigError("path", f"a file that ends in {suffix}", place)
-    if place.exists() and not overwrite:
+    path = pathlib.Path(path)
+    if path.suffix != suffix or path.is_dir():
+        raise errors.ConfigError("path", f"a file that ends in {suffix}", path)
+    _check_absent(path, overwrite)
+
+
+def _check_absent(path: pathlib.Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
         raise errors.OutputExistsError(
-            f"{place}", "nothing", "one", "Choose another place, or overwrite it."
+            path, "nothing", "one", "Choose another path, or overwrite it."
         )
+
+
+@contextlib.contextmanager
+def writing(what: str, *also: type[Exception]) -> Iterator[None]:
+    """Reports a failure to write as an ExportError.
+
+    Args:
+      what: What is written; nothing of it may be left when the block fails.
+      *also: Exceptions that mean the same as OSError.
+
+    Raises:
+      ExportError: If the block raises OSError or one of `also`.
+    """
+    try:
+        yield
+    except (OSError, *also) as error:
+        raise errors.ExportError(
+            what,
+            "space and permission to write it",
+            getattr(error, "strerror", None) or error,
+            "Nothing was replaced.",
+        ) from error

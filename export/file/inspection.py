@@ -97,7 +97,7 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
 
     Args:
       path: The file.
-      open_it: Whether LiteRT opens it too, in a process of its own, to tell how many partitions
+      open_it: Whether LiteRT opens it too, in a process of its own, to count the partitions that
         XNNPACK makes of it.
 
     Returns:

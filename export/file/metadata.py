@@ -3,7 +3,7 @@
 MediaPipe's TextClassifier (Android, iOS, web, Python) reads from the file itself which input is
 which, the vocabulary, and the names of the labels. It refuses a file of more than one subgraph, so
 of more than one length (`export.to_mediapipe` cuts one out), and one with other than three inputs,
-and it passes scores on as they come, so softmax must be inside. It has no task for questions, tags
+and it returns the outputs unchanged, so softmax must be inside. It has no task for questions, tags
 or pairs of texts.
 
 Its tokenizer lower-cases ASCII letters only and strips no accents: where a text has others, its
@@ -93,7 +93,7 @@ def wanted(requested: bool | None, found: Sequence[str]) -> bool:
     """Decides whether a file gets metadata.
 
     Args:
-      requested: What the user said; None for where it can be.
+      requested: What was asked for; None for where it can be.
       found: What `obstacles` found.
 
     Returns:
@@ -108,7 +108,7 @@ def wanted(requested: bool | None, found: Sequence[str]) -> bool:
 
 
 def refusal(found: Sequence[str]) -> errors.ConfigError:
-    """Returns the error that says why a file cannot have metadata."""
+    """Returns the error with the reasons why a file cannot have metadata."""
     return errors.ConfigError(
         "metadata: expected a file that MediaPipe can run from text, received one that it "
         "cannot:\n  - " + "\n  - ".join(found)

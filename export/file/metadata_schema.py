@@ -1,6 +1,6 @@
 """The published schema of TFLite metadata, as far as a text model needs it, as a flatbuffer.
 
-A table is a mapping of slot -> value here; a slot is the place of a field in the schema's table.
+A table is a mapping of slot -> value here; a slot is the index of a field in the schema's table.
 The classes below name the slots and the values of the schema's enumerations and unions, in version
 1.1.0 of the schema: the first with the tokenizer of BERT.
 
@@ -86,12 +86,12 @@ def pack(root: Table) -> bytes:
 
 
 def _reference(builder: flatbuffers.Builder, value: Table | str | Sequence[Table]) -> int:
-    """Writes a value that tables refer to; returns where it is."""
+    """Writes a value that tables refer to; returns its offset."""
     if isinstance(value, str):
         return builder.CreateString(value)
     if isinstance(value, Mapping):
         # What a table refers to must be complete before the table is begun.
-        places = {
+        offsets = {
             slot: _reference(builder, field)
             for slot, field in value.items()
             if not isinstance(field, int)
@@ -101,7 +101,7 @@ def _reference(builder: flatbuffers.Builder, value: Table | str | Sequence[Table
             if isinstance(field, int):
                 builder.PrependInt8Slot(slot, field, 0)
             else:
-                builder.PrependUOffsetTRelativeSlot(slot, places[slot], 0)
+                builder.PrependUOffsetTRelativeSlot(slot, offsets[slot], 0)
         return builder.EndObject()
     entries = [_reference(builder, entry) for entry in value]
     builder.StartVector(4, len(entries), 4)

@@ -11,7 +11,7 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 
-from ..model import signature
+from ..model import inputs, signature
 from ..model.heads import SCORES, head_of_file
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -142,11 +142,7 @@ class TfliteModel:
         types = np.zeros_like(ids) if token_type_ids is None else np.asarray(token_type_ids)
         if types.shape != ids.shape:
             raise errors.ShapeError("token_type_ids", f"shape {ids.shape}", types.shape)
-        features = {
-            "input_ids": _padded(ids, chosen, pad_id),
-            "attention_mask": _padded(np.ones_like(ids), chosen, 0),
-            "token_type_ids": _padded(types, chosen, 0),
-        }
+        features = inputs.padded(ids, types, chosen, pad_id)
         try:
             given = self._runners[chosen](**{name: features[name] for name in self.inputs})
         except (ValueError, RuntimeError) as error:  # such as an id outside the embedding
@@ -157,9 +153,3 @@ class TfliteModel:
                 "Check that the text was tokenized with the vocabulary of the model.",
             ) from error
         return self.head.rows_of_file([given[name] for name in self.outputs], len(ids))
-
-
-def _padded(values: np.ndarray, length: int, filler: int) -> np.ndarray:
-    row = np.full((1, length), filler, np.int32)
-    row[0, : len(values)] = values
-    return row

@@ -143,7 +143,7 @@ def check_texts(
         return
     if task.kind == "span" and examples.span_sources is None:
         received, remedy = (
-            "batches that do not know their texts",
+            "batches without their texts",
             "Pass the result of data.encode_examples, or Batches of it.",
         )
     elif task.kind == "token" and examples.labels is not None and not examples.token_labels:

@@ -146,14 +146,14 @@ def _attend(
 ) -> tf.Tensor:
     """Attention of one query over one example: (1, d), (L, d), (L, d), (1, 1, 1, L) -> (1, d).
 
-    The operators carry the names of the layers that they stand for, by which a mixed quantization
+    The operators have the names of the layers that they replace, by which a mixed quantization
     and the report on errors find them.
     """
     width = query.shape[-1]
     size = width // num_heads
     heads = (1, tf.shape(key)[0] if key.shape[0] is None else key.shape[0], num_heads, size)
     with tf.name_scope(f"{prefix}_attention_scores"):
-        # One query: its heads already lie one after the other.
+        # One query: its heads are already contiguous.
         query = tf.reshape(query * size**-0.5, (1, num_heads, 1, size))
         key = tf.transpose(tf.reshape(key, heads), (0, 2, 3, 1))  # (1, h, k, L)
         scores = tf.matmul(query, key)  # (1, h, 1, L)

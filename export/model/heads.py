@@ -63,7 +63,7 @@ class Head(abc.ABC):
         Args:
           outputs: float (rows, width): logits or probabilities.
           encoded: The examples that they are of.
-          task: The task, which says whether several labels apply at once; None: only one does.
+          task: The task: of its kind "multi_label" several labels apply at once.
 
         Returns:
           What is compared one by one, int or bool with the decisions as first axis; None for a

@@ -1,4 +1,4 @@
-"""The examples that a model and its file are asked about: brought into one form, drawn, chosen."""
+"""The examples that a model and its file are compared on: collected, drawn, chosen, padded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST_ORDINARY_ID = 5  # below it vocabularies hold special tokens
 
 
 def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
-    """Brings the examples to check on into one form.
+    """Collects the examples to check on.
 
     Args:
       check_on: `EncodedExamples`, `Batches`, or any iterable of batches (features by name,
@@ -120,8 +120,8 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
     for left, group in enumerate(sorted(groups, key=len)):
         share = min(len(group), (count - len(chosen)) // (len(groups) - left))
         by_length = group[np.argsort(encoded.lengths[group], kind="stable")]
-        places = np.linspace(0, len(group) - 1, share).round().astype(int)
-        chosen.extend(int(index) for index in by_length[places])
+        ranks = np.linspace(0, len(group) - 1, share).round().astype(int)
+        chosen.extend(int(index) for index in by_length[ranks])
     return np.array(sorted(chosen))
 
 
@@ -158,6 +158,30 @@ def comparable(
     """
     trigram = isinstance(config, MobileBertConfig) and config.trigram
     return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
+
+
+def padded(ids: np.ndarray, types: np.ndarray, length: int, pad_id: int) -> dict[str, np.ndarray]:
+    """Lays one example out as the inputs of a signature.
+
+    Args:
+      ids: int (tokens,), at most `length`.
+      types: int (tokens,), the token types.
+      length: Tokens of the signature.
+      pad_id: The id that fills it up; masked.
+
+    Returns:
+      input_ids, attention_mask and token_type_ids, each int32 (1, length).
+    """
+    given = {
+        "input_ids": (ids, pad_id),
+        "attention_mask": (np.ones_like(ids), 0),
+        "token_type_ids": (types, 0),
+    }
+    features = {}
+    for name, (values, filler) in given.items():
+        features[name] = np.full((1, length), filler, np.int32)
+        features[name][0, : len(ids)] = values
+    return features
 
 
 def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:

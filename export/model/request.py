@@ -1,4 +1,4 @@
-"""What an export is asked for: one value from `to_tflite` to the last trial of a sweep."""
+"""The request for an export: one value from `to_tflite` to the last trial of a sweep."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExportRequest:
       lengths: Sequence lengths; they share the weights.
       softmax: Whether the file gives probabilities instead of logits.
       check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
-        with labels for the task's metric. None draws random ids, and the manifest says so.
+        with labels for the task's metric. None draws random ids, and the manifest records it.
       calibrate_on: Real examples, without labels or with them, in the same forms: what the ranges
         of a static quantization are measured on. Never those of `check_on`.
       num_calibration: Examples to draw from `calibrate_on`, without replacement.

@@ -53,7 +53,7 @@ def save(
     `graph.forward` gives, by name.
 
     Args:
-      model: A model with a head that `graph.forward` knows, in float32.
+      model: A model with a head that `graph.forward` supports, in float32.
       folder: The folder to write.
       lengths: Sequence lengths, one signature each.
       softmax: Whether the outputs are probabilities.

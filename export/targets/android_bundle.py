@@ -1,4 +1,4 @@
-"""Bundles for the Android app: an export with its test vectors, several side by side.
+"""Bundles for the Android app: an export with its test vectors, several in one folder.
 
 A folder of assets holds ``bundles/index.json`` and a folder for each bundle::
 
@@ -29,6 +29,7 @@ from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import FileName, FileRecord, Manifest
 
+from ..file import folders
 from . import token_vectors
 
 FORMAT_VERSION = 1
@@ -43,7 +44,7 @@ class _Part(pydantic.BaseModel):
 
 
 class Bundle(_Part):
-    """A bundle in the index; `folder` is beside it."""
+    """A bundle in the index; `folder` is next to the index."""
 
     folder: FileName
     quantization: str
@@ -67,13 +68,13 @@ def to_android(
     name: str | None = None,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Puts an export into a folder of Android assets, beside the bundles that are there.
+    """Adds an export to the bundles in a folder of Android assets.
 
     Args:
       export_folder: What `to_tflite` wrote: the folder with model.json, or the .tflite file. It
         must have a vocabulary, and golden vectors with texts.
       target: The folder of assets, for example ``app/src/main/assets``; made if need be.
-      texts: Real texts for tokens.jsonl, beside the nasty ones that it always has.
+      texts: Real texts for tokens.jsonl, next to the tokenizer's edge cases that it always has.
       name: Name of the bundle; default ``<name of the export>-<quantization>``.
       overwrite: Whether a bundle of that name is replaced. Files in its folder that are not of
         the bundle stay.
@@ -87,18 +88,18 @@ def to_android(
       ManifestError: If the export, or a bundle that is there already, is damaged or incomplete.
       ExportError: If the files cannot be written; nothing was replaced.
     """
-    card = manifests.read_manifest(export_folder)
-    chosen = bundle_name(card.name, card.quantization) if name is None else name
-    folder = place(target, chosen)
+    manifest = manifests.read_manifest(export_folder)
+    chosen = bundle_name(manifest.name, manifest.quantization) if name is None else name
+    folder = folder_of(target, chosen)
     source = pathlib.Path(export_folder)
     source = source if source.is_dir() else source.parent
-    contents = _contents(card, source, texts)
+    contents = _contents(manifest, source, texts)
     check_free(target, chosen, overwrite=overwrite)
     kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
     kept.pop(chosen, None)
     for other, entry in kept.items():
         _check(folder.parent / entry.folder, entry, other)
-    try:
+    with folders.writing(f"bundle {folder}"):
         with files.atomic_folder(folder) as temporary:
             _keep_foreign_files(folder, temporary)
             for file, content in contents.items():
@@ -107,13 +108,6 @@ def to_android(
             _check(temporary, entry, chosen)
         index = Index(bundles=dict(sorted({**kept, chosen: entry}.items())))
         files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
-    except OSError as error:
-        raise errors.ExportError(
-            f"bundle {folder}",
-            "room and permission to write it",
-            f"{error.strerror or error}",
-            "Nothing was replaced.",
-        ) from error
     return folder
 
 
@@ -128,7 +122,7 @@ def check_texts(texts: Examples | None) -> None:
             "Android bundle",
             "a task with texts: the app's tests compare with their answers",
             "none",
-            "Name one with --task and --data-dir; a run folder knows its own.",
+            "Name one with --task and --data-dir; a run folder has its own.",
         )
 
 
@@ -138,8 +132,8 @@ def bundle_name(name: str, quantization: str) -> str:
     return f"{clean}-{quantization}" if clean else quantization
 
 
-def place(target: files.Path, name: str) -> pathlib.Path:
-    """Says where a bundle goes.
+def folder_of(target: files.Path, name: str) -> pathlib.Path:
+    """Returns the folder of a bundle.
 
     Raises:
       ConfigError: If `name` is no name of a folder.
@@ -152,13 +146,13 @@ def place(target: files.Path, name: str) -> pathlib.Path:
 
 
 def check_free(target: files.Path, name: str, *, overwrite: bool) -> None:
-    """Refuses to replace a bundle unless told to, and what is no bundle in any case.
+    """Refuses to replace a bundle unless `overwrite`, and what is no bundle in any case.
 
     Raises:
       ConfigError: If `name` is no name of a folder.
-      OutputExistsError: If something is there.
+      OutputExistsError: If the path exists and may not be replaced.
     """
-    folder = place(target, name)
+    folder = folder_of(target, name)
     if not folder.exists():
         return
     if not (folder / manifests.FILE_NAME).is_file():
@@ -206,17 +200,17 @@ def read_index(target: files.Path, *, verify: bool = False) -> Index:
 
 
 def _contents(
-    card: Manifest, source: pathlib.Path, texts: Examples | None
+    manifest: Manifest, source: pathlib.Path, texts: Examples | None
 ) -> dict[str, bytes | pathlib.Path]:
     """Returns the files of the bundle, the manifest last."""
-    if card.tokenizer is None:
+    if manifest.tokenizer is None:
         raise errors.ManifestError(
             f"export {source}",
             "a vocabulary: the app starts from text",
             "none",
             "Export with vocab_file.",
         )
-    golden = card.golden_file
+    golden = manifest.golden_file
     examples = json.loads((source / golden.file).read_bytes())["examples"] if golden else []
     if not any(example.get("text") is not None for example in examples):
         raise errors.ManifestError(
@@ -225,19 +219,19 @@ def _contents(
             "none",
             "Export with the task's texts (--task and --data-dir, or a run folder).",
         )
-    vocab = source / card.tokenizer.vocab.file
-    tokenizer = Tokenizer(vocab, lower_case=card.tokenizer.lower_case)
-    vectors = token_vectors.token_vectors(tokenizer, texts, card.tokenizer.max_length)
+    vocab = source / manifest.tokenizer.vocab.file
+    tokenizer = Tokenizer(vocab, lower_case=manifest.tokenizer.lower_case)
+    vectors = token_vectors.token_vectors(tokenizer, texts, manifest.tokenizer.max_length)
     contents: dict[str, bytes | pathlib.Path] = {
-        record.file: source / record.file for record in _records(card)
+        record.file: source / record.file for record in _records(manifest)
     }
     contents[TOKENS] = vectors
-    contents[manifests.FILE_NAME] = (card.model_dump_json(indent=2) + "\n").encode()
+    contents[manifests.FILE_NAME] = (manifest.model_dump_json(indent=2) + "\n").encode()
     return contents
 
 
 def _records(part: Any) -> Iterator[FileRecord]:
-    """Yields the files of a manifest, wherever they stand in it."""
+    """Yields the files of a manifest, wherever they are in it."""
     if isinstance(part, FileRecord):
         yield part
     elif isinstance(part, pydantic.BaseModel):
@@ -270,11 +264,11 @@ def _keep_foreign_files(folder: pathlib.Path, temporary: pathlib.Path) -> None:
 
 
 def _entry(folder: pathlib.Path, name: str) -> Bundle:
-    card = manifests.read_manifest(folder, verify=False)
+    manifest = manifests.read_manifest(folder, verify=False)
     return Bundle(
         folder=name,
-        quantization=card.quantization,
-        size_bytes=card.model.size_bytes,
+        quantization=manifest.quantization,
+        size_bytes=manifest.model.size_bytes,
         manifest=_record(folder / manifests.FILE_NAME),
         tokens=_record(folder / TOKENS),
     )

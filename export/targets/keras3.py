@@ -33,7 +33,7 @@ def to_keras(model: keras.Model, path: files.Path, *, overwrite: bool = False) -
     """Writes a model as one file of Keras 3.
 
     Inputs, by name, and outputs are those of the model: int32 (B, L) in, logits out. The file is
-    loaded and compared with the model before it takes its place.
+    loaded and compared with the model before it replaces anything.
 
     Args:
       model: A model of `tfdistill.models` with a head over whole texts, tokens or spans.
@@ -53,17 +53,9 @@ def to_keras(model: keras.Model, path: files.Path, *, overwrite: bool = False) -
     check_keras(model)
     folders.check_file_free(path, suffix=SUFFIX, overwrite=overwrite)
     translated = translate(model)
-    try:
-        with files.atomic_write(path) as temporary:
-            translated.save(temporary)
-            check_same(model, keras3.saving.load_model(temporary, compile=False), path.name)
-    except OSError as error:
-        raise errors.ExportError(
-            f"{path}",
-            "room and permission to write it",
-            f"{error.strerror or error}",
-            "Nothing was replaced.",
-        ) from error
+    with folders.writing(f"{path}"), files.atomic_write(path) as temporary:
+        translated.save(temporary)
+        check_same(model, keras3.saving.load_model(temporary, compile=False), path.name)
     return path
 
 
@@ -82,15 +74,15 @@ def check_keras(model: keras.Model) -> None:
             "model for Keras 3",
             "a float model of the BERT family",
             f"layers of the kinds {sorted(strange)}",
-            "Recurrent and quantization-aware models leave as TFLite files only.",
+            "Recurrent and quantization-aware models can be written as TFLite files only.",
         )
 
 
 def translate(model: keras.Model) -> Any:
     """Builds the Keras 3 counterpart of a model, with its weights.
 
-    The layers with weights have the names that they have in the model. The tokens of a batch stay
-    apart, (B, L, d), where the model lays them under each other.
+    The layers with weights have the names that they have in the model. The tokens of a batch are
+    (B, L, d), where the model flattens them.
 
     Args:
       model: A functional model of `tfdistill.models`.
@@ -163,8 +155,8 @@ def _embedding(layer: Any, ids: Any) -> Any:
 
 
 def _positions(layer: Any, ids: Any) -> Any:
-    places = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # (B, L): 0, 1, 2, ...
-    return layers3.Embedding(layer.max_positions, layer.output_dim, name=layer.name)(places)
+    positions = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # (B, L): 0, 1, 2, ...
+    return layers3.Embedding(layer.max_positions, layer.output_dim, name=layer.name)(positions)
 
 
 def _dense(layer: Any, states: Any) -> Any:

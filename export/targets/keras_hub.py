@@ -3,7 +3,7 @@
 A preset names one of KerasHub's classes, so only networks that these classes can be are written:
 BERT with the tanh form of GELU, DistilBERT with the exact one. (KerasHub's own conversion of BERT
 ignores the difference, which costs some 1e-3 in the logits; here it is refused.) Every other
-network of the family leaves through `to_keras`.
+network of the family can be written by `to_keras`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def to_keras_hub(
 
     ``keras_hub.models.TextClassifier.from_preset(folder)`` loads it; it answers with logits. Its
     tokenizer is KerasHub's: the same ids for ordinary text, but it folds compatibility forms ("…"
-    becomes "...") and knows special tokens in a text. The folder is loaded and its network compared
-    with the model before it takes its place.
+    becomes "...") and recognizes special tokens in a text. The folder is loaded, and its network
+    compared with the model, before it replaces anything.
 
     Args:
       model: A classifier or regression of whole texts: family "bert" with a pooler and
@@ -52,10 +52,10 @@ def to_keras_hub(
       folder: The folder to write.
       vocab_file: The vocabulary that text is tokenized with.
       lower_case: Whether text is lower-cased.
-      labels: Label names in the order of the logits. KerasHub has no place for them: they are
+      labels: Label names in the order of the logits. KerasHub has no field for them: they are
         written to labels.txt.
       max_length: Tokens that the preprocessor pads and cuts to; default the model's positions.
-      overwrite: Whether a preset in that place is replaced.
+      overwrite: Whether a preset at that path is replaced.
 
     Returns:
       The folder.
@@ -63,7 +63,7 @@ def to_keras_hub(
     Raises:
       ConfigError: If KerasHub has no class for the network, or the labels do not fit.
       EnvironmentFault: If KerasHub is not installed.
-      OutputExistsError: If something else is there, or `overwrite` is not given.
+      OutputExistsError: If the path exists and may not be replaced.
       ParityError: If the preset does not answer like the model.
       VocabularyError: If the vocabulary cannot be used or is larger than the model's.
       ExportError: If it cannot be written.
@@ -79,22 +79,14 @@ def to_keras_hub(
     hub = _keras_hub()
     length = config.max_positions if max_length is None else min(max_length, config.max_positions)
     classifier = _classifier(hub, model, tokenizer, length)
-    try:
-        with files.atomic_folder(folder) as temporary:
-            classifier.save_to_preset(str(temporary))
-            if labels:
-                text = "".join(f"{label}\n" for label in labels)
-                (temporary / "labels.txt").write_text(text, encoding="utf-8")
-            loaded = hub.models.TextClassifier.from_preset(str(temporary))
-            rename = functools.partial(_renamed, wanted=loaded.input)
-            keras3.check_same(model, loaded, folder.name, rename)
-    except OSError as error:
-        raise errors.ExportError(
-            f"preset {folder}",
-            "room and permission to write it",
-            f"{error.strerror or error}",
-            "Nothing was replaced.",
-        ) from error
+    with folders.writing(f"preset {folder}"), files.atomic_folder(folder) as temporary:
+        classifier.save_to_preset(str(temporary))
+        if labels:
+            text = "".join(f"{label}\n" for label in labels)
+            (temporary / "labels.txt").write_text(text, encoding="utf-8")
+        loaded = hub.models.TextClassifier.from_preset(str(temporary))
+        rename = functools.partial(_renamed, wanted=loaded.input)
+        keras3.check_same(model, loaded, folder.name, rename)
     return folder
 
 
@@ -190,8 +182,8 @@ def _value(model: keras.Model, path: str, shape: tuple[int, ...]) -> np.ndarray:
         name = "pooler" if "pooler" in {layer.name for layer in model.layers} else "pre_classifier"
     else:
         name = _LAYERS[owner]
-    place = {"embeddings": 0, "kernel": 0, "bias": 1, "gamma": 0, "beta": 1}[kind]
-    return model.get_layer(name).get_weights()[place]
+    index = {"embeddings": 0, "kernel": 0, "bias": 1, "gamma": 0, "beta": 1}[kind]
+    return model.get_layer(name).get_weights()[index]
 
 
 _LAYERS = {

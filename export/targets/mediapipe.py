@@ -25,7 +25,7 @@ from ..file.runtime import TfliteModel
 from ..model import signature
 from ..model.heads import SCORES
 
-_SAME = 1e-5  # of probabilities: found 1e-7 apart, by the order of sums
+_SAME = 1e-5  # of probabilities: they differ by 1e-7, from the order of sums
 _NUM_RANDOM = 8
 
 
@@ -59,49 +59,49 @@ def to_mediapipe(
       ExportError: If the copy cannot be made or written.
       ParityError: If the copy does not answer like the file.
     """
-    card = manifests.read_manifest(source)
+    manifest = manifests.read_manifest(source)
     folder = pathlib.Path(source)
     folder = folder if folder.is_dir() else folder.parent
     target = bundle.paths_of(path).model
-    lengths = [entry.sequence_length for entry in card.signatures.values()]
+    lengths = [entry.sequence_length for entry in manifest.signatures.values()]
     chosen = max(lengths) if length is None else length
     if chosen not in lengths:
         raise errors.ConfigError("length", f"one of {sorted(lengths)}", length)
-    original = folder / card.model.file
+    original = folder / manifest.model.file
     file = TfliteModel(original)
-    vocab = None if card.tokenizer is None else folder / card.tokenizer.vocab.file
+    vocab = None if manifest.tokenizer is None else folder / manifest.tokenizer.vocab.file
     labels: list[str] = []
-    if card.labels_file is not None:
-        labels = (folder / card.labels_file.file).read_text("utf-8").splitlines()
+    if manifest.labels_file is not None:
+        labels = (folder / manifest.labels_file.file).read_text("utf-8").splitlines()
     found = metadata.obstacles(
         head=file.head.name,
-        kind=None if card.task is None else card.task.kind,
-        pair=card.task is not None and card.task.pair,
+        kind=None if manifest.task is None else manifest.task.kind,
+        pair=manifest.task is not None and manifest.task.pair,
         lengths=[chosen],
         softmax=True,
         labels=labels,
         vocab_file=vocab,
-        lower_case=card.tokenizer is None or card.tokenizer.lower_case,
+        lower_case=manifest.tokenizer is None or manifest.tokenizer.lower_case,
     )
     if found or vocab is None:
         raise metadata.refusal(found)
     if target.resolve() == original.resolve():
-        raise errors.ConfigError("path", "a place of its own", "the exported file itself")
+        raise errors.ConfigError("path", "another file", "the exported file itself")
     bundle.check_free({target: None}, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="tfdistill-mediapipe-") as temporary:
         candidate = pathlib.Path(temporary) / target.name
         model = editing.read(original)
         editing.keep_signature(model, signature.signature_name(chosen))
-        if not card.softmax:
+        if not manifest.softmax:
             editing.add_softmax(model, SCORES)
         editing.write(model, candidate)
         metadata.attach(
             candidate,
-            name=card.name,
+            name=manifest.name,
             vocab_file=vocab,
             labels=labels,
         )
-        _check(file, TfliteModel(candidate), _examples(card, folder, chosen), card.softmax)
+        _check(file, TfliteModel(candidate), _examples(manifest, folder, chosen), manifest.softmax)
         bundle.write({target: candidate})
     return target
 
@@ -140,11 +140,11 @@ def check_mediapipe(
 
 
 def _examples(
-    card: manifests.Manifest, folder: pathlib.Path, length: int
+    manifest: manifests.Manifest, folder: pathlib.Path, length: int
 ) -> list[tuple[list[int], list[int]]]:
     """Returns ids and types of the golden examples that fit a length, or of random ones."""
-    if card.golden_file is not None:
-        golden = json.loads((folder / card.golden_file.file).read_text("utf-8"))
+    if manifest.golden_file is not None:
+        golden = json.loads((folder / manifest.golden_file.file).read_text("utf-8"))
         found = [
             (example["input_ids"], example["token_type_ids"])
             for example in golden["examples"]
@@ -153,7 +153,7 @@ def _examples(
         if found:
             return found
     random = np.random.default_rng(0)
-    drawn = random.integers(0, card.architecture.vocab_size, (_NUM_RANDOM, length))
+    drawn = random.integers(0, manifest.architecture.vocab_size, (_NUM_RANDOM, length))
     return [(ids.tolist(), [0] * length) for ids in drawn]
 
 

@@ -22,7 +22,7 @@ from tfdistill.data.tokenize import Tokenizer
 from tfdistill.data.truncation import check_max_length
 
 from ..checking import verify
-from ..checking.nasty_texts import nasty_texts
+from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..file import folders
 from ..model import graph
 from . import text_graph
@@ -30,7 +30,7 @@ from . import text_graph
 SIGNATURE = "serving_text"
 PAIR_SIGNATURE = "serving_text_pair"
 MARK = "saved_model.pb"
-NUM_CHECKED = 64  # texts that the written folder is asked about, once alone and once as pairs
+NUM_CHECKED = 64  # texts that the written folder is checked on, once alone and once as pairs
 # Both compute in float32; what differs is the padding, and with it the order of the sums.
 _BOUND = 1e-4  # of a score, relative to 1 + |score|
 
@@ -59,7 +59,7 @@ def to_saved_model(
     - `scores`, float32 (n, num_labels): the probability of each label; not for a regression. They
       sum to 1 (softmax); for a task of kind "multi_label" each is a sigmoid of its own.
 
-    The folder is loaded and asked before it takes its place.
+    The folder is loaded and compared with tokenizer and model before it replaces anything.
 
     Args:
       model: A classifier or regression of `tfdistill.models`.
@@ -70,17 +70,17 @@ def to_saved_model(
       task: The task, for labels and kind.
       max_length: The most tokens of an example, special ones included; default the model's
         positions. Longer texts are cut as in training.
-      check_on: Real texts to check on, beside the nasty ones; the first 64 are used.
-      overwrite: Whether a SavedModel in that place is replaced.
+      check_on: Real texts to check on, next to the tokenizer's edge cases; the first 64 are used.
+      overwrite: Whether a SavedModel at that path is replaced.
 
     Returns:
       The folder.
 
     Raises:
       ConfigError: If the model has another head, or the labels or the length do not fit it.
-      DataError: If `max_length` has no room for the special tokens of a pair.
+      DataError: If `max_length` is too small for the special tokens of a pair.
       VocabularyError: If the vocabulary cannot be used or is larger than the model's.
-      OutputExistsError: If something else is there, or `overwrite` is not given.
+      OutputExistsError: If the path exists and may not be replaced.
       ParityError: If the written folder does not answer like tokenizer and model.
       ExportError: If it cannot be written.
     """
@@ -100,17 +100,12 @@ def to_saved_model(
     answer = _answer(
         _names(model, labels, task), independent=task is not None and task.kind == "multi_label"
     )
-    try:
-        with files.atomic_folder(folder) as temporary:
-            _save(temporary, network, tokenizer, answer, length)
-            _check(temporary, network, tokenizer, answer, length, check_on)
-    except (OSError, tf.errors.OpError) as error:
-        raise errors.ExportError(
-            f"SavedModel {folder}",
-            "room and permission to write it",
-            error,
-            "Nothing was replaced.",
-        ) from error
+    with (
+        folders.writing(f"SavedModel {folder}", tf.errors.OpError),
+        files.atomic_folder(folder) as temporary,
+    ):
+        _save(temporary, network, tokenizer, answer, length)
+        _check(temporary, network, tokenizer, answer, length, check_on)
     return folder
 
 
@@ -211,20 +206,20 @@ def _check(
       ParityError: If they differ.
     """
     real = [] if check_on is None else check_on.texts[:NUM_CHECKED]
-    nasty = nasty_texts()
-    texts = [*real, *nasty[:NUM_CHECKED]]
+    edge_cases = tokenizer_edge_cases()
+    texts = [*real, *edge_cases[:NUM_CHECKED]]
     second = [] if check_on is None or not check_on.pairs else check_on.pairs[:NUM_CHECKED]
-    pairs = [*second, *nasty[len(texts) - len(second) :: -1]][: len(texts)]
+    pairs = [*second, *edge_cases[len(texts) - len(second) :: -1]][: len(texts)]
     loaded: Any = tf.saved_model.load(str(folder))
     strings, others = (
         tf.constant([text.encode("utf-8", "ignore") for text in column])
         for column in (texts, pairs)
     )
-    said = {
+    outputs = {
         SIGNATURE: (loaded.signatures[SIGNATURE](text=strings), None),
         PAIR_SIGNATURE: (loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others), pairs),
     }
-    for name, (received, given) in said.items():
+    for name, (received, given) in outputs.items():
         rows = tokenizer.encode_batch(texts, given, max_length)
         encoded = EncodedExamples(rows.ids, rows.offsets, rows.types, pad_id=tokenizer.pad_id)
         expected = answer(tf.constant(verify.model_logits(model, encoded)))

@@ -45,9 +45,9 @@ def encode(
     )
     lengths = ids.row_lengths()
     width = tf.maximum(tf.reduce_max(lengths), 2)  # of no example at all: -2^63
-    place = tf.range(width)[tf.newaxis]  # (1, L)
-    mask = place < lengths[:, tf.newaxis]
-    second_half = mask & (place >= keep_first[:, tf.newaxis] + 2)
+    position = tf.range(width)[tf.newaxis]  # (1, L)
+    mask = position < lengths[:, tf.newaxis]
+    second_half = mask & (position >= keep_first[:, tf.newaxis] + 2)
     return {
         "input_ids": ids.to_tensor(tokenizer.pad_id, shape=tf.stack([count, width])),
         "attention_mask": tf.cast(mask, tf.int32),
@@ -58,7 +58,7 @@ def encode(
 def _kept(
     first: tf.Tensor, second: tf.Tensor, has_pair: tf.Tensor, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Says how many tokens stay of each text: `truncation.truncated_lengths` as a graph."""
+    """Returns how many tokens stay of each text: `truncation.truncated_lengths` as a graph."""
     budget = max_length - 2 - has_pair
     half = budget // 2
     swapped = first > second
@@ -72,8 +72,8 @@ def _kept(
 def _cut(ragged: Any, lengths: tf.Tensor) -> Any:
     """Keeps the first `lengths` values of each row."""
     full = ragged.row_lengths()
-    place = tf.ragged.range(full).flat_values
-    values = tf.boolean_mask(ragged.flat_values, place < tf.repeat(lengths, full))
+    position = tf.ragged.range(full).flat_values
+    values = tf.boolean_mask(ragged.flat_values, position < tf.repeat(lengths, full))
     return _rows(values, lengths)
 
 

@@ -73,13 +73,13 @@ def export_file(request: ExportRequest) -> Manifest:
     """
     paths = bundle.paths_of(request.path)
     plan = make_plan(request)
-    beside: dict[pathlib.Path, bytes] = {}
+    others: dict[pathlib.Path, bytes] = {}
     if request.vocab_file is not None:
-        beside[paths.vocab] = pathlib.Path(request.vocab_file).read_bytes()
+        others[paths.vocab] = pathlib.Path(request.vocab_file).read_bytes()
     if plan.labels:
-        beside[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
+        others[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
     unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
-    bundle.check_free({**unknown, **beside}, overwrite=request.overwrite)
+    bundle.check_free({**unknown, **others}, overwrite=request.overwrite)
     with tempfile.TemporaryDirectory(prefix="tfdistill-export-") as temporary:
         candidate = pathlib.Path(temporary) / paths.model.name
         convert.convert(plan, candidate)
@@ -92,9 +92,9 @@ def export_file(request: ExportRequest) -> Manifest:
             )
         verified = verify(plan, candidate)
         golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
-        beside[paths.golden] = golden.encode()
-        manifest = build_manifest(plan, verified, paths, beside)
-        contents: dict[pathlib.Path, bytes | pathlib.Path] = {paths.model: candidate, **beside}
+        others[paths.golden] = golden.encode()
+        manifest = build_manifest(plan, verified, paths, others)
+        contents: dict[pathlib.Path, bytes | pathlib.Path] = {paths.model: candidate, **others}
         contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
         bundle.write(contents)
     return manifest

@@ -1,6 +1,6 @@
 """tokens.jsonl: thousands of texts with the ids that any tokenizer of the model has to give.
 
-The first line says what the file is, each other line is a case::
+The first line describes the file, each other line is a case::
 
     {"format_version": 1, "lower_case": true, "vocab_size": 30522, "num_cases": 4211}
     {"text": "hello, world", "max_length": 128, "input_ids": [101, 7592, 1010, 2088, 102]}
@@ -20,16 +20,16 @@ import numpy as np
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import RaggedIds, Tokenizer
 
-from ..checking.nasty_texts import nasty_texts
+from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 
 FORMAT_VERSION = 1
 NUM_REAL = 4000  # texts of the task, the first ones
 _NUM_PAIRS = 400
-_PAIR_LENGTHS = (5, 8, 9, 16, 17, 32)  # room for so little that most pairs are cut, odd ones too
+_PAIR_LENGTHS = (5, 8, 9, 16, 17, 32)  # so few tokens that most pairs are cut, odd ones too
 
 
 def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: int) -> bytes:
-    """Tokenizes the texts of a task and the nasty ones.
+    """Tokenizes the texts of a task and the tokenizer's edge cases.
 
     Args:
       tokenizer: The tokenizer of the model.
@@ -46,10 +46,10 @@ def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: i
     if examples is not None and paired:
         given = list((examples.pairs or [])[:NUM_REAL])
         cases = _cases(tokenizer, texts, given, max_length)
-    nasty = nasty_texts()
-    cases += _cases(tokenizer, nasty, None, max_length)
+    edge_cases = tokenizer_edge_cases()
+    cases += _cases(tokenizer, edge_cases, None, max_length)
     random = np.random.default_rng(0)
-    pool = [*texts, *nasty]
+    pool = [*texts, *edge_cases]
     for length in (*_PAIR_LENGTHS, max_length):
         count = -(-_NUM_PAIRS // (len(_PAIR_LENGTHS) + 1))
         chosen = random.integers(0, len(pool), (2, count))

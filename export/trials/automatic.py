@@ -67,7 +67,7 @@ def auto(
       **options: The other arguments of `to_tflite` but `quantize` and `layers`, which are chosen.
 
     Returns:
-      The manifest of the file; `quantization` and `quantized_layers` say what was taken.
+      The manifest of the file; `quantization` and `quantized_layers` have what was chosen.
 
     Raises:
       ConfigError: If an argument is not valid.

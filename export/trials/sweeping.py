@@ -19,7 +19,7 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.results import SweepResults, Trial
 
 from ..conversion import quantize as quantizing
-from ..file import bundle
+from ..file import bundle, folders
 from ..model.request import ExportRequest
 from .trial import Measure, Report, attempt
 
@@ -247,9 +247,5 @@ def _save(folder: pathlib.Path, request: dict[str, Any], done: Mapping[str, Tria
         rows=tuple(done.values()),
     )
     path = folder / results.SWEEP_FILE
-    try:
+    with folders.writing(f"{path}"):
         results.write_result_file(content, path)
-    except OSError as error:
-        raise errors.ExportError(
-            f"{path}", "room and permission to write it", error.strerror or error
-        ) from error

@@ -67,7 +67,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def _real_vectors(folder: pathlib.Path) -> pathlib.Path:
-    """Writes the token vectors of SST-2's development set and the nasty texts."""
+    """Writes the token vectors of SST-2's development set and the edge cases."""
     from export.targets import token_vectors
     from tfdistill.data import tasks
     from tfdistill.data.tokenize import Tokenizer

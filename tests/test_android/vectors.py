@@ -35,11 +35,11 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 
 
 def words_lines() -> list[dict[str, Any]]:
-    """Every nasty text with its words; a few of them without lower-casing, too."""
-    from export.checking.nasty_texts import nasty_texts
+    """Every edge case with its words; a few of them without lower-casing, too."""
+    from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
     from tfdistill.data import bert_words
 
-    texts = nasty_texts()
+    texts = tokenizer_edge_cases()
     cases = [(text, True) for text in texts] + [(text, False) for text in texts[::4]]
     return [
         {
@@ -53,12 +53,12 @@ def words_lines() -> list[dict[str, Any]]:
 
 def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     """Texts with the part of the text that each piece stands for."""
-    from export.checking.nasty_texts import nasty_texts
+    from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
     from tfdistill.data.tokenize import Tokenizer
 
     # Two marks that stay, and that decomposition puts into the other order.
     own = ["a\u302e\U0001d165 \u302e\U0001d165\u302f", "Élève naïve İstanbul (Good)!"]
-    texts = [*own, *(text for text in nasty_texts()[:60] if len(text) < 200)]
+    texts = [*own, *(text for text in tokenizer_edge_cases()[:60] if len(text) < 200)]
     tokenizer = Tokenizer(vocab_file)
     found = []
     for text in texts:
@@ -130,13 +130,13 @@ def sentence(random: np.random.Generator, least: int, most: int) -> str:
 def bundles(target: pathlib.Path) -> None:
     """Exports the three toys as bundles of a folder of assets."""
     import export
-    from export.checking import nasty_texts
+    from export.checking import tokenizer_edge_cases
     from export.targets import token_vectors
 
-    few = nasty_texts.nasty_texts()[::12]
+    few = tokenizer_edge_cases.tokenizer_edge_cases()[::12]
     with (
         tempfile.TemporaryDirectory() as temporary,
-        mock.patch.multiple(token_vectors, nasty_texts=lambda: few, _NUM_PAIRS=210),
+        mock.patch.multiple(token_vectors, tokenizer_edge_cases=lambda: few, _NUM_PAIRS=210),
     ):
         place = pathlib.Path(temporary)
         vocab_file = place / "vocab.txt"

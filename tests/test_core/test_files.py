@@ -231,9 +231,9 @@ def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_pat
     place = tmp_path / "run"
     for _ in range(2):
         with (
-            files.alone_in(place),
+            files.exclusive_lock(place),
             pytest.raises(errors.OutputExistsError, match="one that is still running"),
-            files.alone_in(place),
+            files.exclusive_lock(place),
         ):
             pass
         assert place.is_dir()
@@ -241,7 +241,7 @@ def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_pat
 
 def test_a_failure_that_left_nothing_leaves_no_folder(tmp_path):
     for name in ("empty", "begun"):
-        with pytest.raises(KeyboardInterrupt), files.alone_in(tmp_path / name):
+        with pytest.raises(KeyboardInterrupt), files.exclusive_lock(tmp_path / name):
             if name == "begun":
                 (tmp_path / name / "checkpoint").write_text("a step")
             raise KeyboardInterrupt

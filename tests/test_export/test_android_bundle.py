@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import export
-from export.checking import nasty_texts
+from export.checking import tokenizer_edge_cases
 from export.targets import android_bundle, token_vectors
 from tfdistill import errors, files, manifest
 from tfdistill.data.tokenize import Tokenizer
@@ -19,11 +19,11 @@ def source(exported):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_nasty_texts():
-    """A few of the nasty texts: two thousand are tokenized once, in the test that is about them."""
-    few = nasty_texts.nasty_texts()[::80]
+def few_edge_cases():
+    """A few of the edge cases: two thousand are tokenized once, in the test that is about them."""
+    few = tokenizer_edge_cases.tokenizer_edge_cases()[::80]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_vectors, "nasty_texts", lambda: few)
+        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: few)
         yield
 
 
@@ -239,12 +239,12 @@ def test_an_index_of_another_kind_is_refused(content, fault, source, tmp_path):
         export.to_android(source, tmp_path)
 
 
-def test_there_are_many_nasty_texts_and_they_reach_every_class_boundary():
+def test_there_are_many_edge_cases_and_they_reach_every_class_boundary():
     from tfdistill.data import unicode_classes as classes
 
-    texts = nasty_texts.nasty_texts()
+    texts = tokenizer_edge_cases.tokenizer_edge_cases()
     assert len(texts) == len(set(texts)) > 1500
-    assert texts == nasty_texts.nasty_texts()
+    assert texts == tokenizer_edge_cases.tokenizer_edge_cases()
     seen = {character for text in texts for character in text}
     for part in (classes.PUNCTUATION, classes.NONSPACING_MARKS, classes.CJK, classes.FORMAT):
         for item in part.split():

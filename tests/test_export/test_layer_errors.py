@@ -138,14 +138,6 @@ def test_culprits_are_the_fewest_layers_that_explain_the_share():
     assert layer_errors.culprits(found[3:]) == ()
 
 
-def test_the_report_shows_the_worst_layers_first():
-    found = [LayerError("fine", None, 0.0, 0.0, ()), LayerError("bad", 3.25, 0.9, 0.8, ())]
-    lines = layer_errors.format_text(found).splitlines()
-
-    assert lines[1].split() == ["bad", "3.2", "0.900", "0.800"]
-    assert lines[2].split() == ["fine", "equal", "0.000", "0.000"]
-
-
 def test_examples_that_fit_no_signature_are_an_error(broken, names):
     ids = np.arange(5, 25, dtype=np.int32)
     long = EncodedExamples(ids, np.array([0, 20]), np.zeros(20, np.uint8))

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking import nasty_texts, verify
+from export.checking import tokenizer_edge_cases, verify
 from export.targets import saved_model, text_graph
 from tfdistill import errors, models
 from tfdistill.data import truncation
@@ -73,10 +73,12 @@ def test_the_vocabulary_lies_in_the_assets(folder, toy):
 @pytest.mark.parametrize("max_length", [3, 4, 9, 16, 128])
 def test_the_graph_encodes_and_cuts_as_the_tokenizer_does(max_length, toy_vocab_file, rng):
     tokenizer = Tokenizer(toy_vocab_file)
-    nasty = [
-        text for text in nasty_texts.nasty_texts()[::13] if text.isascii() or "\ud83d" not in text
+    edge_cases = [
+        text
+        for text in tokenizer_edge_cases.tokenizer_edge_cases()[::13]
+        if text.isascii() or "\ud83d" not in text
     ]
-    texts = [*nasty, "good film " * 40, "", "a", "it is not good ."]
+    texts = [*edge_cases, "good film " * 40, "", "a", "it is not good ."]
     pairs = [str(text) for text in rng.permutation(texts)]
     features = text_graph.encode(tokenizer, tf.constant(texts), tf.constant(pairs), max_length)
     rows = tokenizer.encode_batch(texts, pairs, max_length)

@@ -343,7 +343,7 @@ def test_a_folder_that_another_pre_training_works_in_is_left_alone(run, option, 
     settings = tmp_path / pretrain_run.SETTINGS
     settings.write_text("{}")
     with (
-        files.alone_in(tmp_path),
+        files.exclusive_lock(tmp_path),
         pytest.raises(errors.OutputExistsError, match="still running"),
     ):
         run(tmp_path, **{option: True})

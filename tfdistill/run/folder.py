@@ -74,7 +74,7 @@ class RunFolder:
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         self._refuse_other_files()
-        with files.alone_in(self.path):
+        with files.exclusive_lock(self.path):
             if (self.path / RECIPE).is_file():  # only now: nobody else works in it
                 self._take_over(recipe, resume=resume, overwrite=overwrite)
             if not (self.path / RECIPE).is_file():

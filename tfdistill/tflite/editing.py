@@ -85,10 +85,10 @@ def keep_signature(model: Any, key: str) -> None:
     entries[key].subgraphIndex = 0
     holders = [*graph.tensors, *(model.metadata or [])]
     kept = sorted({0, *(holder.buffer for holder in holders)})
-    places = {old: new for new, old in enumerate(kept)}
+    renumbered = {old: new for new, old in enumerate(kept)}
     model.buffers = [model.buffers[old] for old in kept]
     for holder in holders:
-        holder.buffer = places[holder.buffer]
+        holder.buffer = renumbered[holder.buffer]
 
 
 def add_input(model: Any, name: str, like: int) -> int:

@@ -95,7 +95,7 @@ def run_pretraining(
         "config": {**config.model_dump(), "seed": seed},
     }
     _refuse_other_files(out)
-    with files.alone_in(out):
+    with files.exclusive_lock(out):
         _take_over(out, asked, resume=resume, overwrite=overwrite)
         if (out / METRICS).is_file():
             return json.loads((out / METRICS).read_text(encoding="utf-8"))

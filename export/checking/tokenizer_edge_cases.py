@@ -1,8 +1,8 @@
-"""Texts that a tokenizer gets wrong first: what a second implementation has to be tried on.
+"""Edge cases of tokenization: the texts that a second implementation is tested on.
 
-A program on a phone tokenizes in another language, with another Unicode database. These texts ask
-it about every boundary of every character class, about letters that decompose or change their
-case, and about the traps that implementations are known to fall into.
+A program on a phone tokenizes in another language, with another Unicode database. These texts hold
+every boundary of every character class, letters that decompose or change their case, and the traps
+that implementations are known to fall into.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ _TRAPS = (
 )
 
 
-def nasty_texts() -> list[str]:
+def tokenizer_edge_cases() -> list[str]:
     """Returns about two thousand texts, the same ones at every call.
 
-    Each of them stands alone: they are to be encoded one by one, and a program that gives other
-    ids for one of them tokenizes wrongly.
+    They are to be encoded one by one; a program that gives other ids for one of them tokenizes
+    wrongly.
     """
     return list(dict.fromkeys([*_TRAPS, *_long_words(), *_boundaries(), *_letters()]))
 
