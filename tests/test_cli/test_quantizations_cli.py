@@ -17,16 +17,18 @@ from tfdistill.results import Trial
 def asked(monkeypatch):
     """Stands in for the model and the sweep; returns what the sweep was asked for."""
     found = {}
-    source = types.SimpleNamespace(model="model", vocab_file="vocab.txt", lower_case=False)
-    job = types.SimpleNamespace(
-        source=source,
-        lengths=(8, 16),
-        examples="texts",
-        task="task",
-        labels=("no", "yes"),
-        check_set=lambda: "dev",
-        calibration_set=lambda: "train",
-    )
+    data = {
+        "lengths": (8, 16),
+        "check_on": "dev",
+        "calibrate_on": "train",
+        "texts": "texts",
+        "task": "task",
+        "labels": ("no", "yes"),
+        "vocab_file": "vocab.txt",
+        "lower_case": False,
+    }
+    source = types.SimpleNamespace(model="model")
+    job = types.SimpleNamespace(source=source, options=lambda *, calibrate: data)
 
     def sweep(model, folder, names, *, measure, report, **arguments):
         found.update(arguments, model=model, folder=folder, names=names, measure=measure)

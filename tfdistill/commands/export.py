@@ -225,31 +225,21 @@ def _tflite(
     import export
     from tfdistill import benchmark
 
-    source = job.source
     arguments: dict[str, Any] = {
-        "lengths": job.lengths,
+        **job.options(calibrate=_calibrated(args, layers)),
         "softmax": args.softmax,
-        "check_on": job.check_set(),
-        "texts": job.examples,
-        "task": job.task,
-        "labels": job.labels,
-        "vocab_file": source.vocab_file,
-        "lower_case": source.lower_case,
+        "num_calibration": args.calibrate or _NUM_CALIBRATION,
+        "seed": options.SEED if args.seed is None else args.seed,
         "metadata": args.metadata,
         "overwrite": args.overwrite,
         "name": name,
     }
-    if _calibrated(args, layers):
-        arguments |= {
-            "calibrate_on": job.calibration_set(),
-            "num_calibration": args.calibrate or _NUM_CALIBRATION,
-            "seed": options.SEED if args.seed is None else args.seed,
-        }
+    model = job.source.model
     if args.quantize != AUTO:
         quantization = {"quantize": args.quantize, "layers": layers or None}
-        return export.to_tflite(source.model, file, **quantization, **arguments)
+        return export.to_tflite(model, file, **quantization, **arguments)
     return export.auto(
-        source.model,
+        model,
         file,
         max_drop=0.01 if args.max_drop is None else args.max_drop,
         prefer=args.prefer or "size",

@@ -44,6 +44,23 @@ class Job:
         single = models.num_labels_of(self.source.model) == 1
         return None if single else self.source.labels or None
 
+    def options(self, *, calibrate: bool) -> dict[str, Any]:
+        """The options of `export.to_tflite` that follow from the model and its data.
+
+        Args:
+          calibrate: Whether the ranges of activations may have to be measured.
+        """
+        return {
+            "lengths": self.lengths,
+            "check_on": self.check_set(),
+            "calibrate_on": self.calibration_set() if calibrate else None,
+            "texts": self.examples,
+            "task": self.task,
+            "labels": self.labels,
+            "vocab_file": self.source.vocab_file,
+            "lower_case": self.source.lower_case,
+        }
+
     def encode(self, examples: Examples) -> EncodedExamples:
         """Tokenizes examples as far as the longest signature goes."""
         assert self.settings is not None

@@ -84,18 +84,11 @@ def _execute(args: argparse.Namespace) -> None:
         if args.measure
         else None,
         report=lambda trial: print(f"{trial.name}: {trial.verdict}", file=sys.stderr),
-        lengths=job.lengths,
         overwrite=args.overwrite,
         softmax=args.softmax,
-        check_on=job.check_set(),
-        calibrate_on=job.calibration_set(),
         num_calibration=args.calibrate,
         seed=args.seed,
-        texts=job.examples,
-        task=job.task,
-        labels=job.labels,
-        vocab_file=job.source.vocab_file,
-        lower_case=job.source.lower_case,
+        **job.options(calibrate=True),
     )
     base.show(swept.as_dict(), as_json=args.json, lines=[swept.format_text()])
 
