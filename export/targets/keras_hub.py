@@ -21,6 +21,8 @@ from tfdistill import errors, files, models
 from tfdistill.data.tokenize import Tokenizer
 
 from ..file import folders
+from ..model import checks
+from ..model.heads import HEADS
 from . import keras3
 
 MARK = "metadata.json"
@@ -70,9 +72,8 @@ def to_keras_hub(
     """
     folder = pathlib.Path(folder)
     check_keras_hub(model)
-    config, num_labels = models.config_of(model), models.num_labels_of(model)
-    if labels and (len(labels) != num_labels or len(set(labels)) != num_labels):
-        raise errors.ConfigError("labels", f"{num_labels} different names", tuple(labels))
+    config = models.config_of(model)
+    checks.labels_of(None, labels, HEADS["sequence"], models.num_labels_of(model) or 0)
     folders.check_free(folder, mark=MARK, overwrite=overwrite)
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)

@@ -24,7 +24,8 @@ from tfdistill.data.truncation import check_max_length
 from ..checking import verify
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..file import folders
-from ..model import graph
+from ..model import checks, graph
+from ..model.heads import HEADS
 from . import text_graph
 
 SIGNATURE = "serving_text"
@@ -132,12 +133,8 @@ def _names(
     count = models.num_labels_of(model) or 0
     if count == 1:
         return ()
-    names = tuple(labels or (task.labels if task is not None else ())) or tuple(
-        str(index) for index in range(count)
-    )
-    if len(names) != count or len(set(names)) != count:
-        raise errors.ConfigError("labels", f"{count} different names, one for each output", names)
-    return names
+    names, _ = checks.labels_of(task, labels, HEADS["sequence"], count)
+    return names or tuple(map(str, range(count)))
 
 
 def _answer(names: tuple[str, ...], *, independent: bool) -> Callable[[tf.Tensor], Outputs]:

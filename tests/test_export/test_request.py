@@ -1,0 +1,44 @@
+"""The request for an export: its options are those of `to_tflite`, its examples serve several."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import export
+from export.model.request import ExportRequest
+
+
+def test_the_signature_of_to_tflite_shows_the_options_and_their_defaults():
+    shown = inspect.signature(export.to_tflite).parameters
+    assert list(shown)[:2] == ["model", "path"]
+    assert shown["quantize"].default == "dynamic_wi8_afp32"
+    assert shown["lengths"].default == (32, 64, 128)
+    assert shown["quantize"].kind is inspect.Parameter.KEYWORD_ONLY
+    documented = inspect.getdoc(export.to_tflite)
+    assert [name for name in list(shown)[2:] if f"`{name}`" not in documented] == []
+
+
+def test_an_option_that_does_not_exist_is_refused_before_anything_is_read(toy, tmp_path):
+    with pytest.raises(TypeError, match="quantise"):
+        export.to_tflite(toy.model, tmp_path / "m.tflite", quantise="float32")
+
+
+def test_a_request_is_changed_by_a_copy(toy):
+    request = ExportRequest(toy.model, "out/student.tflite", lengths=(8,))
+    other = request.replace(quantize="float16", path="elsewhere/0.tflite", name="student")
+    assert (request.quantize, other.quantize, other.lengths) == (
+        "dynamic_wi8_afp32",
+        "float16",
+        (8,),
+    )
+    assert request.manifest_name == other.manifest_name == "student"
+
+
+def test_examples_that_can_be_read_once_serve_several_exports(toy):
+    ids = toy.encoded.row(0)[None]
+    batches = iter([{"input_ids": ids, "attention_mask": np.ones_like(ids)}])
+    request = ExportRequest(toy.model, "m.tflite", check_on=batches).collected()
+    assert [len(again.check_on) for again in (request.collected(), request.collected())] == [1, 1]
+    np.testing.assert_array_equal(request.check_on.row(0), toy.encoded.row(0))
+    assert request.calibrate_on is None
