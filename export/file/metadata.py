@@ -121,7 +121,6 @@ def attach(
     name: str,
     vocab_file: files.Path,
     labels: Sequence[str],
-    description: str = "",
 ) -> None:
     """Writes metadata into an exported file, in place; metadata that it had is replaced.
 
@@ -133,7 +132,6 @@ def attach(
       name: Name of the model.
       vocab_file: The vocabulary, one token a line.
       labels: Names of the classes in the order of the scores.
-      description: What the model is for, a sentence.
 
     Raises:
       ExportError: If the file has several subgraphs, or other inputs or outputs than an exported
@@ -163,7 +161,7 @@ def attach(
     scores = {**_tensor("score", "Probability of each class."), names.Tensor.FILES: [classes]}
     root: names.Table = {
         names.Model.NAME: name,
-        names.Model.DESCRIPTION: description,
+        names.Model.DESCRIPTION: "",
         names.Model.MIN_PARSER_VERSION: names.MIN_PARSER_VERSION,
         names.Model.SUBGRAPHS: [
             {

@@ -128,7 +128,7 @@ class ExportedSource:
         """Computes the task's metrics of outputs, wherever the file was run.
 
         Args:
-          outputs: float (rows, num_labels), see `export.model.rows`, in the order of the
+          outputs: float (rows, num_labels), see `export.model.heads`, in the order of the
             file's labels.
           encoded: What the file was fed with.
           task: The task, of the kind and with the labels of the file.
