@@ -125,7 +125,7 @@ def test_an_export_of_probabilities_gets_no_second_softmax(folder, toy, tmp_path
 def test_the_export_itself_is_never_replaced(folder):
     before = (folder / "model.tflite").read_bytes()
 
-    with pytest.raises(errors.ConfigError, match="a place of its own"):
+    with pytest.raises(errors.ConfigError, match="expected another file"):
         export.to_mediapipe(folder, folder / "model.tflite", overwrite=True)
     assert (folder / "model.tflite").read_bytes() == before
 
