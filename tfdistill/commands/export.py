@@ -104,7 +104,7 @@ def _execute(args: argparse.Namespace) -> None:
         raise errors.ConfigError("\n".join(faults))
     plan.existing(args.model, "model")
     if args.task is not None:
-        plan.check_data(options.data_of(args), ["dev"])
+        plan.check_data(options.data_of(args), ["dev"], may_hide_labels=True)
     target = _target(args)
     from export.targets import android_bundle
 

@@ -29,12 +29,14 @@ def existing(path: str, option: str) -> None:
     raise errors.ConfigError(option, "an existing path", f"{path!r}", hint)
 
 
-def check_data(values: dict[str, Any], splits: Sequence[str]) -> config.DataConfig:
+def check_data(
+    values: dict[str, Any], splits: Sequence[str], *, may_hide_labels: bool = False
+) -> config.DataConfig:
     """Validates a data section that options describe, and its files; see `from_config.check`."""
     settings = config.parse_section(config.DataConfig, values, source="command line")
     if settings.dir is not None and not pathlib.Path(settings.dir).exists():
         raise errors.ConfigError("data.dir", "an existing path", repr(settings.dir))
-    from_config.check(settings, splits)
+    from_config.check(settings, splits, may_hide_labels=may_hide_labels)
     return settings
 
 

@@ -19,12 +19,18 @@ def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec
     return _without_labels(settings).with_labels_of(source)
 
 
-def check(settings: config.DataConfig, splits: Sequence[str] = ("train", "dev")) -> None:
+def check(
+    settings: config.DataConfig,
+    splits: Sequence[str] = ("train", "dev"),
+    *,
+    may_hide_labels: bool = False,
+) -> None:
     """Checks the task, the files of its splits and their columns, without reading the rows.
 
     Args:
       settings: A data section.
       splits: The splits that will be read.
+      may_hide_labels: Whether the labels may be absent, as for `labelled`.
 
     Raises:
       ConfigError: If there is no such task or column of your own.
@@ -42,7 +48,7 @@ def check(settings: config.DataConfig, splits: Sequence[str] = ("train", "dev"))
         found = tables.column_names(path)
         for field in ("text_column", "pair_column", "label_column"):
             name = getattr(task, field)
-            if name is None or name in found:
+            if name is None or name in found or (may_hide_labels and field == "label_column"):
                 continue
             own = getattr(settings, field) is not None
             raise (errors.ConfigError if own else errors.DataError)(
