@@ -95,7 +95,7 @@ def test_standard_error_may_stand_before_or_behind():
 
 def coverage(text, delegate, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
-    ran = layout.Layout(signature=None, num_signatures=0, inputs=(), outputs=(), **where)
+    ran = layout.SignatureLayout(signature=None, num_signatures=0, inputs=(), outputs=(), **where)
     return output.coverage(parse(text), delegate, ran, what="m, 16 tokens")
 
 

@@ -18,7 +18,7 @@ PARTS = [
     for _, part in inspect.getmembers(schema, inspect.isclass)
     if issubclass(part, schema.Part)
     and part is not schema.Part
-    and part.__module__ == schema.__name__
+    and part.__module__.startswith(schema.__name__)
 ]
 
 

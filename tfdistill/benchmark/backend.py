@@ -117,7 +117,7 @@ class Backend(Protocol):
       where: Names the device in messages.
     """
 
-    name: schema.Backend
+    name: schema.BackendName
     subjects: Sequence[Subject]
     settings: Settings
     affinity: str | None

@@ -23,7 +23,7 @@ from tfdistill.benchmark.settings import Delegate as Delegate
 FORMAT_VERSION = 2
 
 Kind = Literal["host", "emulator", "phone"]
-Backend = Literal["litert", "benchmark_model", "app"]
+BackendName = Literal["litert", "benchmark_model", "app"]
 Milliseconds = tuple[float, ...]
 Interval = tuple[float, float]
 
@@ -302,7 +302,7 @@ class Result(Part):
 
     format_version: Literal[2] = FORMAT_VERSION
     kind: Kind
-    backend: Backend
+    backend: BackendName
     created: str
     tfdistill_version: str
     command: tuple[str, ...] = ()

@@ -82,7 +82,7 @@ class PapersTable(schema.Part):
     created: str
     tfdistill_version: str
     kind: schema.Kind
-    backend: schema.Backend
+    backend: schema.BackendName
     device: schema.Device
     runtime: schema.Runtime
     settings: dict[str, Any]

@@ -125,7 +125,7 @@ class SearchResult(schema.Part):
     tfdistill_version: str
     command: tuple[str, ...] = ()
     kind: schema.Kind
-    backend: schema.Backend
+    backend: schema.BackendName
     device: schema.Device
     runtime: schema.Runtime
     settings: dict[str, Any]

@@ -12,7 +12,7 @@ from ai_edge_litert import interpreter as litert
 from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import deployment
-from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.layout import SignatureLayout
 from tfdistill.benchmark.subjects import Subject
 
 Outputs = Sequence[np.ndarray]
@@ -21,7 +21,7 @@ Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
 def of_host(
     subject: Subject,
-    layout: Layout,
+    layout: SignatureLayout,
     feeds: Sequence[deployment.Feed],
     *,
     before_each: Callable[[], object] = lambda: None,
@@ -50,7 +50,7 @@ def of_host(
 
 def _of_host(
     subject: Subject,
-    layout: Layout,
+    layout: SignatureLayout,
     feeds: Sequence[deployment.Feed],
     before_each: Callable[[], object],
 ) -> list[list[np.ndarray]]:
@@ -132,12 +132,12 @@ def compare(
     )
 
 
-def is_span(layout: Layout) -> bool:
+def is_span(layout: SignatureLayout) -> bool:
     """Tells whether a file answers with starts and ends."""
     return sorted(_kind(tensor.label) for tensor in layout.outputs) == ["end", "start"]
 
 
-def answer_of(layout: Layout, outputs: Outputs, tokens: int) -> np.ndarray:
+def answer_of(layout: SignatureLayout, outputs: Outputs, tokens: int) -> np.ndarray:
     """Brings one example's outputs into the form that metrics take.
 
     Args:

@@ -35,7 +35,7 @@ class AppBackend:
       settings: How to measure.
     """
 
-    name: schema.Backend = "app"
+    name: schema.BackendName = "app"
     counts_last_try = False
     rounds = 1  # the app runs all blocks of a repetition itself
     affinity: str | None = None

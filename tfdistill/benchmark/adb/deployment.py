@@ -15,7 +15,7 @@ from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import output, tool
 from tfdistill.benchmark.adb.adb_process import Completed
 from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
-from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.layout import SignatureLayout
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.subjects import Subject
 
@@ -35,7 +35,7 @@ class Deployed:
     """
 
     graph: str
-    layout: Layout
+    layout: SignatureLayout
     values: str
     num_examples: int
 
@@ -65,7 +65,7 @@ class Deployment:
         self._write(tool.RUN_FILE, tool.RUN_SCRIPT.encode())
         self._write(tool.ANSWER_FILE, tool.ANSWER_SCRIPT.encode())
 
-    def put(self, subject: Subject, layout: Layout, feeds: Sequence[Feed]) -> Deployed:
+    def put(self, subject: Subject, layout: SignatureLayout, feeds: Sequence[Feed]) -> Deployed:
         """Pushes a model, if it is not there yet, and examples for one of its lengths.
 
         Args:
@@ -182,7 +182,7 @@ class Deployment:
             self._phone.push(local, f"{self._folder}/{name}")
 
 
-def feed_of(layout: Layout, feed: Feed) -> list[np.ndarray]:
+def feed_of(layout: SignatureLayout, feed: Feed) -> list[np.ndarray]:
     """Pads one example to the length of an entry point.
 
     Args:
@@ -218,7 +218,7 @@ def feed_of(layout: Layout, feed: Feed) -> list[np.ndarray]:
     return arrays
 
 
-def split_outputs(layout: Layout, content: bytes) -> list[np.ndarray]:
+def split_outputs(layout: SignatureLayout, content: bytes) -> list[np.ndarray]:
     """Splits what the tool dumped into outputs, in the layout's order, of their full shapes."""
     arrays, at = [], 0
     for tensor in layout.outputs:

@@ -24,7 +24,7 @@ _DTYPES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Tensor:
+class TensorLayout:
     """An input or output.
 
     Attributes:
@@ -48,7 +48,7 @@ class Tensor:
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class SignatureLayout:
     """One entry point of a file, as the tool sees it.
 
     Attributes:
@@ -64,11 +64,11 @@ class Layout:
     num_signatures: int
     subgraph: int
     num_nodes: int
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorLayout, ...]
+    outputs: tuple[TensorLayout, ...]
 
 
-def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> Layout:
+def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> SignatureLayout:
     """Reads the order, types and shapes of an entry point's tensors.
 
     Args:
@@ -101,7 +101,7 @@ def read_layout(path: files.Path, entry: modelfile.EntryPoint) -> Layout:
             "`benchmark_model` feeds all inputs of the graph. Export the file again.",
         )
     number = len(model.signatures)
-    return Layout(entry.signature, number, index, len(graph.operators), inputs, outputs)
+    return SignatureLayout(entry.signature, number, index, len(graph.operators), inputs, outputs)
 
 
 def _tensor(
@@ -110,7 +110,7 @@ def _tensor(
     labels: Mapping[int, str],
     roles: Mapping[str, str],
     what: str,
-) -> Tensor:
+) -> TensorLayout:
     tensor = graph.tensors[index]
     label = labels.get(index, tensor.name)
     dtype = _DTYPES.get(tensor.dtype)
@@ -121,4 +121,4 @@ def _tensor(
             f"{tensor.dtype}, shape {tensor.shape}",
             "`benchmark_model` cannot be given it. Export the file again.",
         )
-    return Tensor(tensor.name, label, roles.get(label), dtype, tensor.shape)
+    return TensorLayout(tensor.name, label, roles.get(label), dtype, tensor.shape)

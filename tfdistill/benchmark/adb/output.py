@@ -22,7 +22,7 @@ import signal
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.layout import SignatureLayout
 
 # How the tool names a delegate, and how the runtime names its nodes.
 PROVIDERS = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
@@ -149,7 +149,9 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     )
 
 
-def coverage(output: Output, delegate: str, layout: Layout, *, what: str) -> schema.Coverage | None:
+def coverage(
+    output: Output, delegate: str, layout: SignatureLayout, *, what: str
+) -> schema.Coverage | None:
     """Says how much of the graph that ran a delegate took, and refuses a silent fallback.
 
     Args:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.layout import SignatureLayout
 
 BINARY, RUN_FILE, ANSWER_FILE = "benchmark_model", "run.sh", "answer.sh"
 OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.csv"
@@ -97,7 +97,7 @@ class ToolCommand:
     """
 
     graph: str
-    layout: Layout
+    layout: SignatureLayout
     values: str
     threads: int
     delegate: schema.Delegate

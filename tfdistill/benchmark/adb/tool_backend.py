@@ -29,7 +29,7 @@ from tfdistill.benchmark.adb import (
 )
 from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
 from tfdistill.benchmark.adb.deployment import Deployed, Deployment
-from tfdistill.benchmark.adb.layout import Layout
+from tfdistill.benchmark.adb.layout import SignatureLayout
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, groups_by_length, name_of
 from tfdistill.benchmark.settings import Settings
@@ -61,7 +61,7 @@ class Plan:
     """
 
     subjects: Sequence[Subject]
-    layouts: Mapping[tuple[str, int], Layout]
+    layouts: Mapping[tuple[str, int], SignatureLayout]
     settings: Settings
     binary: BenchmarkModelTool
     examples: Sequence[inputs.Example] = ()
@@ -71,7 +71,7 @@ class Plan:
 class BenchmarkModelBackend:
     """`benchmark_model` on a device; see `backend.Backend`."""
 
-    name: schema.Backend = "benchmark_model"
+    name: schema.BackendName = "benchmark_model"
     inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
     counts_last_try = False
 
@@ -234,7 +234,7 @@ class BenchmarkModelBackend:
         what = name_of(case)
         return output.coverage(printed, case.delegate, self.layout(case), what=what)
 
-    def layout(self, case: schema.BenchmarkCase) -> Layout:
+    def layout(self, case: schema.BenchmarkCase) -> SignatureLayout:
         """Returns the layout of the entry point that a case runs."""
         return self._plan.layouts[case.model, case.sequence_length]
 

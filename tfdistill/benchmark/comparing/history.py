@@ -23,7 +23,7 @@ _NUM_NAMED = 5  # skipped files that a note names
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """One case of one result.
 
     Attributes:
@@ -53,7 +53,7 @@ class Entry:
     created: str
     file: str
     kind: schema.Kind
-    backend: schema.Backend
+    backend: schema.BackendName
     device: str
     device_id: str | None
     case: schema.BenchmarkCase
@@ -72,10 +72,10 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class History:
+class LatencyHistory:
     """Entries by device, case and time, and what a reader has to know."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -84,7 +84,7 @@ class _Point:
     moment: datetime.datetime
     origin: schema.Result
     rows: Sequence[schema.Measurement]
-    entry: Entry
+    entry: HistoryEntry
 
 
 def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]], list[str]]:
@@ -123,7 +123,9 @@ def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]
     return list(found.values()), _skip_notes(skipped)
 
 
-def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = ()) -> History:
+def trace(
+    results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = ()
+) -> LatencyHistory:
     """Sorts results by time, case by case, and compares each with the one before.
 
     Results form one series if kind, backend, device, file name and settings of the case are the
@@ -154,17 +156,17 @@ def trace(results: Sequence[tuple[str, schema.Result]], notes: Sequence[str] = (
                 lines.append([point])
             else:
                 line.append(point)
-    entries: list[Entry] = []
+    entries: list[HistoryEntry] = []
     spreads: list[str] = []
     for line in sorted(lines, key=lambda points: _order(points[0].entry)):
         line.sort(key=lambda point: (point.moment, point.entry.file))
         for before, after in zip([None, *line], line, strict=False):
             entries.append(after.entry if before is None else _compared(before, after))
         spreads += _spread(line)
-    return History(tuple(_judged(entries)), (*notes, *spreads))
+    return LatencyHistory(tuple(_judged(entries)), (*notes, *spreads))
 
 
-def as_dict(found: History) -> dict[str, Any]:
+def as_dict(found: LatencyHistory) -> dict[str, Any]:
     """Gives a history as a value for JSON."""
     return {
         "format_version": 1,
@@ -173,7 +175,7 @@ def as_dict(found: History) -> dict[str, Any]:
     }
 
 
-def format_csv(found: History) -> str:
+def format_csv(found: LatencyHistory) -> str:
     """Writes the entries as CSV with a head; intervals have two columns."""
     target = io.StringIO()
     rows = []
@@ -188,10 +190,10 @@ def format_csv(found: History) -> str:
     return target.getvalue()
 
 
-def format_text(found: History) -> str:
+def format_text(found: LatencyHistory) -> str:
     """Shows a history as text: a table for each case on a device."""
     lines: list[str] = []
-    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    groups: dict[tuple[Any, ...], list[HistoryEntry]] = {}
     for entry in found.entries:
         key = (entry.kind, entry.backend, entry.device, entry.device_id, entry.case)
         groups.setdefault(key, []).append(entry)
@@ -217,7 +219,7 @@ def _points(file: str, value: schema.Result) -> Iterator[_Point]:
         case = summaries.case_of(row)
         if case not in measured or case.model not in models:
             continue
-        entry = Entry(
+        entry = HistoryEntry(
             created=value.created,
             file=file,
             kind=value.kind,
@@ -255,14 +257,14 @@ def _same_line(one: _Point, other: _Point) -> bool:
     return same and matching.other_device(one.origin.device, other.origin.device) is None
 
 
-def _order(entry: Entry) -> tuple[Any, ...]:
+def _order(entry: HistoryEntry) -> tuple[Any, ...]:
     case = entry.case
     device = (entry.kind, entry.device, entry.device_id or "", entry.backend)
     setting = (case.sequence_length, case.threads, case.delegate, case.affinity or "")
     return (*device, case.model, *setting)
 
 
-def _compared(before: _Point, after: _Point) -> Entry:
+def _compared(before: _Point, after: _Point) -> HistoryEntry:
     old, new = (summaries.repetitions_of(point.rows) for point in (before, after))
     enough = len(old) > 1 and len(new) > 1
     unpaired = stats.compare_unpaired(old, new) if enough else None
@@ -283,11 +285,11 @@ def _compared(before: _Point, after: _Point) -> Entry:
     )
 
 
-def _judged(entries: Sequence[Entry]) -> Iterator[Entry]:
+def _judged(entries: Sequence[HistoryEntry]) -> Iterator[HistoryEntry]:
     """Says of each change whether it may be believed among all those of its result."""
     import scipy.stats  # half a second
 
-    results: dict[str, list[Entry]] = {}
+    results: dict[str, list[HistoryEntry]] = {}
     for entry in entries:
         if entry.p_value is not None:
             results.setdefault(entry.file, []).append(entry)
@@ -316,7 +318,7 @@ def _spread(line: Sequence[_Point]) -> Iterator[str]:
         )
 
 
-def _verdict(entry: Entry) -> str:
+def _verdict(entry: HistoryEntry) -> str:
     if entry.change is None or entry.beyond_chance is None:
         return ""
     if not entry.beyond_chance:
@@ -327,7 +329,7 @@ def _verdict(entry: Entry) -> str:
     return "SLOWER" if entry.change > 0 else "faster"
 
 
-def _flat(entry: Entry) -> dict[str, Any]:
+def _flat(entry: HistoryEntry) -> dict[str, Any]:
     value = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry)}
     return json.loads(json.dumps({**value.pop("case").model_dump(), **value}))
 

@@ -163,7 +163,7 @@ def check(settings: Settings) -> str | None:
 class HostBackend:
     """LiteRT in processes of this machine; see `backend.Backend`."""
 
-    name: schema.Backend = "litert"
+    name: schema.BackendName = "litert"
     inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
     counts_last_try = True  # Linux counts short dips of the clock, too
     where = "this host"
