@@ -9,14 +9,19 @@ from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import changes
 
 
+_ORIGIN = ("created", "kind", "backend")
+_ROW = (
+    *("baseline", "old_p50_ms", "new_p50_ms", "speedup", "speedup_ci", "slowdown", "slowdown_ci"),
+    *("faster", "throttled", "verdict"),
+)
+
+
 def as_dict(found: changes.Changes) -> dict[str, Any]:
     """Gives the changes as a value for JSON; durations in ms, 0.05 is 5%."""
 
     def origin(result: schema.Result) -> dict[str, Any]:
         return {
-            "created": result.created,
-            "kind": result.kind,
-            "backend": result.backend,
+            **{name: getattr(result, name) for name in _ORIGIN},
             "device": result.device.name,
             "device_id": result.device.id,
             "tfdistill_version": result.tfdistill_version,
@@ -28,19 +33,7 @@ def as_dict(found: changes.Changes) -> dict[str, Any]:
         "old": origin(found.old),
         "new": origin(found.new),
         "rows": [
-            {
-                **row.case.model_dump(),
-                "baseline": row.baseline,
-                "old_p50_ms": row.old_p50_ms,
-                "new_p50_ms": row.new_p50_ms,
-                "speedup": row.speedup,
-                "speedup_ci": row.speedup_ci,
-                "slowdown": row.slowdown,
-                "slowdown_ci": row.slowdown_ci,
-                "faster": row.faster,
-                "throttled": row.throttled,
-                "verdict": row.verdict,
-            }
+            {**row.case.model_dump(), **{name: getattr(row, name) for name in _ROW}}
             for row in found.rows
         ],
         "files": [
