@@ -8,7 +8,6 @@ from tfdistill import tables
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import changes
 
-
 _ORIGIN = ("created", "kind", "backend")
 _ROW = (
     *("baseline", "old_p50_ms", "new_p50_ms", "speedup", "speedup_ci", "slowdown", "slowdown_ci"),
