@@ -41,7 +41,7 @@ def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):
         (place.path / "metrics.json").write_text("{}")
 
     with (
-        pytest.raises(errors.OutputExistsError, match="--resume to go on"),
+        pytest.raises(errors.OutputExistsError, match="--resume to continue"),
         place.open(RECIPE),
     ):
         pass

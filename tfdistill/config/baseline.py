@@ -1,4 +1,4 @@
-"""The same student without a teacher, beside whatever a recipe compares."""
+"""The same student without a teacher, added to the variants of a recipe."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStag
 
 
 def model_folder(source: str) -> str:
-    """Finds the model that a folder stands for; reads no weights.
+    """Finds the model of a folder; reads no weights.
 
     Args:
       source: A run folder (of `finetune` its teacher, otherwise its student), a folder with ``hf``
@@ -113,9 +113,7 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
         "data.augment.masked_lm": recipe.data.augment and recipe.data.augment.masked_lm,
     }
     faults = [
-        f"{key}: {place} is not there"
-        for key, place in named.items()
-        if place and is_missing(place)
+        f"{key}: {path} is not there" for key, path in named.items() if path and is_missing(path)
     ]
     if faults:
         return faults

@@ -96,7 +96,7 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
         raise errors.ConfigError(
             errors.explain(
                 f"recipe {path.name}, extends",
-                "the name of a recipe or a file beside this one",
+                "the name of a recipe or a file in this one's folder",
                 repr(base),
                 errors.nearest(str(base), known),
             )
@@ -178,18 +178,18 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
     except yaml.YAMLError as error:
         raise errors.ConfigError(errors.explain(f"--set {key}", "a YAML value", text)) from error
     *parents, last = key.split(".")
-    place: Any = values
+    section: Any = values
     for parent in parents:
-        inner = place.get(parent)
+        inner = section.get(parent)
         if isinstance(inner, str) and parent in SHORTHANDS:
             inner = {SHORTHANDS[parent]: inner}
-        place[parent] = inner = inner if isinstance(inner, dict) else {}
-        place = inner
+        section[parent] = inner = inner if isinstance(inner, dict) else {}
+        section = inner
     shorthand = SHORTHANDS.get(key)
-    if shorthand and isinstance(value, str) and isinstance(place.get(last), dict):
-        place[last][shorthand] = value
+    if shorthand and isinstance(value, str) and isinstance(section.get(last), dict):
+        section[last][shorthand] = value
     else:
-        place[last] = value
+        section[last] = value
 
 
 def _check_stages(overrides: Sequence[str], values: Mapping[str, Any], named: set[str]) -> None:

@@ -35,7 +35,7 @@ BUILT_IN_DATA = "assistant"
 SHORTHANDS = {
     "teacher": "source",
     "student": "preset",
-}  # section -> what a plain string stands for
+}  # section -> the option that a plain string gives
 
 
 class AugmentConfig(Section):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-# A path, or a name that stands for one: "~" is the home folder, which shells expand only at times.
+# A path or a hub id. "~" is the home folder: shells do not expand it after "=".
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 
 

@@ -80,7 +80,7 @@ def readers(option: str, classes: Mapping[str, type[Section]]) -> list[str]:
 def describe_extra(
     where: str, option: str, value: Any, kind: str, what: str, classes: Mapping[str, type[Section]]
 ) -> str:
-    """Says of an option that a kind does not have which kinds do, or which option is near.
+    """Describes an option that a kind does not have: the kinds that do, or the nearest name.
 
     Args:
       where: The dotted path of the option.

@@ -116,7 +116,7 @@ class RunFolder:
                     f"{self.path}",
                     "an absent folder",
                     "an earlier run",
-                    "Use --resume to go on with it or --overwrite to start again.",
+                    "Use --resume to continue it or --overwrite to start again.",
                 )
             )
         before = config.load_recipe(str(saved)).model_dump(mode="json")

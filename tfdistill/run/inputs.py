@@ -193,12 +193,12 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     for folder in (path / "student", path):
         if (folder / deliver.CLASSIFIER).is_file():
             return _without_hf(folder, data, path / "data")
-    place = config.model_folder(source)
-    loaded = weights.load_classifier(place) if task is None else open_for_task(place, task)
+    folder = config.model_folder(source)
+    loaded = weights.load_classifier(folder) if task is None else open_for_task(folder, task)
     if loaded.vocab_file is None:
-        raise errors.WeightsError(errors.explain(source, "a vocab.txt beside the weights", "none"))
+        raise errors.WeightsError(errors.explain(source, "a vocab.txt next to the weights", "none"))
     labels = getattr(loaded, "labels", ())  # spans have none
-    model = with_saved_ranges(loaded.model, pathlib.Path(place).parent)
+    model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
     return Source(model, labels, loaded.vocab_file, loaded.lower_case, data, path / "data")
 
 

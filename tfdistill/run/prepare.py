@@ -164,7 +164,7 @@ def _vocabulary(
         raise errors.VocabularyError(
             errors.explain(
                 f"vocabulary of {recipe.teacher.source}",
-                "a vocab.txt beside the weights",
+                "a vocab.txt next to the weights",
                 "none",
                 "Give one with --set data.vocab=FILE.",
             )

@@ -16,7 +16,7 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
     """Finds presets that there are not, sizes that do not fit, and unequal numbers of heads.
 
     Args:
-      recipe: The recipe. A teacher on the hub is not fetched for this: nothing is said about it.
+      recipe: The recipe. A teacher on the hub is not fetched for this, nor checked.
 
     Returns:
       A sentence for every fault, with its remedy.
@@ -45,7 +45,7 @@ def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
     try:
         return hf_config.parse_config(json.loads(file.read_bytes()))
     except (OSError, ValueError, AttributeError):
-        return None  # of the hub, or damaged, which is said where it is opened
+        return None  # of the hub, or damaged: an error where it is opened
 
 
 def _head_faults(

@@ -26,7 +26,7 @@ def pretrain(
 ) -> tuple[FitResult, dict[str, float]]:
     """Trains a masked language model on a prepared corpus and measures it on its held-out part.
 
-    Killed at any moment and called again with the same arguments, it goes on from the last
+    Killed at any moment and called again with the same arguments, it continues from the last
     checkpoint with the same batches and the same masks.
 
     Args:

@@ -70,7 +70,7 @@ def run_pretraining(
       on_invalid: What to do with bytes that are not UTF-8 there.
       seed: Seed of initialisation, order, masks and dropout.
       devices: Devices to train on; None takes every visible GPU.
-      resume: Whether to go on with the same pre-training in `out`.
+      resume: Whether to continue the same pre-training in `out`.
       overwrite: Whether to remove an earlier one first.
 
     Returns:

@@ -58,8 +58,8 @@ def _chance_of_several(metric: str, labels: np.ndarray) -> float:
     if metric == "macro_f1":
         return float(np.mean(2 * shares / (1 + shares)))
     if metric == "micro_f1":
-        said = np.arange(1, len(shares) + 1)
-        return float(np.max(2 * np.cumsum(shares) / (said + shares.sum())))
+        answered = np.arange(1, len(shares) + 1)
+        return float(np.max(2 * np.cumsum(shares) / (answered + shares.sum())))
     _, counts = np.unique(labels, axis=0, return_counts=True)
     return float(counts.max() / len(labels))
 
@@ -90,6 +90,6 @@ def check_teacher(
             f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})",
             f"{value:.3f}",
             "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
-            "the order of its labels, or go on all the same with --set "
+            "the order of its labels, or continue all the same with --set "
             "teacher.allow_weak=true.",
         )
