@@ -49,12 +49,10 @@ def find_recipe(name: str) -> pathlib.Path:
     if path.is_file():
         received = f"{name!r}, a file of another kind"
     raise errors.ConfigError(
-        errors.explain(
-            "recipe",
-            "a known name or an existing .yaml file",
-            received,
-            f"{hint}Try `tfdistill recipes ls`.",
-        )
+        "recipe",
+        "a known name or an existing .yaml file",
+        received,
+        f"{hint}Try `tfdistill recipes ls`.",
     )
 
 
@@ -80,13 +78,9 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise errors.ConfigError(
-            errors.explain(f"recipe {path.name}", "YAML in UTF-8", error)
-        ) from error
+        raise errors.ConfigError(f"recipe {path.name}", "YAML in UTF-8", error) from error
     if not isinstance(values, dict):
-        raise errors.ConfigError(
-            errors.explain(f"recipe {path.name}", "a mapping", type(values).__name__)
-        )
+        raise errors.ConfigError(f"recipe {path.name}", "a mapping", type(values).__name__)
     if "extends" not in values:
         return values
     base = values.pop("extends")
@@ -94,16 +88,14 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
     found = known.get(str(base), path.parent / str(base))
     if not found.is_file():
         raise errors.ConfigError(
-            errors.explain(
-                f"recipe {path.name}, extends",
-                "the name of a recipe or a file in this one's folder",
-                repr(base),
-                errors.nearest(str(base), known),
-            )
+            f"recipe {path.name}, extends",
+            "the name of a recipe or a file in this one's folder",
+            repr(base),
+            errors.nearest(str(base), known),
         )
     if found in (*above, path):
         raise errors.ConfigError(
-            errors.explain(f"recipe {path.name}, extends", "a recipe that ends the chain", base)
+            f"recipe {path.name}, extends", "a recipe that ends the chain", base
         )
     return _laid_over(_read_recipe(found, (*above, path)), values)
 
@@ -172,11 +164,11 @@ def dump_recipe(recipe: Recipe) -> str:
 def _assign(values: dict[str, Any], assignment: str) -> None:
     key, separator, text = assignment.partition("=")
     if not separator or not key:
-        raise errors.ConfigError(errors.explain("--set", "dotted.key=value", repr(assignment)))
+        raise errors.ConfigError("--set", "dotted.key=value", repr(assignment))
     try:
         value = yaml.safe_load(text) if text else None
     except yaml.YAMLError as error:
-        raise errors.ConfigError(errors.explain(f"--set {key}", "a YAML value", text)) from error
+        raise errors.ConfigError(f"--set {key}", "a YAML value", text) from error
     *parents, last = key.split(".")
     section: Any = values
     for parent in parents:

@@ -108,12 +108,10 @@ def open_corpus(
     prepared = any(path.is_dir() for path in paths)
     if prepared and (len(paths) > 1 or max_tokens is not None):
         raise errors.ConfigError(
-            errors.explain(
-                f"corpus of {name}",
-                "text files, or one folder of shards; max_tokens only for text in memory",
-                f"{settings.corpus}, max_tokens {max_tokens}",
-                "`tfdistill data prepare` makes one folder of any number of files.",
-            )
+            f"corpus of {name}",
+            "text files, or one folder of shards; max_tokens only for text in memory",
+            f"{settings.corpus}, max_tokens {max_tokens}",
+            "`tfdistill data prepare` makes one folder of any number of files.",
         )
     if prepared:
         return Corpus(tokenizer, folder=paths[0])

@@ -138,12 +138,10 @@ def export_lengths(
     usable = tuple(length for length in lengths if length <= longest)
     if not usable:
         raise errors.ConfigError(
-            errors.explain(
-                "export.lengths",
-                f"some of at most {longest} tokens, the model's positions",
-                lengths,
-                f"Set them with --set export.lengths=[{longest}].",
-            )
+            "export.lengths",
+            f"some of at most {longest} tokens, the model's positions",
+            lengths,
+            f"Set them with --set export.lengths=[{longest}].",
         )
     return usable
 

@@ -97,12 +97,10 @@ class RunFolder:
                 return
             received = "a folder with other files"
         raise errors.OutputExistsError(
-            errors.explain(
-                f"{self.path}",
-                "an empty or absent folder, or an earlier run",
-                received,
-                "Choose another --out.",
-            )
+            f"{self.path}",
+            "an empty or absent folder, or an earlier run",
+            received,
+            "Choose another --out.",
         )
 
     def _take_over(self, recipe: config.Recipe, *, resume: bool, overwrite: bool) -> None:
@@ -112,24 +110,20 @@ class RunFolder:
             return
         if not resume:
             raise errors.OutputExistsError(
-                errors.explain(
-                    f"{self.path}",
-                    "an absent folder",
-                    "an earlier run",
-                    "Use --resume to continue it or --overwrite to start again.",
-                )
+                f"{self.path}",
+                "an absent folder",
+                "an earlier run",
+                "Use --resume to continue it or --overwrite to start again.",
             )
         before = config.load_recipe(str(saved)).model_dump(mode="json")
         now = recipe.model_dump(mode="json")
         changed = [key for key in now if before.get(key) != now[key]]
         if changed:
             raise errors.ConfigError(
-                errors.explain(
-                    "--resume",
-                    f"the recipe that is saved in {saved}",
-                    f"another one: {', '.join(changed)} differ",
-                    "Resume with the saved file as recipe, or start again with --overwrite.",
-                )
+                "--resume",
+                f"the recipe that is saved in {saved}",
+                f"another one: {', '.join(changed)} differ",
+                "Resume with the saved file as recipe, or start again with --overwrite.",
             )
 
     def _clear(self) -> None:

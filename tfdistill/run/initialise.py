@@ -66,11 +66,9 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
         layers = settings.teacher_layers
         if layers is None:
             raise errors.ConfigError(
-                errors.explain(
-                    "student.teacher_layers",
-                    f"{shape.num_layers} layers of the teacher, for initialise: layers",
-                    "none",
-                )
+                "student.teacher_layers",
+                f"{shape.num_layers} layers of the teacher, for initialise: layers",
+                "none",
             )
         general = context.teachers.general
         training.initialise_from_layers(student, general, layers=layers, mlm_head=False)
@@ -104,7 +102,5 @@ def _from_checkpoint(context: RunContext, source: str, shape: models.EncoderConf
     found = {name: getattr(loaded.config, name) for name in sizes}
     expected = {name: getattr(shape, name) for name in sizes}
     if found != expected:
-        raise errors.ShapeError(
-            errors.explain(f"student in {source}", expected, found, "Choose its preset.")
-        )
+        raise errors.ShapeError(f"student in {source}", expected, found, "Choose its preset.")
     return loaded.model

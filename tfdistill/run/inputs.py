@@ -166,12 +166,10 @@ class ExportedSource:
             faults.append((f"the labels {task.labels}", record.labels))
         for expected, received in faults:
             raise errors.ManifestError(
-                errors.explain(
-                    f"{self.folder} for task {task.name!r}",
-                    expected,
-                    received,
-                    "Name the task that it was exported for.",
-                )
+                f"{self.folder} for task {task.name!r}",
+                expected,
+                received,
+                "Name the task that it was exported for.",
             )
 
 
@@ -196,7 +194,7 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     folder = config.model_folder(source)
     loaded = weights.load_classifier(folder) if task is None else open_for_task(folder, task)
     if loaded.vocab_file is None:
-        raise errors.WeightsError(errors.explain(source, "a vocab.txt next to the weights", "none"))
+        raise errors.WeightsError(source, "a vocab.txt next to the weights", "none")
     labels = getattr(loaded, "labels", ())  # spans have none
     model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
     return Source(model, labels, loaded.vocab_file, loaded.lower_case, data, path / "data")
@@ -211,7 +209,7 @@ def _without_hf(
         labels, lower_case = tuple(map(str, facts["labels"])), bool(facts["lower_case"])
     except (ValueError, KeyError, TypeError) as error:
         raise errors.WeightsError(
-            errors.explain(f"{folder / deliver.CLASSIFIER}", "labels and lower_case", error)
+            f"{folder / deliver.CLASSIFIER}", "labels and lower_case", error
         ) from error
     model = keras.models.load_model(folder / "model.keras", compile=False)
     return Source(model, labels, folder / "vocab.txt", lower_case, data, data_folder)
@@ -230,6 +228,6 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
     card = manifest.read_manifest(path)
     if card.tokenizer is None:
         raise errors.ManifestError(
-            errors.explain(f"{folder}", "a manifest with a vocabulary", "none", "Export with one.")
+            f"{folder}", "a manifest with a vocabulary", "none", "Export with one."
         )
     return ExportedSource(folder, card, card.tokenizer)

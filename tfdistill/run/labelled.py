@@ -70,12 +70,10 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
         other.check(task, runtime.TfliteModel(other.folder / other.card.model.file).head.name)
         if _reading(other) != _reading(source):
             raise errors.ConfigError(
-                errors.explain(
-                    f"{model} with --task",
-                    f"the vocabulary, case, windows and labels of {source.folder}",
-                    "others",
-                    "Measure it in a run of its own.",
-                )
+                f"{model} with --task",
+                f"the vocabulary, case, windows and labels of {source.folder}",
+                "others",
+                "Measure it in a run of its own.",
             )
     encoded = source.encode(examples, data)
     return LabelledRows(tuple(_rows(encoded, examples)), encoded, source, task)
@@ -85,9 +83,7 @@ def _open(model: files.Path) -> inputs.ExportedSource:
     opened = inputs.open_answerer(str(model))
     if not isinstance(opened, inputs.ExportedSource):
         raise errors.ConfigError(
-            errors.explain(
-                f"{model} with --task", "an export folder", "no model.json", "Leave --task out."
-            )
+            f"{model} with --task", "an export folder", "no model.json", "Leave --task out."
         )
     return opened
 

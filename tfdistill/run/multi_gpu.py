@@ -53,12 +53,10 @@ def _check_stages(recipe: config.Recipe, replicas: int) -> None:
         compress = stage.compress if isinstance(stage, config.TaskStage) else None
         if isinstance(compress, config.QuantizeConfig):
             raise errors.ConfigError(
-                errors.explain(
-                    f"stages.{name}.compress",
-                    "one device: the ranges of activations are those of whole batches",
-                    f"{replicas} devices",
-                    "Use --devices 1.",
-                )
+                f"stages.{name}.compress",
+                "one device: the ranges of activations are those of whole batches",
+                f"{replicas} devices",
+                "Use --devices 1.",
             )
 
 

@@ -162,12 +162,10 @@ def _vocabulary(
     checkpoint = weights.open_checkpoint(recipe.teacher.source)
     if checkpoint.vocab_file is None:
         raise errors.VocabularyError(
-            errors.explain(
-                f"vocabulary of {recipe.teacher.source}",
-                "a vocab.txt next to the weights",
-                "none",
-                "Give one with --set data.vocab=FILE.",
-            )
+            f"vocabulary of {recipe.teacher.source}",
+            "a vocab.txt next to the weights",
+            "none",
+            "Give one with --set data.vocab=FILE.",
         )
     if recipe.data.lower_case is None:
         lower_case = checkpoint.lower_case
@@ -183,11 +181,9 @@ def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[st
         paths = [source / synthetic.CORPUS_NAME]
     if not paths or any(path.is_dir() for path in paths):
         raise errors.ConfigError(
-            errors.explain(
-                "data.vocab",
-                "a vocabulary file, where the corpus is prepared already",
-                recipe.data.vocab,
-                "`tfdistill data vocab` makes one of text files.",
-            )
+            "data.vocab",
+            "a vocabulary file, where the corpus is prepared already",
+            recipe.data.vocab,
+            "`tfdistill data vocab` makes one of text files.",
         )
     return [line for document in corpus.documents(paths) for line in document]
