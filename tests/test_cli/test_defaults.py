@@ -105,6 +105,6 @@ def test_the_guide_tells_them():
     text = " ".join(guide.read_text().split())
     usual = types.SimpleNamespace(**dataclasses.asdict(Settings()))
     assert f"measured `--repetitions` times ({usual.repetitions})" in text
-    assert f"A repetition is {usual.warmup} warm-ups" in text
+    assert f"A repetition is {usual.warmup} warm-up inferences" in text
     assert f"`--runs` ({usual.runs}) inferences and `--min-seconds` ({usual.min_seconds:g})" in text
     assert f"{usual.lead_in} inferences that do not count" in text

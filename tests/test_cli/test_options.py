@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,13 @@ def test_an_old_spelling_refuses_what_the_new_one_refuses(capsys):
         cli.main("search --latency-ms 3 --out o --length none".split())
     assert exit_.value.code == 2
     assert "expected positive numbers such as 32,64" in capsys.readouterr().err
+
+
+def test_the_help_of_an_option_tells_its_default():
+    for program, option, action in visible():
+        told = re.findall(r"\(default: ([\w.,-]+)\)$", action.help or "")
+        if told and isinstance(action.default, (int, float)) and action.nargs != 0:
+            assert float(told[0]) == action.default, (program, option)
 
 
 @pytest.mark.parametrize("section, field", [(config.FineTuneConfig, "epochs"),

@@ -33,8 +33,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.renamed(parser, "--stage", objective)
     options.add_field(parser, config.PruneConfig, "sparsity")
     options.add_field(parser, config.ClusterConfig, "clusters", 32)
-    models.add_run(parser, gpus=False)
-    parser.set_defaults(epochs=2)
+    models.add_run(parser, epochs=2, gpus=False)
 
 
 def _compress(args: argparse.Namespace) -> None:

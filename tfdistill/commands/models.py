@@ -14,11 +14,11 @@ _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 _STAGE_OPTIONS = ("temperature", "layer_map")
 
 
-def add_run(parser: argparse.ArgumentParser, *, gpus: bool = True) -> None:
+def add_run(parser: argparse.ArgumentParser, *, epochs: int = 3, gpus: bool = True) -> None:
     """Adds what every command has that trains one model: data, training and output."""
     options.add_data(parser)
     group = parser.add_argument_group("training")
-    options.add_training(group)
+    options.add_training(group, epochs)
     if gpus:
         options.add_gpus(group)
     options.add_output(parser, resume=True)

@@ -203,15 +203,13 @@ def _gpus(text: str) -> int | None:
         raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
 
 
-def add_training(
-    group: argparse._ActionsContainer, *, epochs: int = 3, of: str = "the recipe"
-) -> None:
+def add_training(group: argparse._ActionsContainer, epochs: int) -> None:
     """Adds the options of a fit: epochs, batch size, rate and seed."""
     add_field(group, config.FineTuneConfig, "epochs", epochs)
     add_field(group, config.FineTuneConfig, "batch_size")
     add_field(group, config.FineTuneConfig, "learning_rate")
     add_seed(group)
-    add_set(group, f"{of} that these options make", "teacher.allow_weak=true")
+    add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
 
 
 TRAINING = ("epochs", "batch_size", "learning_rate")

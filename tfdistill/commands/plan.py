@@ -55,10 +55,11 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
     faults = [*preset_faults(recipe), *config.missing_inputs(recipe)]
     if recipe.data.task is not None:
         try:
-            from_config.check(recipe.data)
+            from_config.declared_task(recipe.data)
+            if not faults:
+                from_config.check(recipe.data)
         except errors.TfdistillError as error:
-            if not faults or str(error).startswith(("task", "data:")):
-                faults.append(str(error))
+            faults.append(str(error))
     if faults:
         head = [f"{len(faults)} faults."] if len(faults) > 1 else []
         raise errors.ConfigError("\n  - ".join([*head, *faults]))

@@ -16,7 +16,7 @@ def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec
     Raises:
       ConfigError: If the name is unknown and neither kind nor columns are given.
     """
-    return _without_labels(settings).with_labels_of(source)
+    return declared_task(settings).with_labels_of(source)
 
 
 def check(
@@ -36,7 +36,7 @@ def check(
       ConfigError: If there is no such task or column of your own.
       DataError: If a file or a column of a built-in task is missing.
     """
-    task = _without_labels(settings)
+    task = declared_task(settings)
     generated = settings.task == synthetic.TASK.name or settings.stand_in
     if settings.dir is None and generated:
         return
@@ -59,8 +59,8 @@ def check(
             )
 
 
-def _without_labels(settings: config.DataConfig) -> tasks.TaskSpec:
-    """The task, which may lack the labels that its files name."""
+def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
+    """The task without the labels that only its files name; see `task_of`."""
     own = settings.kind or settings.regression or settings.text_column or settings.label_column
     if own:
         return _own_task(settings)
