@@ -44,7 +44,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="keep only the tokens that this text (UTF-8, a sentence a line) needs",
     )
-    _numbers(parser.add_argument_group("how numbers are stored"))
+    _numbers(parser.add_argument_group("quantization"))
     export_targets.add_arguments(parser)
     options.add_data(parser, required=False)
     options.add_json(parser)

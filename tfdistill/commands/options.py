@@ -292,7 +292,7 @@ def add_measurement(
         type=float,
         default=defaults.cool_down_seconds,
         metavar="S",
-        help="rest before each repetition",
+        help=f"rest before each repetition (default: {defaults.cool_down_seconds:g})",
     )
 
 
@@ -338,7 +338,7 @@ def add_affinity(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--affinity",
         metavar="MASK",
-        help="the cores: a hexadecimal mask such as f0, or big, little, all",
+        help="cores to run on: a hexadecimal mask such as f0, or big, little, all",
     )
 
 

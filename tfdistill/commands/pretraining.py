@@ -33,7 +33,11 @@ def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files, in any language")
     options.add_output(parser, what="vocab.txt to write", metavar="FILE")
     parser.add_argument(
-        "--size", type=int, default=30_522, metavar="TOKENS", help="at most (default: %(default)s)"
+        "--size",
+        type=int,
+        default=30_522,
+        metavar="TOKENS",
+        help="most tokens of the vocabulary (default: %(default)s)",
     )
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
     parser.add_argument(
@@ -85,10 +89,12 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=128,
         metavar="TOKENS",
-        help="of an example (default: %(default)s)",
+        help="longest example in tokens (default: %(default)s)",
     )
     parser.add_argument(
-        "--next-sentence", action="store_true", help="pairs with labels, half of them random"
+        "--next-sentence",
+        action="store_true",
+        help="write sentence pairs with labels, half of them random",
     )
     parser.add_argument(
         "--pair-fraction",
@@ -105,9 +111,15 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
         help="the share of examples with a drawn, shorter length (default: %(default)s)",
     )
     parser.add_argument(
-        "--shard-mb", type=float, default=4.0, help="text of a shard, 2^20 bytes (default: 4)"
+        "--shard-mb",
+        type=float,
+        default=4.0,
+        metavar="MB",
+        help="text per shard, 2^20 bytes (default: 4)",
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
+    )
     options.add_seed(parser, "lengths and pairs")
     _add_invalid(parser)
     options.add_output(parser, resume=True)
@@ -168,7 +180,7 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument("--cased", action="store_true", help="keep capitals and accents")
     source.add_argument(
-        "--new-head", action="store_true", help="for a folder without a masked-LM head"
+        "--new-head", action="store_true", help="add a masked-LM head that the folder lacks"
     )
     shape = source.add_argument(
         "--shape",
@@ -178,16 +190,22 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
         help="change a number of the preset, such as num_layers=6; may be repeated",
     )
     options.renamed(source, "--set", shape)
-    source.add_argument("--next-sentence", action="store_true", help="learn it too, as BERT")
+    source.add_argument(
+        "--next-sentence",
+        action="store_true",
+        help="also learn next-sentence prediction, as BERT does",
+    )
     text = parser.add_argument_group("text files")
     text.add_argument(
         "--max-length",
         type=int,
         default=128,
         metavar="TOKENS",
-        help="of an example (default: %(default)s)",
+        help="longest example in tokens (default: %(default)s)",
     )
-    text.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    text.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
+    )
     _add_invalid(text)
     _add_masking(parser.add_argument_group("masking"))
     _add_training(parser.add_argument_group("training"))
@@ -201,7 +219,7 @@ def _add_masking(group: argparse._ActionsContainer) -> None:
         type=float,
         default=0.15,
         metavar="SHARE",
-        help="of the tokens (default: %(default)s)",
+        help="share of the tokens that are masked (default: %(default)s)",
     )
     group.add_argument(
         "--smoothing",
@@ -215,25 +233,37 @@ def _add_masking(group: argparse._ActionsContainer) -> None:
 def _add_training(group: argparse._ActionsContainer) -> None:
     shown = "(default: %(default)s)"
     length = group.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, metavar="BATCHES", help="instead of epochs")
-    length.add_argument("--epochs", type=int, default=1, help=f"passes over the text {shown}")
-    group.add_argument("--batch-size", type=int, default=32, help=f"examples of a batch {shown}")
+    length.add_argument(
+        "--steps", type=int, metavar="BATCHES", help="train so many batches instead of epochs"
+    )
+    length.add_argument(
+        "--epochs", type=int, default=1, metavar="N", help=f"passes over the text {shown}"
+    )
+    group.add_argument(
+        "--batch-size", type=int, default=32, metavar="N", help=f"examples per batch {shown}"
+    )
     group.add_argument(
         "--gradient-accumulation",
         type=int,
         default=1,
         metavar="BATCHES",
-        help=f"of an optimizer step {shown}",
+        help=f"batches per optimizer step {shown}",
     )
-    group.add_argument("--optimizer", choices=("adamw", "lamb"), default="adamw", help=shown)
     group.add_argument(
-        "--learning-rate", type=float, default=5e-4, help=f"at the end of the warm-up {shown}"
+        "--optimizer", choices=("adamw", "lamb"), default="adamw", help=f"optimizer {shown}"
+    )
+    group.add_argument(
+        "--learning-rate",
+        type=float,
+        default=5e-4,
+        metavar="X",
+        help=f"peak learning rate, after the warm-up {shown}",
     )
     group.add_argument(
         "--schedule",
         choices=("linear", "constant"),
         default="linear",
-        help=f"of the learning rate after the warm-up {shown}",
+        help=f"learning rate after the warm-up {shown}",
     )
     warmup = group.add_argument(
         "--warmup-ratio",
@@ -244,37 +274,45 @@ def _add_training(group: argparse._ActionsContainer) -> None:
     )
     options.renamed(group, "--warmup", warmup)
     group.add_argument(
-        "--weight-decay", type=float, default=0.01, help=f"of matrices, at each step {shown}"
+        "--weight-decay",
+        type=float,
+        default=0.01,
+        metavar="X",
+        help=f"weight decay of matrices {shown}",
     )
     group.add_argument(
         "--held-out",
         type=float,
         default=0.01,
         metavar="SHARE",
-        help=f"of the text, kept for evaluation {shown}",
+        help=f"share of the text that is kept for evaluation {shown}",
     )
     group.add_argument(
         "--held-out-examples",
         type=int,
         default=2000,
         metavar="N",
-        help=f"of these, at most {shown}",
+        help=f"most examples of it that are evaluated {shown}",
     )
     group.add_argument(
-        "--evaluations", type=int, default=10, metavar="N", help=f"on the way, at most {shown}"
+        "--evaluations",
+        type=int,
+        default=10,
+        metavar="N",
+        help=f"most evaluations during training {shown}",
     )
     group.add_argument(
         "--checkpoint-every",
         type=int,
         default=500,
         metavar="STEPS",
-        help=f"what --resume continues from {shown}",
+        help=f"steps between checkpoints, from which --resume continues {shown}",
     )
     group.add_argument(
         "--precision",
         choices=("float32", "mixed_bfloat16"),
         default="float32",
-        help=f"of the arithmetic; weights stay float32 {shown}",
+        help=f"number format of the arithmetic; weights stay float32 {shown}",
     )
     options.add_seed(group)
     options.add_gpus(group)

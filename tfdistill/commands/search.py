@@ -28,12 +28,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         required=True,
         metavar="MS",
-        help="the median of one inference at the longest length",
+        help="median latency of one inference at the longest length",
     )
     lengths = options.add_lengths(budget, "64", (64,))
     options.renamed(budget, "--length", lengths)
     budget.add_argument(
-        "--size-mb", type=float, metavar="MB", help="of the file, millions of bytes (default: any)"
+        "--size-mb",
+        type=float,
+        metavar="MB",
+        help="largest file in millions of bytes (default: any)",
     )
     budget.add_argument(
         "--threads",
@@ -88,7 +91,7 @@ def _add_students(group: argparse._ArgumentGroup) -> None:
         help="a folder, a hub id or preset:NAME (default: %(default)s)",
     )
     for name in ("layers", "heads", "width"):
-        text = "where the teacher's config.json is not at hand"
+        text = "of the teacher, where its config.json is not at hand"
         group.add_argument(f"--teacher-{name}", type=int, metavar="N", help=text)
     group.add_argument(
         "--vocab-size",
