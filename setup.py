@@ -87,7 +87,13 @@ setuptools.setup(
     # working directory would shadow the package.
     package_dir={"": "."},
     package_data={
-        "tfdistill": ["py.typed", "recipes/**/*.yaml", "report/**/*.j2", "report/**/*.css"],
+        "tfdistill": [
+            "py.typed",
+            "data/*.yaml",
+            "recipes/**/*.yaml",
+            "report/**/*.j2",
+            "report/**/*.css",
+        ],
         "export": ["py.typed"],
     },
     install_requires=INSTALL_REQUIRES,

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfdistill.benchmark import schema
-from tfdistill.search import recipes, searching, size, space, work
+from tfdistill.search import recipes, searching, space, work
 from tfdistill.search.learning import Effort
 from tfdistill.search.pareto import Budget
 
@@ -29,7 +29,7 @@ def true_latency(config, length, head="sequence"):
 
 
 def stored_bytes(config, length):
-    contents = size.contents(config, (length,))
+    contents = work.contents(config, (length,))
     return round(7000 + 700 * contents.products + contents.weights + contents.tables) + 4 * (
         round(contents.positions + contents.channels)
     )

@@ -16,10 +16,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.encoded import EncodedExamples, check_max_length
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
-from tfdistill.data.truncation import check_max_length
 
 from ..checking import verify
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases

@@ -58,7 +58,7 @@ def encode(
 def _kept(
     first: tf.Tensor, second: tf.Tensor, has_pair: tf.Tensor, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many tokens stay of each text: `truncation.truncated_lengths` as a graph."""
+    """Returns how many tokens stay of each text: `encoded.truncated_lengths` as a graph."""
     budget = max_length - 2 - has_pair
     half = budget // 2
     swapped = first > second

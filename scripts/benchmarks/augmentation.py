@@ -1,7 +1,7 @@
 """Augmentation: sentences a second through the batched masked language model.
 
 Generated sentences of SST-2's lengths, with as many words to mask as SST-2's have, go through
-`training.CandidateFinder` in batches; against that one masked word at a time, as the published
+`augmentation.CandidateFinder` in batches; against that one masked word at a time, as the published
 code does it: a call of the model for each, logits for all of its tokens, and a sort of the whole
 vocabulary.
 """
@@ -31,8 +31,8 @@ _NUM_CANDIDATES = 15
 
 def measure(*, quick: bool) -> record.Outcome:
     """Measures the batches in float32 and bfloat16, and two ways of one word at a time."""
-    from tfdistill import models, training
-    from tfdistill.data import stop_words, tokenize
+    from tfdistill import augmentation, models
+    from tfdistill.data import tokenize
 
     preset, num_sentences, rounds, warmup = "minilm_6l_384d", 64, 5, 1
     if quick:
@@ -40,7 +40,7 @@ def measure(*, quick: bool) -> record.Outcome:
     shape = models.preset(preset)
     counted = json.loads(bucketing.LENGTHS_FILE.read_text(encoding="utf-8"))
     lengths = quantiles(bucketing.lengths_of(counted), num_sentences)
-    kept = sorted(stop_words.STOP_WORDS)
+    kept = sorted(augmentation.STOP_WORDS)
     tokens = vocabulary(kept, shape.vocab_size)
     texts = sentences(lengths - 2, tokens[len(_SPECIAL) + len(kept) :], kept)
     with tempfile.TemporaryDirectory() as folder:
@@ -49,13 +49,13 @@ def measure(*, quick: bool) -> record.Outcome:
         tokenizer = tokenize.Tokenizer(file)
     model = models.build_masked_lm(shape)
 
-    def finder(masked_lm: Any = model, **options: Any) -> training.CandidateFinder:
-        return training.CandidateFinder(
+    def finder(masked_lm: Any = model, **options: Any) -> augmentation.CandidateFinder:
+        return augmentation.CandidateFinder(
             masked_lm,
             tokenizer,
             None,
             num_candidates=_NUM_CANDIDATES,
-            stop_words=stop_words.STOP_WORDS,
+            stop_words=augmentation.STOP_WORDS,
             **options,
         )
 

@@ -88,7 +88,7 @@ def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
     import export
     from tfdistill import models
     from tfdistill.data import tasks
-    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
 
     data = pathlib.Path(os.environ["TFDISTILL_DATA"])

@@ -37,7 +37,7 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 def words_lines() -> list[dict[str, Any]]:
     """Every edge case with its words; a few of them without lower-casing, too."""
     from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
-    from tfdistill.data import bert_words
+    from tfdistill.data import basic_tokenizer
 
     texts = tokenizer_edge_cases()
     cases = [(text, True) for text in texts] + [(text, False) for text in texts[::4]]
@@ -45,7 +45,7 @@ def words_lines() -> list[dict[str, Any]]:
         {
             "text": text,
             "lower_case": lower_case,
-            "words": " ".join(bert_words.split_texts([text], lower_case=lower_case)),
+            "words": " ".join(basic_tokenizer.split_texts([text], lower_case=lower_case)),
         }
         for text, lower_case in cases
     ]
@@ -163,7 +163,7 @@ def bundles(target: pathlib.Path) -> None:
 def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
-    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.batches import encode_examples
     from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
 
@@ -182,7 +182,7 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
     from tfdistill.data import spans, squad
-    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.batches import encode_examples
     from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
 
@@ -218,7 +218,7 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
-    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.batches import encode_examples
     from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
 

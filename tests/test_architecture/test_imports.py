@@ -32,6 +32,7 @@ RANKS = {
     "distillers": 4,
     "training": 5,
     "compress": 5,
+    "augmentation": 5,
     "export": 6,
     "report": 6,
     "search": 7,

@@ -10,7 +10,7 @@ import pytest
 
 from tfdistill import cli, errors
 from tfdistill.benchmark import inputs as fed
-from tfdistill.data import encoding, squad, tasks, tokenize
+from tfdistill.data import batches, squad, tasks, tokenize
 from tfdistill.data.spec import TaskSpec
 from tfdistill.run import labelled
 
@@ -107,7 +107,7 @@ def test_words_carry_a_label_for_each_token(tokenizer):
     gold[:] = [np.array([0, 1, 2], np.int32), np.array([1], np.int32)]
     words = [["turn", "the", "light"], ["play"]]
     examples = tasks.Examples(spec, [" ".join(w) for w in words], None, gold, words=words)
-    encoded = encoding.encode_examples(examples, tokenizer, 8)
+    encoded = batches.encode_examples(examples, tokenizer, 8)
     first, second = labelled._rows(encoded, examples)
     assert first.label == (-100, 0, 1, 2, -100)
     assert second.label == (-100, 1, -100)
@@ -123,7 +123,7 @@ def test_a_question_about_a_long_text_has_windows_without_a_text(tokenizer):
     ]
     gold = np.array([[0, 4], [0, 4]], np.int32)
     examples = tasks.Examples(spec, ["what is"] * 2, contexts, gold, questions=questions)
-    encoded = encoding.encode_examples(examples, tokenizer, 12, doc_stride=4)
+    encoded = batches.encode_examples(examples, tokenizer, 12, doc_stride=4)
     short, *windows = labelled._rows(encoded, examples)
     assert (short.text, short.pair) == ("what is", "play music")
     assert short.label == (4, 4)  # [CLS] what is [SEP] play
@@ -136,7 +136,7 @@ def test_several_labels_and_numbers_are_kept(tokenizer):
     spec = TaskSpec("many", "text", "label", kind="multi_label", labels=("a", "b"))
     gold = np.array([[0, 1], [1, 1]], np.float32)
     examples = tasks.Examples(spec, ["play", "on off"], None, gold)
-    encoded = encoding.encode_examples(examples, tokenizer, 8)
+    encoded = batches.encode_examples(examples, tokenizer, 8)
     assert [row.label for row in labelled._rows(encoded, examples)] == [(0, 1), (1, 1)]
     number = dataclasses.replace(encoded, labels=np.array([0.5, 2.0], np.float32))
     assert [row.label for row in labelled._rows(number, examples)] == [0.5, 2.0]

@@ -7,7 +7,7 @@ import pytest
 import toys
 
 from tfdistill import cli, models, weights
-from tfdistill.data import beam, tasks
+from tfdistill.data import parallel, tasks
 
 FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"))
 TRAIN = "text\tlabel\nthe film is good\tgood\na bad story .\tbad\ngood films\tgood\n"
@@ -87,8 +87,10 @@ def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
     folder, tmp_path, monkeypatch, capsys
 ):
     assert cli.main(arguments(folder, tmp_path / "here")) == 0
-    run = beam.run
-    monkeypatch.setattr(beam, "run", lambda *given: run(*given[:3]))  # as in other processes
+    run = parallel.run_pipeline
+    monkeypatch.setattr(
+        parallel, "run_pipeline", lambda *given: run(*given[:3])
+    )  # as in other processes
     monkeypatch.chdir(folder)
     relative = arguments(folder.relative_to(folder), tmp_path / "there")
     assert cli.main([*relative, "--runner", "DirectRunner"]) == 0

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tfdistill import cli, training
-from tfdistill.data import bert_words, synthetic, vocab
+from tfdistill.data import basic_tokenizer, synthetic, vocab
 from tfdistill.training import pretrain_run
 
 
@@ -41,7 +41,9 @@ def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
     assert result["num_tokens"] == len(cased) <= 400
     assert any(token[0].isupper() for token in cased if token[0] != "[")
     assert not any(token[0].isupper() for token in tokens if token[0] != "[")
-    assert result["num_words"] == len(bert_words.split_texts([text.read_text()], lower_case=False))
+    assert result["num_words"] == len(
+        basic_tokenizer.split_texts([text.read_text()], lower_case=False)
+    )
 
 
 def test_invalid_bytes_name_their_place_or_are_dropped(tmp_path, capsys):

@@ -129,7 +129,7 @@ def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
     coverage = result.coverage(texts)
 
     # é loses its accent; the ideograph is unknown to both; "playing" is spelt in 7 pieces, not 2.
-    assert coverage == compress.Coverage(6, 1, found + 5, found, 1, 1)
+    assert coverage == compress.VocabularyCoverage(6, 1, found + 5, found, 1, 1)
 
 
 def test_a_word_that_only_the_whole_vocabulary_knows_becomes_unknown(model, rich_vocab):

@@ -52,6 +52,12 @@ def test_short_forms_and_defaults():
     assert (states.learning_rate, states.clip, states.weight_decay) == (1e-4, "per_tensor", 0.01)
 
 
+def test_placeholder_data_is_read_under_its_old_name():
+    data = {**MINIMAL["data"], "stand_in": True}
+    assert recipe(data=data).data.placeholder_data
+    assert recipe(data=data) == recipe(data={**MINIMAL["data"], "placeholder_data": True})
+
+
 def test_a_recipe_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         recipe().name = "other"

@@ -5,7 +5,9 @@ import sys
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import corpus, phrases, synthetic, tasks
+from tfdistill.data import corpus, synthetic, tasks
+
+PHRASES = synthetic.PHRASES
 
 
 def test_the_same_seed_gives_the_same_commands():
@@ -40,18 +42,22 @@ def test_every_intent_comes_about_equally_often():
 
 
 def test_every_slot_that_a_phrase_names_has_fillers():
-    groups = [*phrases.COMMANDS.values(), *phrases.QUESTIONS.values(), *phrases.SLOTS.values()]
+    groups = [
+        *PHRASES["commands"].values(),
+        *PHRASES["questions"].values(),
+        *PHRASES["slots"].values(),
+    ]
     named = {
         slot
-        for template in [*phrases.ASIDES, *(text for group in groups for text in group)]
+        for template in [*PHRASES["asides"], *(text for group in groups for text in group)]
         for slot in synthetic._SLOT.findall(template)
     }
-    assert named == set(phrases.SLOTS)
-    assert set(phrases.QUESTIONS) == set(phrases.COMMANDS)
+    assert named == set(PHRASES["slots"])
+    assert set(PHRASES["questions"]) == set(PHRASES["commands"])
 
 
 def test_either_form_of_a_contrast_holds_the_same_words():
-    for one, two in phrases.CONTRASTS:
+    for one, two in PHRASES["contrasts"]:
         assert sorted(one.split()) == sorted(two.split())
 
 

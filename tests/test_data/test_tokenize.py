@@ -7,7 +7,7 @@ import tensorflow as tf
 import transformers
 
 from tfdistill import errors
-from tfdistill.data import bert_words, tokenize
+from tfdistill.data import basic_tokenizer, tokenize
 
 NASTY = [
     "",
@@ -123,7 +123,7 @@ def test_random_texts_have_the_ids_of_the_fast_tokenizer(toy_vocab_file, lower_c
 
 def words_of_code_points(codes, lower_case):
     texts = [f"a{chr(code)}b" for code in codes]
-    rows = bert_words.split(tf.constant(texts), lower_case=lower_case).to_list()
+    rows = basic_tokenizer.split(tf.constant(texts), lower_case=lower_case).to_list()
     return [[word.decode() for word in row] for row in rows]
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import bert_words, tokenize, vocab
+from tfdistill.data import basic_tokenizer, tokenize, vocab
 
 SPECIAL = list(vocab.SPECIAL_TOKENS)
 
@@ -81,7 +81,7 @@ TEXTS = [
 
 
 def test_a_trained_vocabulary_spells_every_word_and_is_no_larger_than_asked(tmp_path):
-    characters = set("".join(bert_words.split_texts(TEXTS)))
+    characters = set("".join(basic_tokenizer.split_texts(TEXTS)))
     least = 5 + 2 * len(characters)
     for size in (least, least + 1, least + 5, 90, 200):
         tokens = vocab.train_vocab(TEXTS, size)

@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import bert_words, textspans, tokenize, vocab
+from tfdistill.data import basic_tokenizer, textspans, tokenize, vocab
 
 CHINESE = "我们今天去北京看电影。天气很好，我们很高兴！\n电影很好看。" * 5
 
@@ -22,7 +22,7 @@ def test_text_in_pieces_gives_the_vocabulary_of_the_whole(tmp_path):
 def test_ideographs_and_punctuation_take_one_place_each(tmp_path):
     """They never stand inside a word, so a ## form of them could not be used."""
     text = CHINESE + " ok"
-    letters = set("".join(bert_words.split_texts([text])))
+    letters = set("".join(basic_tokenizer.split_texts([text])))
     least = 5 + len(letters) + 2  # o and k also as suffixes
     tokens = vocab.train_vocab([text], least)
     assert len(tokens) == least

@@ -87,7 +87,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """The toy; its labels are its own answers, a tenth of them wrong."""
     from export.checking import verify
     from tfdistill import models
-    from tfdistill.data.encoding import encode_examples
+    from tfdistill.data.batches import encode_examples
     from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
 

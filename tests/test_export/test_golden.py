@@ -3,7 +3,7 @@ import pytest
 
 from export.checking import golden
 from tfdistill import errors
-from tfdistill.data.encoding import encode_examples
+from tfdistill.data.batches import encode_examples
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
 

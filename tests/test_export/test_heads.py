@@ -15,8 +15,7 @@ from export.model import inputs
 from export.model.heads import HEADS
 from tfdistill import errors, manifest, models
 from tfdistill.data import metrics, squad
-from tfdistill.data.batches import Batches
-from tfdistill.data.encoding import encode_examples
+from tfdistill.data.batches import Batches, encode_examples
 from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 

@@ -6,7 +6,7 @@ import export
 from export.checking import tokenizer_edge_cases, verify
 from export.targets import saved_model, text_graph
 from tfdistill import errors, models
-from tfdistill.data import truncation
+from tfdistill.data import encoded
 from tfdistill.data.tokenize import Tokenizer
 
 MAX_LENGTH = 16
@@ -96,7 +96,7 @@ def test_pairs_of_any_two_lengths_are_cut_as_the_tokenizer_cuts_them(max_length)
     for has_pair in (True, False):
         has = np.full(len(first), has_pair)
         other = second if has_pair else np.zeros_like(second)
-        expected = truncation.truncated_lengths(first, other, has, max_length)
+        expected = encoded.truncated_lengths(first, other, has, max_length)
         received = text_graph._kept(
             tf.constant(first), tf.constant(other), tf.constant(has.astype(np.int64)), max_length
         )

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tfdistill import config, errors, manifest, results, run, training
-from tfdistill.data import beam, synthetic
+from tfdistill.data import parallel, synthetic
 from tfdistill.run import prepare, records, students, teachers
 
 
@@ -135,13 +135,13 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     recipe = config.parse_recipe({**values, "teacher": {**values["teacher"], "dtype": "bfloat16"}})
     shutil.copytree(out / "teacher" / "model", tmp_path / "teacher" / "model")
     prepared = prepare.prepare(recipe, out)
-    work, asked = beam.run, []
+    work, asked = parallel.run_pipeline, []
 
     def elsewhere(*given):
         asked.append(given[2])
         work(*given[:3])  # without the teacher that is loaded here
 
-    monkeypatch.setattr(beam, "run", elsewhere)
+    monkeypatch.setattr(parallel, "run_pipeline", elsewhere)
     monkeypatch.chdir(tmp_path)
     answers = []
     for pipeline in (("--runner", "DirectRunner"), None):

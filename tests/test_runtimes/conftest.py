@@ -104,7 +104,7 @@ class Student:
 
     def encode(self, max_length: int) -> Any:
         """Returns the texts as ids."""
-        from tfdistill.data.encoding import encode_examples
+        from tfdistill.data.batches import encode_examples
         from tfdistill.data.tasks import Examples
         from tfdistill.data.tokenize import Tokenizer
 

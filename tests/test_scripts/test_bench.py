@@ -88,12 +88,13 @@ def test_the_sample_has_the_lengths_of_the_whole(load, counted):
 def generated(tmp_path_factory):
     """A tiny masked language model and its tokenizer over generated words."""
     from tfdistill import models
-    from tfdistill.data import stop_words, tokenize
+    from tfdistill.augmentation import STOP_WORDS
+    from tfdistill.data import tokenize
 
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
         augmentation = importlib.import_module("augmentation")
-    kept = sorted(stop_words.STOP_WORDS)
+    kept = sorted(STOP_WORDS)
     tokens = augmentation.vocabulary(kept, 400)
     file = tmp_path_factory.mktemp("generated") / "vocab.txt"
     file.write_text("\n".join(tokens) + "\n")
@@ -107,14 +108,12 @@ def generated(tmp_path_factory):
 
 
 def test_one_masked_word_at_a_time_finds_what_the_batches_find(generated):
-    from tfdistill import training
+    from tfdistill.augmentation import CandidateFinder
 
     augmentation, tokens, kept, tokenizer, model = generated
     words = tokens[5 + len(kept) :]
     texts = augmentation.sentences(np.array([3, 9, 5, 1]), words, kept)
-    finder = training.CandidateFinder(
-        model, tokenizer, None, num_candidates=15, stop_words=frozenset(kept)
-    )
+    finder = CandidateFinder(model, tokenizer, None, num_candidates=15, stop_words=frozenset(kept))
 
     found = [c for text in finder.find(texts) for c in text.candidates.values()]
     best = augmentation.one_at_a_time(model, tokenizer, texts, kept)

@@ -9,14 +9,16 @@ import simulated_device
 from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
-from tfdistill.search import bench, design, devices, fit, size, space
+from tfdistill.search import bench, design, devices, fit, space, work
 from tfdistill.search.store import Store
 
 FORM = bench.FileForm("dynamic_wi8_afp32", (16,), "sequence")
 
 
 def open_bench(phone, folder, **settings):
-    return bench.Bench(phone.measure, phone.convert, Store(folder), FORM, Settings(**settings))
+    return bench.CandidateBench(
+        phone.measure, phone.convert, Store(folder), FORM, Settings(**settings)
+    )
 
 
 def test_every_batch_has_the_anchor_and_files_of_their_own(tmp_path):
@@ -93,7 +95,7 @@ def test_a_real_file_has_a_real_latency_on_this_host(tmp_path):
     found = devices.measure_on_host({"small": path}, settings)
     (cell,) = found.summary
     assert (cell.model, cell.sequence_length, found.kind) == ("small", 16, "host")
-    predicted = size.contents(small.config, (16,)).weights
+    predicted = work.contents(small.config, (16,)).weights
     assert predicted < path.stat().st_size < 1.6 * predicted
 
 
@@ -119,7 +121,7 @@ def test_sizes_of_real_files_are_predicted_within_one_percent(tmp_path):
         signature.save(model, saved, lengths=(16,), softmax=False)
         converting.run(converting.Conversion(str(saved), str(file), "dynamic_wi8_afp32", ["len16"]))
         sizes.append(file.stat().st_size)
-    contents = size.matrix([c.config for c in found], (16,))
+    contents = work.contents_matrix([c.config for c in found], (16,))
     left_out = [
         fit.fit_size(np.delete(contents, i, 0), np.delete(sizes, i).tolist()).predict(contents)[i]
         for i in range(len(found) - 2)  # the last two: one of each kind of MobileBERT

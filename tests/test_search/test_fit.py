@@ -5,7 +5,7 @@ import pytest
 import simulated_device
 
 from tfdistill import errors
-from tfdistill.search import fit, size, space, work
+from tfdistill.search import fit, space, work
 
 SPACE = space.candidates("logits", simulated_device.TEACHER)
 
@@ -105,7 +105,7 @@ def test_errors_of_nothing_are_refused():
 
 def test_sizes_that_are_linear_in_the_contents_are_predicted_exactly():
     shapes = [candidate.config for candidate in SPACE[::40]]
-    contents = size.matrix(shapes, (64,))
+    contents = work.contents_matrix(shapes, (64,))
     truth = contents @ np.array([9000, 750, 1.0, 1.01, 4, 16, 8])
     model = fit.fit_size(contents[::2], truth[::2].tolist())
     np.testing.assert_allclose(model.predict(contents), truth, rtol=1e-6)

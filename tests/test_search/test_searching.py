@@ -242,7 +242,7 @@ def test_a_failed_measurement_is_explained_with_its_reason(tmp_path):
             failure = schema.Failure(what="2l", error="the device was unplugged")
             return found.model_copy(update={"summary": tuple(lost), "failures": (failure,)})
 
-    with pytest.raises(errors.BenchmarkError, match=r"was unplugged(?s:.)*goes on from there"):
+    with pytest.raises(errors.BenchmarkError, match=r"was unplugged(?s:.)*continues from there"):
         run(tmp_path, Broken())
 
 
@@ -256,7 +256,7 @@ def test_a_device_that_is_gone_says_that_what_was_measured_is_kept(tmp_path):
             return super().measure(models, settings)
 
     phone = Lost()
-    with pytest.raises(errors.DeviceLostError, match=r"^the cable\n.*goes on from there"):
+    with pytest.raises(errors.DeviceLostError, match=r"^the cable\n.*continues from there"):
         run(tmp_path / "a", phone)
     phone.calls = phone.lost_behind
     with pytest.raises(errors.DeviceLostError, match=r"^the cable$"):  # nothing is kept yet

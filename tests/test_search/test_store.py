@@ -7,7 +7,7 @@ import pytest
 from tfdistill.benchmark import schema
 from tfdistill.search import design, store
 
-CONDITIONS = store.Conditions(
+CONDITIONS = store.MeasurementContext(
     device=schema.Device(name="A phone", id="0123456789ab"),
     runtime=schema.Runtime(name="benchmark_model", version="2.3"),
     settings={"threads": (1,), "runs": 100},

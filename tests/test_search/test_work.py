@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfdistill import models
-from tfdistill.search import size, space, work
+from tfdistill.search import space, work
 
 SHAPES = [
     models.preset("tinybert_4l_312d"),
@@ -83,7 +83,7 @@ def test_weights_that_the_caches_do_not_hold_are_the_share_of_small_products():
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_contents_are_the_parameters_of_the_model(shape):
-    held = size.contents(shape, (32,))
+    held = work.contents(shape, (32,))
     stored = held.weights + held.tables + held.positions + held.channels + held.norms
     unused = (shape.max_positions - 32) * shape.hidden_size
     assert stored == models.count_parameters(shape, 2) - unused

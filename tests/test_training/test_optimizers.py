@@ -207,7 +207,7 @@ def test_both_moments_decay_as_they_are_told(build):
         ({"warmup": 1.0, "total_steps": 10}, "warmup: expected"),
         ({"warmup": -0.1, "total_steps": 10}, "warmup: expected"),
         ({"warmup_steps": -1}, "warmup_steps: expected a number of steps"),
-        ({"warmup": 0.1, "warmup_steps": 2, "total_steps": 10}, "and warmup=0 beside it"),
+        ({"warmup": 0.1, "warmup_steps": 2, "total_steps": 10}, "and warmup=0 with it"),
         ({"end_learning_rate": 1e-4, "total_steps": 10}, "and schedule='linear'"),
         (
             {"end_learning_rate": 1e-2, "total_steps": 10, "schedule": "linear"},

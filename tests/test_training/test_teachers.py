@@ -6,7 +6,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import errors, models, training
-from tfdistill.data import batches, beam, tasks
+from tfdistill.data import batches, parallel, tasks
 from tfdistill.training import evaluation, teacher_answers
 
 SPEC = tasks.TaskSpec(
@@ -219,8 +219,10 @@ def load():
 
 def test_a_pipeline_gives_the_same_answers(teacher, small_blocks, monkeypatch, tmp_path):
     here = training.cached_logits(teacher, toys.encoded(9), tmp_path / "here")
-    run = beam.run
-    monkeypatch.setattr(beam, "run", lambda *given: run(*given[:3]))  # as in other processes
+    run = parallel.run_pipeline
+    monkeypatch.setattr(
+        parallel, "run_pipeline", lambda *given: run(*given[:3])
+    )  # as in other processes
     _on_workers.append(toys.classifier(toys.SHALLOW_TEACHER, seed=2))
     options = {"pipeline": DIRECT, "load": load}
     with pytest.raises(errors.TeacherError, match="examples 0 to 3: teacher of a worker"):

@@ -11,7 +11,8 @@ import tf_keras as keras
 import toys
 
 from tfdistill import errors, models, training
-from tfdistill.training import stretch, transfer_run
+from tfdistill.data.streaming import StepRange
+from tfdistill.training import transfer_run
 
 CONFIG = models.MobileBertConfig(
     num_layers=2,
@@ -133,13 +134,13 @@ def test_the_published_optimizer_is_lamb_constant_for_layers_and_falling_for_wor
     assert values == pytest.approx([0.75e-3, 1.5e-3 * 0.98 + 1.5e-7 * 0.02, 1.5e-7], rel=1e-5)
 
 
-# Stretches of a stream.
+# Ranges of a stream.
 
 
 @pytest.mark.parametrize(("start", "steps", "parts"), [(0, 5, 5), (3, 23, 1), (7, 40, 20)])
-def test_a_stretch_is_the_stream_s_own_batches(start, steps, parts):
+def test_a_step_range_is_the_stream_s_own_batches(start, steps, parts):
     stream = Stream()
-    part = stretch.Stretch(stream, start=start, steps=steps)
+    part = StepRange(stream, start=start, steps=steps)
     assert (part.parts, part.steps_per_epoch) == (parts, steps // parts)
     assert part.num_examples == 3 * part.steps_per_epoch
     ids = stream.batches["input_ids"].numpy()
@@ -152,8 +153,8 @@ def test_a_stretch_is_the_stream_s_own_batches(start, steps, parts):
             np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(errors.ConfigError, match="start_step"):
         part.dataset(epochs=part.parts, start_step=steps + 1)
-    with pytest.raises(errors.ConfigError, match="stretch: expected a start >= 0"):
-        stretch.Stretch(stream, start=-1, steps=steps)
+    with pytest.raises(errors.ConfigError, match="step range: expected a start >= 0"):
+        StepRange(stream, start=-1, steps=steps)
 
 
 # Carrying them out. Eagerly: a graph for each stage of each run would take most of the time.

@@ -12,8 +12,8 @@ from tfdistill.commands import base, options, plan
 from tfdistill.data import from_config
 
 if TYPE_CHECKING:
+    from tfdistill.augmentation import CandidateFinder
     from tfdistill.data.tasks import Examples
-    from tfdistill.training import CandidateFinder
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,19 +64,18 @@ def _execute(args: argparse.Namespace) -> None:
                 options.flag_of(option), f"an existing file of {kind}", repr(file)
             )
     plan.check_data(options.data_of(args), ["train"])
-    from tfdistill import training
-    from tfdistill.data import augment
+    from tfdistill import augmentation
 
     train = _train_examples(args)
-    copies = augment.copies_for(train.spec.name) if args.copies is None else args.copies
-    settings = augment.AugmentOptions(
+    copies = augmentation.copies_for(train.spec.name) if args.copies is None else args.copies
+    settings = augmentation.AugmentOptions(
         copies=copies,
         probability=args.probability,
         num_candidates=args.candidates,
         seed=args.seed,
         keep_originals=args.originals == "keep",
     )
-    done = training.augment_train(
+    done = augmentation.augment_train(
         train,
         _finder(args),
         settings,
@@ -98,12 +97,12 @@ def _execute(args: argparse.Namespace) -> None:
 
 def _make_absolute(args: argparse.Namespace) -> None:
     """Names files so that workers of a pipeline, which work elsewhere, find them."""
-    from tfdistill.data import beam
+    from tfdistill.data import parallel
 
     for name in ("data_dir", "masked_lm", "vectors", "stop_words"):
         path = getattr(args, name)
         if path is not None:
-            beam.check(args.pipeline, path)
+            parallel.check_pipeline(args.pipeline, path)
             if os.path.exists(path):
                 setattr(args, name, os.path.abspath(path))
 
@@ -121,28 +120,18 @@ def _train_examples(args: argparse.Namespace) -> Examples:
 
 
 def _finder(args: argparse.Namespace) -> CandidateFinder:
-    from tfdistill import models, training, weights
-    from tfdistill.data import stop_words, tokenize, vectors
+    from tfdistill import augmentation
 
-    kept = stop_words.STOP_WORDS
+    stop_words = augmentation.STOP_WORDS
     if args.stop_words is not None:
-        kept = stop_words.read_stop_words(args.stop_words)
-    known = None if args.vectors is None else vectors.read_vectors(args.vectors)
-    loaded = weights.load_masked_lm(args.masked_lm)
-    if loaded.vocab_file is None:
-        raise errors.WeightsError(
-            errors.explain(args.masked_lm, "a vocab.txt beside the weights", "none")
-        )
-    model = loaded.model
-    if args.precision != "float32":
-        model = models.with_policy(model, args.precision)
-    return training.CandidateFinder(
-        model,
-        tokenize.Tokenizer(loaded.vocab_file, lower_case=loaded.lower_case),
-        known,
+        stop_words = augmentation.read_stop_words(args.stop_words)
+    return augmentation.load_finder(
+        args.masked_lm,
+        vectors_file=args.vectors,
+        max_length=args.max_length,
+        dtype_policy=args.precision,
         num_candidates=args.candidates,
-        stop_words=kept,
-        max_length=min(2 * args.max_length, loaded.config.max_positions),
+        stop_words=stop_words,
         token_budget=args.token_budget,
     )
 

@@ -11,12 +11,12 @@ from tfdistill.compress.quantization_aware import (
 )
 from tfdistill.compress.range_files import RANGES, save_ranges, with_ranges
 from tfdistill.compress.rebuild import strip
-from tfdistill.compress.vocabulary import Coverage, PrunedVocabulary, prune_vocabulary
+from tfdistill.compress.vocabulary import PrunedVocabulary, VocabularyCoverage, prune_vocabulary
 
 __all__ = [
     "RANGES",
-    "Coverage",
     "PrunedVocabulary",
+    "VocabularyCoverage",
     "check_ranges",
     "cluster",
     "clusters_of",

@@ -76,7 +76,7 @@ def cluster(
       clusters: Numbers of each matrix, from 2 to 256.
       layers: Patterns of names of Dense layers, as for a shell.
       start: Where the numbers start: "linear", evenly from the smallest weight to the largest;
-        "density", evenly among the sorted weights; "kmeans++", apart from each other.
+        "density", evenly among the sorted weights; "kmeans++", far from each other.
 
     Returns:
       The model, with the layer names and the inputs of `classifier`.

@@ -185,7 +185,7 @@ def observe(model: keras.Model, features: Iterable[Mapping[str, tf.Tensor]]) -> 
     """Notes the ranges of real batches, without training: int8 after training.
 
     Args:
-      model: A quantization-aware model; its ranges go on from what they are.
+      model: A quantization-aware model; its ranges continue from their values.
       features: Batches of named inputs.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Quantization-aware models on disk: the plain model, and beside it the ranges."""
+"""Quantization-aware models on disk: the plain model, and a file with the ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfdistill import errors, files
 from tfdistill.compress import quantization_aware
 
-RANGES = "ranges.safetensors"  # its name beside a saved model
+RANGES = "ranges.safetensors"  # its name next to a saved model
 _FORMAT = "1"
 
 
@@ -57,7 +57,7 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
             f"{path}",
             f"ranges (format {_FORMAT}) of the layers of {plain.name!r}",
             f"format {version} of {', '.join(sorted(set(wrapped) - known)) or 'known'} layers",
-            "It belongs beside the model that it was saved with.",
+            "It belongs to the model that it was saved with.",
         )
     model = quantization_aware.quantize_aware(plain, layers=wrapped)
     variables = _ranges(model)

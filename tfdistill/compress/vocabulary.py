@@ -34,7 +34,7 @@ _BATCH = 4096  # texts
 
 
 @dataclasses.dataclass(frozen=True)
-class Coverage:
+class VocabularyCoverage:
     """How texts fare under a pruned vocabulary.
 
     Attributes:
@@ -78,7 +78,7 @@ class PrunedVocabulary:
         """Writes the new vocab.txt, whole or not at all."""
         vocabularies.write_vocab(self.tokens, path)
 
-    def coverage(self, texts: Sequence[str]) -> Coverage:
+    def coverage(self, texts: Sequence[str]) -> VocabularyCoverage:
         """Counts how texts fare, for example those of the development set.
 
         Args:
@@ -102,7 +102,7 @@ class PrunedVocabulary:
         old_rows = np.split(old_ids, np.cumsum(old_counts)[:-1])
         new_rows = np.split(self.kept[new_ids], np.cumsum(new_counts)[:-1])
         changed = [not np.array_equal(a, b) for a, b in zip(old_rows, new_rows, strict=True)]
-        return Coverage(
+        return VocabularyCoverage(
             num_texts=len(texts),
             num_changed=sum(changed),
             num_pieces=len(new_ids),

@@ -57,7 +57,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
       A sentence for every input that is not named or not there, with its remedy.
     """
     faults = []
-    embedded = recipe.data.task == BUILT_IN_DATA or recipe.data.stand_in
+    embedded = recipe.data.task == BUILT_IN_DATA or recipe.data.placeholder_data
     if recipe.data.dir is None and not embedded and recipe.data.task is not None:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():

@@ -25,9 +25,9 @@ def scaled_down(recipe: Recipe) -> Recipe:
     """Shrinks a recipe until it runs in minutes on two cores, without any file of yours.
 
     Stages, methods, losses, schedules and their order stay. The task's files are generated in
-    the task's own form (`data.stand_in`), the vocabulary is trained on them, the teacher is a toy
-    of the same kind (pre-trained on generated text where the stages need a masked language
-    model), models become shallow and narrow, batches and epochs few.
+    the task's own form (`data.placeholder_data`), the vocabulary is trained on them, the teacher
+    is a toy of the same kind (pre-trained on generated text where the stages need a masked
+    language model), models become shallow and narrow, batches and epochs few.
 
     Args:
       recipe: Any recipe.
@@ -43,7 +43,7 @@ def scaled_down(recipe: Recipe) -> Recipe:
     values["name"] = f"{recipe.name}-scaled-down"
     values["data"] |= {
         "dir": None,
-        "stand_in": recipe.data.task != BUILT_IN_DATA,
+        "placeholder_data": recipe.data.task != BUILT_IN_DATA,
         "vocab": "train:400",
         "lower_case": True,
         "max_length": min(recipe.data.max_length, _MAX_LENGTH),

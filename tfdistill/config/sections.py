@@ -67,7 +67,7 @@ class DataConfig(Section):
         ..., "GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own"
     )
     dir: PathText | None = described(None, "folder with the task's files")
-    stand_in: bool = False  # generated files in the task's form, to try the path without its data
+    placeholder_data: bool = False  # generated files in the task's form, to try it without its data
     text_column: str | None = described(None, "column of the text, for a task of your own")
     pair_column: str | None = described(None, "column of the second text, if there is one")
     label_column: str | None = described(None, "column of the label, for a task of your own")
@@ -101,6 +101,15 @@ class DataConfig(Section):
     train_limit: int | None = described(None, "only the first N training examples", gt=0)
     dev_limit: int | None = described(None, "only the first N examples", gt=0)
     augment: AugmentConfig | None = None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _read_old_name(cls, values: Any) -> Any:
+        """Reads recipes of earlier versions, which call `placeholder_data` "stand_in"."""
+        if isinstance(values, dict) and "stand_in" in values:
+            values = {**values, "placeholder_data": values["stand_in"]}
+            del values["stand_in"]
+        return values
 
 
 class ShapeConfig(Section):

@@ -1,24 +1,28 @@
 """Length-bucketed batches: work in proportion to real tokens, the same under the same seed.
 
 The plan of an epoch (which examples form which batch, in which order) is a pure function of the
-data, the seed and the epoch. So a run that was stopped at any step goes on with exactly the
+data, the seed and the epoch. So a run that is resumed at any step sees exactly the
 batches that it would have seen.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import streaming
+from tfdistill.data import conll, streaming
+from tfdistill.data import spans as windows
 from tfdistill.data.encoded import EncodedExamples, spans
-from tfdistill.data.encoding import encode_examples
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from tfdistill.data.tasks import Examples
+    from tfdistill.data.tokenize import Tokenizer
 
 __all__ = ["Batches", "EncodedExamples", "encode_examples"]
 
@@ -129,8 +133,8 @@ class Batches:
         order = self._order(epoch)
         batches = np.split(order, self._cuts(order)[1:])
         if self._shuffle and self._bucketing:
-            places = self._generator(epoch, 1).permutation(len(batches))
-            batches = [batches[place] for place in places]
+            positions = self._generator(epoch, 1).permutation(len(batches))
+            batches = [batches[position] for position in positions]
         return batches
 
     def padded_tokens(self, epoch: int = 0) -> int:
@@ -153,11 +157,11 @@ class Batches:
         lengths = self._lengths[indices]
         width = self._width(indices)
         mask = np.arange(width) < lengths[:, None]  # (b, length)
-        places = spans(encoded.offsets[indices], lengths)
+        positions = spans(encoded.offsets[indices], lengths)
         ids = np.full(mask.shape, encoded.pad_id, np.int32)
-        ids[mask] = encoded.ids[places]
+        ids[mask] = encoded.ids[positions]
         types = np.zeros(mask.shape, np.int32)
-        types[mask] = encoded.types[places]
+        types[mask] = encoded.types[positions]
         features: dict[str, np.ndarray] = dict(
             zip(_FEATURES, (ids, mask.astype(np.int32), types), strict=True)
         )
@@ -167,12 +171,12 @@ class Batches:
             features[name] = rows[indices]
         for name, rows in self._token_extra.items():
             features[name] = np.zeros((*mask.shape, *rows.shape[1:]), rows.dtype)
-            features[name][mask] = rows[places]
+            features[name][mask] = rows[positions]
         if encoded.labels is None:
             return features
         if encoded.token_labels:
             labels = np.full(mask.shape, _UNLABELLED, encoded.labels.dtype)
-            labels[mask] = encoded.labels[places]
+            labels[mask] = encoded.labels[positions]
         else:
             labels = encoded.labels[indices]
         if encoded.weights is None:
@@ -244,11 +248,11 @@ class Batches:
             size = min(self._batch_size, self._budget // self._padded_length)
             return list(range(0, len(order), size))
         starts = [0]
-        for place, length in enumerate(self._lengths[order].tolist()):
-            count = place - starts[-1] + 1
+        for position, length in enumerate(self._lengths[order].tolist()):
+            count = position - starts[-1] + 1
             # Lengths ascend, so the newest example is the longest of its batch.
             if count > self._batch_size or count * length > self._budget:
-                starts.append(place)
+                starts.append(position)
         return starts
 
     def _width(self, indices: np.ndarray) -> int:
@@ -273,7 +277,7 @@ def _check_options(
             "With a token budget, batches differ in size anyway.",
         )
     if encoded.weights is not None and encoded.labels is None:
-        raise errors.ConfigError("sample weights", "labels beside them", "examples without labels")
+        raise errors.ConfigError("sample weights", "labels with them", "examples without labels")
 
 
 def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
@@ -282,3 +286,60 @@ def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
             raise errors.ConfigError("extra feature", "a new name", f"{name!r}, which batches have")
         if rows.ndim < 1 or len(rows) != count:
             raise errors.ShapeError(f"extra feature {name!r}", f"{count} rows", rows.shape)
+
+
+def encode_examples(
+    examples: Examples,
+    tokenizer: Tokenizer,
+    max_length: int = 128,
+    *,
+    weights: np.ndarray | None = None,
+    doc_stride: int = 128,
+    max_question_length: int = 64,
+) -> EncodedExamples:
+    """Tokenizes examples.
+
+    One text or pair gives one row. Words with tags give one or more (`conll.encode_words`), a
+    question with its context as many as it has windows (`spans.encode_questions`).
+
+    Args:
+      examples: Examples, with labels where they are known.
+      tokenizer: The tokenizer of the model.
+      max_length: The most tokens of a row; texts and pairs that are longer are cut.
+      weights: float (n,), sample weights, or None; every row of an example gets its weight.
+      doc_stride: Tokens from one window to the next, for questions.
+      max_question_length: The most tokens of a question.
+
+    Returns:
+      The rows, in the order of the examples.
+
+    Raises:
+      DataError: If `max_length` has no room, or windows would leave tokens out.
+    """
+    if examples.questions is not None:
+        encoded = windows.encode_questions(
+            examples.questions,
+            tokenizer,
+            max_length,
+            doc_stride=doc_stride,
+            max_question_length=max_question_length,
+            labelled=examples.labels is not None,
+        )
+    elif examples.words is not None:
+        tags = None if examples.labels is None else list(examples.labels)
+        encoded = conll.encode_words(examples.words, tags, tokenizer, max_length)
+    else:
+        rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
+        encoded = EncodedExamples(
+            ids=rows.ids,
+            offsets=rows.offsets,
+            types=rows.types,
+            labels=examples.labels,
+            pad_id=tokenizer.pad_id,
+        )
+    if weights is None:
+        return encoded
+    of_rows = np.asarray(weights, np.float32)
+    if encoded.sources is not None:
+        of_rows = of_rows[encoded.sources]
+    return dataclasses.replace(encoded, weights=of_rows)

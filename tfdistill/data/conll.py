@@ -20,7 +20,7 @@ UNLABELLED = -100
 _DOCUMENT = "-DOCSTART-"
 
 
-class Sentences(NamedTuple):
+class TaggedSentences(NamedTuple):
     """The sentences of a file.
 
     Attributes:
@@ -40,10 +40,10 @@ def read_sentences(
     word_column: int = 0,
     tag_column: int = -1,
     encoding: str = "utf-8",
-) -> Sentences:
+) -> TaggedSentences:
     """Reads a CoNLL file: a word a line, its columns between blanks, sentences between empty lines.
 
-    Columns stand between tabs if the line holds one, else between spaces. Lines that mark a
+    Columns are separated by tabs if the line has one, else by spaces. Lines that mark a
     document (-DOCSTART-) end a sentence and are left out.
 
     Args:
@@ -60,7 +60,7 @@ def read_sentences(
       DataError: If the file is missing or malformed; the message names the line.
     """
     text = tables.read_text(path, encoding)
-    found = Sentences([[]], [[]], [[]])
+    found = TaggedSentences([[]], [[]], [[]])
     columns = max(_needed(word_column), _needed(tag_column))
     for number, line in enumerate(text.split("\n"), start=1):
         cells = line.split("\t") if "\t" in line else line.split(" ")
@@ -77,7 +77,7 @@ def read_sentences(
                 f"{path}, line {number}",
                 f"at least {max(columns, len(cells) + one)} columns",
                 f"{len(cells)}: {line!r}",
-                "Empty lines stand between sentences; a word holds no blank.",
+                "Separate sentences by empty lines; a word holds no blank.",
             )
         found.words[-1].append(cells[word_column])
         found.tags[-1].append(cells[tag_column])
@@ -158,10 +158,10 @@ def encode_words(
 def _rows(counts: Sequence[int], room: int) -> list[tuple[int, int]]:
     """Cuts words with so many pieces into the fewest runs that fit, each as long as can be."""
     rows, begin, used = [], 0, 0
-    for place, count in enumerate(counts):
+    for position, count in enumerate(counts):
         if used + count > room:
-            rows.append((begin, place))
-            begin, used = place, 0
+            rows.append((begin, position))
+            begin, used = position, 0
         used += count
     return [*rows, (begin, len(counts))]
 
@@ -169,7 +169,7 @@ def _rows(counts: Sequence[int], room: int) -> list[tuple[int, int]]:
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     """Finds the entities of a sentence as the CoNLL evaluation does, in IOB1 as in IOB2.
 
-    An entity begins at B-TYPE, and at I-TYPE unless the tag before is of the same type; it goes on
+    An entity begins at B-TYPE, and at I-TYPE unless the tag before is of the same type; it extends
     over the I-TYPE that follow.
 
     Args:
@@ -179,11 +179,11 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
       (type, first word, one past the last word) of each.
     """
     found, begin, inside = set(), 0, ""
-    for place, tag in enumerate([*tags, "O"]):
+    for position, tag in enumerate([*tags, "O"]):
         name = tag[2:] if tag[:2] in ("B-", "I-") else ""
         if inside and (name != inside or tag[:2] == "B-"):
-            found.add((inside, begin, place))
+            found.add((inside, begin, position))
             inside = ""
         if name and not inside:
-            begin, inside = place, name
+            begin, inside = position, name
     return found

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import tables, textspans, truncation
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data import tables, textspans
+from tfdistill.data.encoded import EncodedExamples, check_max_length
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
@@ -112,11 +112,11 @@ def encode_corpus(
     return assemble(blocks, sentences.ids, tokenizer, pair_fraction, generator)
 
 
-class Sentences(NamedTuple):
+class TokenizedSentences(NamedTuple):
     """The sentences of some documents as token ids.
 
     Attributes:
-      ids: int32 (tokens,); between two sentences lie special tokens.
+      ids: int32 (tokens,); with special tokens between two sentences.
       begins: int64 (n,), where each sentence begins in `ids`.
       lengths: int64 (n,), its tokens; 0 where a sentence has none.
       documents: int64 (documents,), the sentence that begins each document.
@@ -128,7 +128,7 @@ class Sentences(NamedTuple):
     documents: np.ndarray
 
 
-def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> Sentences:
+def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> TokenizedSentences:
     """Splits documents into sentences and tokenizes them.
 
     Args:
@@ -144,7 +144,7 @@ def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> Sent
         starts.append(len(sentences))
         sentences += [sentence for line in lines for sentence in split_sentences(line)]
     pieces = tokenizer.encode_batch(sentences, None, _NO_LIMIT)
-    return Sentences(
+    return TokenizedSentences(
         ids=pieces.ids,
         begins=pieces.offsets[:-1] + 1,  # after [CLS]
         lengths=np.diff(pieces.offsets) - 2,  # without [CLS] and [SEP]
@@ -158,7 +158,7 @@ def check_room(max_length: int, *, paired: bool) -> int:
     Raises:
       DataError: If there is no room for one.
     """
-    truncation.check_max_length(max_length, paired=paired)
+    check_max_length(max_length, paired=paired)
     room = max_length - (3 if paired else 2)
     if room < 1:
         raise errors.DataError("max_length", "room for a token of text", max_length)
@@ -170,7 +170,7 @@ Block = list[tuple[int, int]]
 
 
 def pack(
-    sentences: Sentences,
+    sentences: TokenizedSentences,
     room: int,
     *,
     short_probability: float = 0.0,
@@ -221,7 +221,7 @@ def _draw(blocks: list[Block], max_tokens: int, generator: np.random.Generator) 
     sizes = np.array([sum(end - begin for begin, end in block) + 2 for block in blocks])
     order = generator.permutation(len(blocks))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), max_tokens)) + 1
-    return [blocks[place] for place in np.sort(order[:enough])]
+    return [blocks[position] for position in np.sort(order[:enough])]
 
 
 def assemble(
@@ -248,8 +248,8 @@ def assemble(
     parts: list[np.ndarray] = []
     types: list[np.ndarray] = []
     sizes = np.empty(len(blocks), np.int64)
-    for place, block in enumerate(blocks):
-        # The sentences of a block lie apart by [SEP] [CLS] in the flat ids.
+    for position, block in enumerate(blocks):
+        # In the flat ids, [SEP] [CLS] separate the sentences of a block.
         words = [ids[begin:end] for begin, end in block]
         cut = len(words)
         if pair_fraction and len(words) > 1 and generator.random() < pair_fraction:
@@ -258,9 +258,9 @@ def assemble(
         first = sum(map(len, row))
         if cut < len(words):
             row += [*words[cut:], sep]
-        sizes[place] = sum(map(len, row))
+        sizes[position] = sum(map(len, row))
         parts += row
-        types.append((np.arange(sizes[place]) >= first).astype(np.uint8))
+        types.append((np.arange(sizes[position]) >= first).astype(np.uint8))
     return EncodedExamples(
         ids=np.concatenate(parts),
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tfdistill import errors
 from tfdistill.data import tables
 
-_UNLABELLED = "unsup"  # IMDb's reviews without a label, beside those with one
+_UNLABELLED = "unsup"  # IMDb's reviews without a label, next to those with one
 _ALIASES = {"dev": ("validation", "valid", "val")}
 
 

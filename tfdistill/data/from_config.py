@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tfdistill import config, errors, files
-from tfdistill.data import stand_in, synthetic, tables, tasks
+from tfdistill.data import placeholder_data, synthetic, tables, tasks
 
 
 def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:
@@ -37,12 +37,12 @@ def check(
       DataError: If a file or a column of a built-in task is missing.
     """
     task = declared_task(settings)
-    generated = settings.task == synthetic.TASK.name or settings.stand_in
+    generated = settings.task == synthetic.TASK.name or settings.placeholder_data
     if settings.dir is None and generated:
         return
     source = source_of(settings)
     for split in splits:
-        path = task.files.split_file(source, task.dev_split if split == "dev" else split)
+        path = task.split_file(source, task.dev_split if split == "dev" else split)
         if task.layout != "table" or task.header:
             continue
         found = tables.column_names(path)
@@ -133,7 +133,7 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
 
 
 def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -> pathlib.Path:
-    """Where a data section's files lie; embedded data is written into `folder` first.
+    """The folder of a data section's files; embedded data is written into `folder` first.
 
     Raises:
       ConfigError: If the section names no folder and its data is not embedded.
@@ -142,10 +142,10 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
         return pathlib.Path(settings.dir)
     if settings.task == synthetic.TASK.name and folder is not None:
         return _synthetic(folder)
-    if settings.stand_in and folder is not None:
+    if settings.placeholder_data and folder is not None:
         if not folder.is_dir():
             with files.atomic_folder(folder) as temporary:
-                stand_in.write_stand_in(task_of(settings, folder), temporary)
+                placeholder_data.write_placeholder_data(task_of(settings, folder), temporary)
         return folder
     raise errors.ConfigError(
         errors.explain(
@@ -188,7 +188,7 @@ def labelled(
     Returns:
       The task, with its labels, and the examples.
     """
-    generated = settings.task == synthetic.TASK.name or settings.stand_in
+    generated = settings.task == synthetic.TASK.name or settings.placeholder_data
     if generated and settings.dir is None and folder is not None:
         settings = settings.model_copy(update={"dir": str(folder)})
     source = source_of(settings)

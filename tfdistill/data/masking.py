@@ -1,13 +1,13 @@
 """Dynamic masking for masked language models, on tensorflow-text's own operations.
 
 The masks of a batch are a function of the seed and of the number of its step: every epoch masks
-other tokens, and a run that was stopped goes on with the masks that it would have drawn.
+other tokens, and a resumed run continues with the masks that it would have drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ import tensorflow_text as text_ops
 
 from tfdistill import errors
 from tfdistill.data import vocab as vocabularies
+from tfdistill.data.streaming import TrainingBatches
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
@@ -23,22 +24,6 @@ NO_LABEL = -100
 _ROWS, _VALUES, _REPLACEMENTS = range(3)  # independent streams of random numbers
 
 Features = dict[str, tf.Tensor]
-
-
-class SteppedBatches(Protocol):
-    """Batches that can be streamed again from any step: `data.batches.Batches` and the like.
-
-    Attributes:
-      steps_per_epoch: Batches of an epoch.
-      num_examples: Examples of an epoch.
-    """
-
-    steps_per_epoch: int
-    num_examples: int
-
-    def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
-        """Streams the batches of all epochs, from the one numbered `start_step` on."""
-        ...
 
 
 class Masker:
@@ -137,11 +122,11 @@ class Masker:
         )
         masked, positions, originals = text_ops.mask_language_model(rows, selector, chooser, axis=1)
         shape = tf.shape(ids)
-        places = tf.stack(
+        indices = tf.stack(
             [tf.cast(positions.value_rowids(), tf.int32), tf.cast(positions.values, tf.int32)], 1
         )  # (chosen, 2)
         labels = tf.tensor_scatter_nd_update(
-            tf.fill(shape, NO_LABEL), places, tf.cast(originals.values, tf.int32)
+            tf.fill(shape, NO_LABEL), indices, tf.cast(originals.values, tf.int32)
         )
         chosen = tf.cast(labels != NO_LABEL, tf.int32)
         masked = masked.to_tensor(default_value=self._pad_id, shape=[None, None])
@@ -170,7 +155,7 @@ class MaskedBatches:
       seed: Seed of the masks.
     """
 
-    def __init__(self, batches: SteppedBatches, masker: Masker, seed: int = 0):
+    def __init__(self, batches: TrainingBatches, masker: Masker, seed: int = 0):
         """Keeps the arguments."""
         self.steps_per_epoch = batches.steps_per_epoch
         self.num_examples = batches.num_examples
@@ -248,10 +233,10 @@ class _Chooser(text_ops.MaskValuesChooser):
     def get_mask_values(self, masked_lm_ids: Any) -> Any:
         originals = masked_lm_ids.flat_values
         draw = tf.random.stateless_uniform(tf.shape(originals), self._seeds[0])
-        places = tf.random.stateless_uniform(
+        indices = tf.random.stateless_uniform(
             tf.shape(originals), self._seeds[1], 0, len(self._ordinary), tf.int32
         )
-        others = tf.cast(tf.gather(tf.constant(self._ordinary), places), originals.dtype)
+        others = tf.cast(tf.gather(tf.constant(self._ordinary), indices), originals.dtype)
         mask = tf.cast(self.mask_token, originals.dtype)
         values = tf.where(draw < self._random_below, others, originals)
         return masked_lm_ids.with_flat_values(tf.where(draw < self._mask_below, mask, values))

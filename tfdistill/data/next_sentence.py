@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data.corpus import Sentences
+from tfdistill.data.corpus import TokenizedSentences
 from tfdistill.data.encoded import EncodedExamples
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _Span = tuple[int, int]
 
 
 def sentence_pairs(
-    sentences: Sentences,
+    sentences: TokenizedSentences,
     tokenizer: Tokenizer,
     room: int,
     *,
@@ -67,7 +67,7 @@ def sentence_pairs(
     return _assemble(pairs, sentences.ids, tokenizer, room, generator)
 
 
-def _documents(sentences: Sentences) -> list[list[_Span]]:
+def _documents(sentences: TokenizedSentences) -> list[list[_Span]]:
     ends = (sentences.begins + sentences.lengths).tolist()
     spans = list(zip(sentences.begins.tolist(), ends, strict=True))
     cuts = [*sentences.documents.tolist(), len(spans)]
@@ -87,12 +87,12 @@ def _pairs_of(
 ) -> list[tuple[list[_Span], list[_Span], int]]:
     document = documents[index]
     pairs = []
-    place = 0
-    while place < len(document):
+    position = 0
+    while position < len(document):
         target = room
         if generator.random() < short_probability:
             target = int(generator.integers(2, room + 1))
-        chunk = _gather(document, place, target)
+        chunk = _gather(document, position, target)
         cut = int(generator.integers(1, len(chunk))) if len(chunk) > 1 else 1
         if len(chunk) == 1 or generator.random() < _RANDOM_PAIR:
             other = int(generator.integers(len(documents) - 1))
@@ -100,21 +100,21 @@ def _pairs_of(
             start = int(generator.integers(len(documents[other])))
             wanted = max(target - _size(chunk[:cut]), 1)
             pairs.append((chunk[:cut], _gather(documents[other], start, wanted), RANDOM))
-            place += cut
+            position += cut
         else:
             pairs.append((chunk[:cut], chunk[cut:], FOLLOWS))
-            place += len(chunk)
+            position += len(chunk)
     return pairs
 
 
-def _gather(document: list[_Span], place: int, target: int) -> list[_Span]:
-    """Takes sentences from `place` on until they hold `target` tokens; at least one."""
+def _gather(document: list[_Span], position: int, target: int) -> list[_Span]:
+    """Takes sentences from `position` on until they hold `target` tokens; at least one."""
     chunk: list[_Span] = []
     size = 0
-    while place < len(document) and size < target:
-        chunk.append(document[place])
-        size += document[place][1] - document[place][0]
-        place += 1
+    while position < len(document) and size < target:
+        chunk.append(document[position])
+        size += document[position][1] - document[position][0]
+        position += 1
     return chunk
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import errors, files
-from tfdistill.data import beam, engines, shard_files, textspans, units
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
+from tfdistill.data import parallel, shard_files, textspans
 from tfdistill.data import vocab as vocabularies
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FINGERPRINTED = 1 << 20  # bytes at each end of a source
 _ENTRIES = ".entries-"  # begins the name of the folder with what the manifest will say of shards
 
-Progress = Callable[[shard_files.Corpus], None]
+Progress = Callable[[shard_files.PreparedCorpus], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +42,12 @@ class _Preparation:
     vocab_file: str
     settings: dict[str, Any]
 
-    def tools(self) -> Tokenizer:
+    def setup(self) -> Tokenizer:
         from tfdistill.data.tokenize import Tokenizer
 
         return Tokenizer(self.vocab_file, lower_case=self.settings["lower_case"])
 
-    def do(self, unit: units.Unit, tools: Tokenizer) -> None:
+    def process(self, unit: parallel.WorkUnit, tools: Tokenizer) -> None:
         shard_files.write_entry(_write(unit.task, self.settings, tools), unit.target)
 
 
@@ -68,7 +68,7 @@ def prepare_corpus(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> shard_files.Corpus:
+) -> shard_files.PreparedCorpus:
     """Tokenizes text into TFRecord shards, each from about `shard_bytes` of text.
 
     Blank lines separate documents. Sentences of a document are packed into examples as
@@ -94,7 +94,7 @@ def prepare_corpus(
         neighbouring texts, see `corpus.encode_corpus`.
       seed: Seed of the draws.
       on_invalid: What to do with bytes that are not UTF-8, see `textspans.read_span`.
-      resume: Whether to go on with the same preparation in `folder`; its shards are checked by
+      resume: Whether to continue the same preparation in `folder`; its shards are checked by
         their checksums, and what is missing or damaged is written.
       overwrite: Whether to remove an earlier corpus in `folder` first.
       progress: Called with the manifest as it grows; of a pipeline, when it has ended.
@@ -125,15 +125,15 @@ def prepare_corpus(
     if pipeline is not None:
         if workers != 1:
             raise errors.DataError(
-                "workers", "1 beside a pipeline, whose runner has its own", workers
+                "workers", "1 with a pipeline, whose runner has its own", workers
             )
-        beam.check(pipeline, folder, *textspans.as_list(paths))
+        parallel.check_pipeline(pipeline, folder, *textspans.as_list(paths))
         paths = [os.path.abspath(path) for path in textspans.as_list(paths)]
         folder = os.path.abspath(folder)
     folder = pathlib.Path(folder)
     spans = textspans.plan_spans(paths, shard_bytes)
     sources = [_fingerprint(path) for path in textspans.as_list(paths)]
-    corpus = shard_files.Corpus(settings, sources, {}, len(spans))
+    corpus = shard_files.PreparedCorpus(settings, sources, {}, len(spans))
     identity = hashlib.sha256(json.dumps([settings, sources], sort_keys=True).encode())
     entries = folder / f"{_ENTRIES}{identity.hexdigest()[:16]}"
     corpus.shards.update(
@@ -152,10 +152,10 @@ def prepare_corpus(
             name = f"part-{number:0{digits}d}"
             what = f"{span.path}, bytes {span.begin} to {span.end}"
             task = _Range(number, span, str(folder / f"{name}.tfrecord"))
-            todo.append(units.Unit(what, str(entries / f"{name}.json"), task))
+            todo.append(parallel.WorkUnit(what, str(entries / f"{name}.json"), task))
     work = _Preparation(str(folder / shard_files.VOCAB), settings)
     try:
-        for unit in engines.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
+        for unit in parallel.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
             corpus.shards[unit.task.number] = shard_files.read_entry(unit.target)
             if progress is not None:
                 progress(corpus)
@@ -209,7 +209,7 @@ def _fingerprint(path: textspans.Path) -> dict[str, Any]:
 def _finished(
     folder: pathlib.Path,
     entries: pathlib.Path,
-    wanted: shard_files.Corpus,
+    wanted: shard_files.PreparedCorpus,
     vocab: list[str],
     *,
     resume: bool,

@@ -45,7 +45,7 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class Corpus:
+class PreparedCorpus:
     """A manifest.
 
     Attributes:
@@ -76,7 +76,7 @@ class Corpus:
         return sum(shard.num_tokens for shard in self.shards.values())
 
 
-def write_manifest(corpus: Corpus, folder: files.Path) -> None:
+def write_manifest(corpus: PreparedCorpus, folder: files.Path) -> None:
     """Writes corpus.json so that it is whole or unchanged."""
     value = {
         "format_version": FORMAT_VERSION,
@@ -94,7 +94,7 @@ def write_manifest(corpus: Corpus, folder: files.Path) -> None:
     files.atomic_write_json(pathlib.Path(folder) / MANIFEST, value)
 
 
-def read_manifest(folder: files.Path) -> Corpus:
+def read_manifest(folder: files.Path) -> PreparedCorpus:
     """Reads corpus.json.
 
     Args:
@@ -122,7 +122,7 @@ def read_manifest(folder: files.Path) -> Corpus:
                 f"{path}, format_version", FORMAT_VERSION, version, "Prepare the corpus again."
             )
         shards = {int(number): Shard(**shard) for number, shard in value["shards"].items()}
-        return Corpus(value["settings"], value["sources"], shards, int(value["num_shards"]))
+        return PreparedCorpus(value["settings"], value["sources"], shards, int(value["num_shards"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, errors.DataError):
             raise
@@ -132,7 +132,7 @@ def read_manifest(folder: files.Path) -> Corpus:
 
 
 def write_entry(shard: Shard, path: files.Path) -> None:
-    """Writes what the manifest will say about a shard, beside the work that goes on."""
+    """Writes a shard's entry of the manifest to a file, while others are still written."""
     files.atomic_write_json(path, dataclasses.asdict(shard))
 
 
@@ -141,7 +141,7 @@ def read_entry(path: files.Path) -> Shard:
     return Shard(**json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
 
 
-def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> Corpus:
+def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedCorpus:
     """Reads the manifest of a finished corpus and checks its files by their sizes.
 
     Args:
@@ -298,7 +298,7 @@ def read_shard(
         )
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     flat = np.concatenate([np.zeros(0, np.int32), *ids])
-    inside = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)  # place in its example
+    inside = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)  # position in its example
     first = np.concatenate([np.zeros(0, np.int64), *firsts])
     return EncodedExamples(
         ids=flat,

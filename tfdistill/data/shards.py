@@ -50,7 +50,7 @@ class ShardedBatches:
       bucketing: Whether examples of like length share a batch.
       window: Batches that are sorted together.
       shards_at_once: Shards in memory at a time.
-      held_out: The share of examples at the end of each shard that is set apart for evaluation;
+      held_out: The share of examples at the end of each shard that is held out for evaluation;
         where it is not 0, at least one example a shard.
       part: "train" for the others, "held_out" for these.
       limit: At most so many examples, the first of the order of epoch 0 without shuffling; None:
@@ -145,8 +145,8 @@ class ShardedBatches:
                 order = np.argsort(held.lengths[:take], kind="stable")
             cuts = np.split(order, range(self._batch_size, take, self._batch_size))
             if self._shuffle and self._window > 1:
-                places = self._generator(epoch, _BATCHES, window).permutation(len(cuts))
-                cuts = [cuts[place] for place in places]
+                positions = self._generator(epoch, _BATCHES, window).permutation(len(cuts))
+                cuts = [cuts[position] for position in positions]
             for indices in cuts[skipped:]:
                 yield _padded(held, indices)
             window, skipped = window + 1, 0
@@ -182,10 +182,10 @@ class ShardedBatches:
                 skip -= count
                 continue
             group = _joined([self._read(index) for index in members])
-            places = np.arange(count)
+            positions = np.arange(count)
             if self._shuffle:
-                places = self._generator(epoch, _EXAMPLES, number).permutation(count)
-            yield group.select(places[skip:])
+                positions = self._generator(epoch, _EXAMPLES, number).permutation(count)
+            yield group.select(positions[skip:])
             skip = 0
 
     def _read(self, index: int) -> EncodedExamples:
@@ -221,8 +221,8 @@ def token_counts(folder: files.Path) -> np.ndarray:
 
 def _kept(count: int, held_out: float, part: str) -> tuple[int, int]:
     """The first example of a shard that a part holds, and the one after its last."""
-    apart = min(math.ceil(held_out * count), count)
-    return (0, count - apart) if part == "train" else (count - apart, count)
+    held = min(math.ceil(held_out * count), count)
+    return (0, count - held) if part == "train" else (count - held, count)
 
 
 def _joined(parts: list[EncodedExamples]) -> EncodedExamples:
@@ -242,11 +242,11 @@ def _joined(parts: list[EncodedExamples]) -> EncodedExamples:
 def _padded(encoded: EncodedExamples, indices: np.ndarray) -> dict[str, np.ndarray]:
     lengths = encoded.lengths[indices]
     mask = np.arange(lengths.max()) < lengths[:, None]  # (batch, tokens)
-    places = spans(encoded.offsets[indices], lengths)
+    positions = spans(encoded.offsets[indices], lengths)
     ids = np.full(mask.shape, encoded.pad_id, np.int32)
-    ids[mask] = encoded.ids[places]
+    ids[mask] = encoded.ids[positions]
     types = np.zeros(mask.shape, np.int32)
-    types[mask] = encoded.types[places]
+    types[mask] = encoded.types[positions]
     batch = {"input_ids": ids, "attention_mask": mask.astype(np.int32), "token_type_ids": types}
     if encoded.labels is not None:
         batch["nsp_labels"] = encoded.labels[indices]

@@ -1,7 +1,7 @@
 """From questions to rows of tokens, and from span logits back to answers.
 
 A context that is too long becomes several windows, each with the question before it:
-``[CLS] question [SEP] window [SEP]``. Windows overlap; a token that stands in several is answered
+``[CLS] question [SEP] window [SEP]``. Windows overlap; a token that is in several is answered
 for by the one that shows most around it.
 """
 
@@ -63,7 +63,7 @@ def encode_questions(
 
     Returns:
       The windows: labels are int32 (windows, 2), `sources` says which question a window is of, and
-      `span_sources` where its tokens stand.
+      `span_sources` the positions of its tokens.
 
     Raises:
       DataError: If there is no room for a context, or the windows would leave tokens out.
@@ -82,8 +82,8 @@ def encode_questions(
         )
     parts: list[_Window] = []
     for index, question in enumerate(questions):
-        place = context_of[question.context]
-        first, last = int(located.offsets[place]), int(located.offsets[place + 1])
+        position = context_of[question.context]
+        first, last = int(located.offsets[position]), int(located.offsets[position + 1])
         begin = int(asked.offsets[index])
         words = asked.ids[begin : begin + int(asked_lengths[index])]
         size = max_length - 3 - len(words)
@@ -243,9 +243,9 @@ def decode(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> di
 
 
 def _largest(values: np.ndarray, allowed: np.ndarray, count: int) -> np.ndarray:
-    """Returns the places of the largest allowed values, largest first, ties in order."""
-    places = np.flatnonzero(allowed)
-    return places[np.argsort(-values[places], kind="stable")[:count]]
+    """Returns the positions of the largest allowed values, largest first, ties in order."""
+    positions = np.flatnonzero(allowed)
+    return positions[np.argsort(-values[positions], kind="stable")[:count]]
 
 
 def _answer(
@@ -291,40 +291,3 @@ def score(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> dic
         [answer.text for answer in answers.values()],
         unanswerable=rules.unanswerable,
     )
-
-
-def best_null_threshold(
-    logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules
-) -> tuple[float, float]:
-    """Finds the `null_threshold` with the best F1 on these questions (SQuAD v2).
-
-    Args:
-      logits: float (tokens of all windows, 2).
-      encoded: The windows of a development set.
-      rules: The other rules.
-
-    Returns:
-      The threshold and its F1.
-    """
-    always = dataclasses.replace(rules, unanswerable=False)
-    answers = decode(logits, encoded, always)
-    found = _check(logits, encoded)[1]
-    gains, margins, total = [], [], 0.0
-    for source, answer in answers.items():
-        question = found.questions[source]
-        options = [
-            squad.score_answers([question], [text], unanswerable=True)["f1"]
-            for text in (answer.text, "")
-        ]
-        total += options[1]
-        gains.append(options[0] - options[1])
-        margins.append(answer.null_score - answer.score)
-    # With the threshold t every question with margin <= t is answered.
-    order = np.argsort(margins, kind="stable")
-    sums = np.concatenate([[0.0], np.cumsum(np.array(gains)[order])])
-    ordered = np.array(margins)[order]
-    # Between equal margins there is no threshold; without a candidate the margin is infinite.
-    allowed = np.concatenate([[True], ordered[1:] > ordered[:-1], [True]])
-    count = int(np.argmax(np.where(allowed, sums, -np.inf)))
-    threshold = float(ordered[count - 1]) if count else float(ordered[0]) - 1.0
-    return threshold, float((total + sums[count]) / len(margins))

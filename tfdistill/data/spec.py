@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.data import layouts
+from tfdistill.data import conll, folders, squad, tables
 
 METRICS_OF: Mapping[str, tuple[str, ...]] = {
     "classification": ("accuracy", "f1", "matthews", "auc"),
@@ -19,6 +20,14 @@ METRICS_OF: Mapping[str, tuple[str, ...]] = {
     "multi_label": ("micro_f1", "macro_f1", "exact_match"),
     "token": ("entity_f1", "entity_precision", "entity_recall", "accuracy"),
     "span": ("f1", "exact_match"),
+}
+# The layouts of each kind of task, the usual one first.
+LAYOUTS_OF: Mapping[str, tuple[str, ...]] = {
+    "classification": ("table", "folders"),
+    "regression": ("table",),
+    "multi_label": ("table",),
+    "token": ("conll",),
+    "span": ("squad",),
 }
 KINDS = tuple(METRICS_OF)
 METRICS = tuple(dict.fromkeys(name for names in METRICS_OF.values() for name in names))
@@ -63,12 +72,12 @@ class TaskSpec:
       primary_metric: The one that chooses a checkpoint; the first when left out.
       kind: "classification" (one label), "regression" (a number), "multi_label" (any number of
         labels), "token" (a tag for each word) or "span" (an answer inside a text).
-      layout: How the files lie: "table" (TSV, CSV, JSON Lines), "conll", "folders" (a folder for
+      layout: Layout of the files: "table" (TSV, CSV, JSON Lines), "conll", "folders" (a folder for
         each label) or "squad" (JSON). When left out: that of the kind.
       label_values: How the files spell each label, if not by its name.
       positive_label: The class whose F1 and AUC count; None: the second of two, the mean over
         classes otherwise.
-      label_separator: What stands between the labels of an example, for "multi_label".
+      label_separator: Separator of the labels of an example, for "multi_label".
       header: Column names of files without a header line.
       skip_short_rows: Whether files are known to hold broken rows that everyone leaves out.
       encoding: Of the files of the layout "conll".
@@ -110,7 +119,7 @@ class TaskSpec:
             object.__setattr__(self, "metrics", _USUAL[self.kind])
         if not self.primary_metric:
             object.__setattr__(self, "primary_metric", self.metrics[0])
-        fitting = layouts.LAYOUTS_OF[self.kind]
+        fitting = LAYOUTS_OF[self.kind]
         if not self.layout:
             object.__setattr__(self, "layout", fitting[0])
         self._check_choice("layout", self.layout, fitting)
@@ -182,19 +191,75 @@ class TaskSpec:
         """The head that answers it: "sequence", "multi_label", "token" or "span"."""
         return _HEADS.get(self.kind, self.kind)
 
-    @property
-    def files(self) -> layouts.Layout:
-        """How its files lie."""
-        return layouts.Layout(
-            name=self.layout,
-            task=self.name,
-            text_column=self.text_column,
-            label_column=self.label_column,
-            label_separator=self.label_separator if self.kind == "multi_label" else None,
+    def split_file(self, source: Path, split: str) -> pathlib.Path:
+        """Finds the file of a split, for "folders" its folder.
+
+        Raises:
+          DataError: If there is none, or more than one.
+        """
+        if self.layout == "folders":
+            return folders.split_folder(source, split)
+        if self.layout == "conll":
+            return tables.split_file(source, split, suffixes=conll.SUFFIXES)
+        if self.layout == "squad":
+            return tables.split_file(
+                source, split, suffixes=squad.SUFFIXES, versions=squad.VERSIONS
+            )
+        return tables.split_file(source, split)
+
+    def labels_in(self, source: Path) -> tuple[set[str], pathlib.Path]:
+        """Reads which labels occur in the train split, for labels that have names.
+
+        Args:
+          source: A folder with a train split, or the training file.
+
+        Returns:
+          The labels as the files spell them, and where they were found.
+
+        Raises:
+          DataError: If the files are unusable.
+        """
+        path = self.split_file(source, "train")
+        if self.layout == "folders":
+            return folders.labels_in(path), path
+        if self.layout == "conll":
+            return {tag for tags in self.read_sentences(path).tags for tag in tags}, path
+        separator = self.label_separator if self.kind == "multi_label" else None
+        table = tables.read_table(
+            path,
+            [self.label_column],
             header=self.header,
             skip_short_rows=self.skip_short_rows,
+            lists=separator is not None,
+        )
+        values = table.columns[self.label_column]
+        if separator is not None:
+            return {name for value in values for name in names_in(value, separator)}, path
+        return set(values), path
+
+    def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:
+        """Reads a CoNLL file.
+
+        Raises:
+          ConfigError: If a column of the task is no number.
+          DataError: If the file is unusable.
+        """
+        return conll.read_sentences(
+            path,
+            word_column=self._column_number(self.text_column),
+            tag_column=self._column_number(self.label_column),
             encoding=self.encoding,
         )
+
+    def _column_number(self, column: str) -> int:
+        try:
+            return int(column)
+        except ValueError:
+            raise errors.ConfigError(
+                f"task {self.name!r}, column of a CoNLL file",
+                "its number, from 0 or, if negative, from the end",
+                repr(column),
+            ) from None
 
     def with_labels(self, labels: Sequence[str]) -> TaskSpec:
         """Puts the labels in another order, for example that of a teacher.
@@ -237,7 +302,7 @@ class TaskSpec:
         """
         if self.kind in _UNNAMED or self.labels:
             return self
-        found, path = self.files.labels_in(source)
+        found, path = self.labels_in(source)
         if len(found) < 2:
             received = f"only {found.pop()!r}" if found else "none"
             column = "" if self.layout == "folders" else f", column {self.label_column!r}"
@@ -261,3 +326,10 @@ def _label_order(found: set[str]):
     except ValueError:
         return str
     return lambda value: (numbers[value], value)
+
+
+def names_in(value: str, separator: str) -> Sequence[str]:
+    """Splits a cell with several labels; an empty one holds none."""
+    if value.endswith(tables.LIST_MARK):
+        return value[: -len(tables.LIST_MARK)].split(tables.LIST_MARK)
+    return [name.strip() for name in value.split(separator)] if value.strip() else []

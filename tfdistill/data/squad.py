@@ -67,16 +67,16 @@ def read_questions(
     Args:
       path: The JSON file.
       unanswerable: Whether a question may have no answer (v2).
-      training: Whether places of answers are learnt from: then questions are left out, and
+      training: Whether answers' positions are learnt from: then questions are left out, and
         counted, whose first answer is not where the file says nor anywhere else in the context. If
-        it is elsewhere, the nearest place counts.
+        it is elsewhere, the nearest occurrence counts.
 
     Returns:
       At least one question.
 
     Raises:
       DataError: If the file is missing or malformed, or a question has no answer where it must;
-        the message names the place.
+        the message names the location.
     """
     text = tables.read_text(path)
     try:
@@ -87,14 +87,14 @@ def read_questions(
         ) from None
     found: list[Question] = []
     skipped = 0
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for where, context, entry in _entries(content, str(path)):
         question = _question(where, context, entry, unanswerable)
-        if question.key in places:
-            raise errors.DataError(where, "an id of its own", f"that of {places[question.key]}")
-        places[question.key] = where.removeprefix(f"{path}, ")
+        if question.key in locations:
+            raise errors.DataError(where, "an id of its own", f"that of {locations[question.key]}")
+        locations[question.key] = where.removeprefix(f"{path}, ")
         if training and question.answers:
-            start = _nearest_place(question)
+            start = _nearest_start(question)
             if start is None:
                 skipped += 1
                 continue
@@ -110,7 +110,7 @@ def read_questions(
 
 
 def _entries(content: Any, path: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yields (place, context, entry) of every question."""
+    """Yields (location, context, entry) of every question."""
     for article, where in _items(content, "data", path):
         for paragraph, where_paragraph in _items(article, "paragraphs", where):
             context = _string(paragraph, "context", where_paragraph)
@@ -139,12 +139,12 @@ def _string(value: Any, key: str, where: str) -> str:
 def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Question:
     answers, start = [], None
     if not (isinstance(entry, dict) and entry.get("is_impossible")):
-        for answer, place in _items(entry, "answers", where):
-            answers.append(_string(answer, "text", place))
+        for answer, location in _items(entry, "answers", where):
+            answers.append(_string(answer, "text", location))
             if start is None:
                 start = answer.get("answer_start")
                 if not isinstance(start, int) or not answers[0]:
-                    raise errors.DataError(place, "a text and its answer_start", repr(answer))
+                    raise errors.DataError(location, "a text and its answer_start", repr(answer))
     if not answers and not unanswerable:
         raise errors.DataError(
             where, "an answer", "none", "Questions without answers belong to the task squad_v2."
@@ -154,11 +154,11 @@ def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Quest
     )
 
 
-def _nearest_place(question: Question) -> int | None:
-    """Returns where the first answer stands: as given, or the nearest other place."""
+def _nearest_start(question: Question) -> int | None:
+    """Returns where the first answer starts: as given, or at its nearest other occurrence."""
     answer, given = question.answers[0], question.start or 0
-    places = [m.start() for m in re.finditer(f"(?={re.escape(answer)})", question.context)]
-    return min(places, key=lambda place: abs(place - given), default=None)
+    starts = [m.start() for m in re.finditer(f"(?={re.escape(answer)})", question.context)]
+    return min(starts, key=lambda start: abs(start - given), default=None)
 
 
 def normalise_answer(text: str) -> str:
@@ -229,8 +229,3 @@ def score_answers(
         )
     f1, exact = np.mean(scores, axis=0)
     return {"f1": float(f1), "exact_match": float(exact)}
-
-
-def no_answer_rate(questions: Sequence[Question]) -> float:
-    """The share of questions without an answer: what always saying so scores in SQuAD v2."""
-    return sum(not question.answers for question in questions) / len(questions)

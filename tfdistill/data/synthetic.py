@@ -2,7 +2,7 @@
 
 It is made to be learnable by a small transformer in minutes and not by its words alone: the
 intents share words, asides mention other intents, a part of the words is misspelt, and in about a
-fifth of the commands two intents stand side by side and only the order of the words tells which
+fifth of the commands two intents occur and only the order of the words tells which
 one is meant ("call mom and don't play jazz").
 
 A bag of words is not enough: with the default sizes (6000 to train, seed 0) the logistic regression
@@ -17,14 +17,15 @@ import pathlib
 import re
 
 import numpy as np
+import yaml
 
 from tfdistill import errors, files
-from tfdistill.data import phrases
 from tfdistill.data.tasks import TaskSpec
 
 Path = str | os.PathLike[str]
 
-INTENTS = tuple(phrases.COMMANDS)
+PHRASES = yaml.safe_load((pathlib.Path(__file__).parent / "phrases.yaml").read_text("utf-8"))
+INTENTS = tuple(PHRASES["commands"])
 TASK = TaskSpec("assistant", "text", "label", labels=INTENTS)
 CORPUS_NAME = "corpus.txt"
 
@@ -68,7 +69,7 @@ def generate_corpus(num_documents: int, seed: int = 0) -> str:
         sentences = []
         for _ in range(int(generator.integers(3, 9))):
             if generator.random() < 0.25:
-                sentence = _fill(generator, _choice(generator, phrases.ASIDES))
+                sentence = _fill(generator, _choice(generator, PHRASES["asides"]))
             else:
                 sentence = _command(generator, _choice(generator, INTENTS))
             ending = "" if sentence.endswith("?") else "."
@@ -123,32 +124,32 @@ def _command(generator: np.random.Generator, intent: str) -> str:
     """Writes one command of an intent, with what people put around it."""
     draw = generator.random()
     if draw < _QUESTION:
-        text = _fill(generator, _choice(generator, phrases.QUESTIONS[intent])) + " ?"
+        text = _fill(generator, _choice(generator, PHRASES["questions"][intent])) + " ?"
     else:
-        text = _fill(generator, _choice(generator, phrases.COMMANDS[intent]))
+        text = _fill(generator, _choice(generator, PHRASES["commands"][intent]))
         if draw < _QUESTION + _CONTRAST:
             text = _contrast(generator, intent, text)
         elif generator.random() < 0.4:
-            text = f"{_choice(generator, phrases.OPENINGS)} {text}"
+            text = " ".join((_choice(generator, PHRASES["openings"]), text))
         if generator.random() < 0.15:
-            text = f"{text} {_choice(generator, phrases.CLOSINGS)}"
+            text = " ".join((text, _choice(generator, PHRASES["closings"])))
     if generator.random() < _ASIDE:
-        aside = _fill(generator, _choice(generator, phrases.ASIDES))
+        aside = _fill(generator, _choice(generator, PHRASES["asides"]))
         text = f"{aside} , {text}" if generator.random() < 0.5 else f"{text} , {aside}"
     return " ".join(_misspell(generator, word) for word in text.split())
 
 
 def _contrast(generator: np.random.Generator, intent: str, text: str) -> str:
     others = [name for name in INTENTS if name != intent]
-    other = _fill(generator, _choice(generator, phrases.COMMANDS[_choice(generator, others)]))
-    form = _choice(generator, phrases.CONTRASTS)[int(generator.integers(2))]
+    other = _fill(generator, _choice(generator, PHRASES["commands"][_choice(generator, others)]))
+    form = _choice(generator, PHRASES["contrasts"])[int(generator.integers(2))]
     return form.replace("{yes}", text).replace("{no}", other)
 
 
 def _fill(generator: np.random.Generator, template: str) -> str:
     """Fills slots, also those that a filler brings along."""
     while match := _SLOT.search(template):
-        filler = _choice(generator, phrases.SLOTS[match.group(1)])
+        filler = _choice(generator, PHRASES["slots"][match.group(1)])
         template = template[: match.start()] + filler + template[match.end() :]
     return template
 
@@ -157,13 +158,13 @@ def _misspell(generator: np.random.Generator, word: str) -> str:
     """Now and then drops, doubles or swaps an inner letter of a longer word."""
     if len(word) < 4 or generator.random() >= _MISSPELT_WORD:
         return word
-    place = int(generator.integers(1, len(word) - 1))
+    position = int(generator.integers(1, len(word) - 1))
     kind = generator.integers(3)
     if kind == 0:
-        return word[:place] + word[place + 1 :]
+        return word[:position] + word[position + 1 :]
     if kind == 1:
-        return word[:place] + word[place] + word[place:]
-    return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+        return word[:position] + word[position] + word[position:]
+    return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
 
 def _choice(generator: np.random.Generator, items):

@@ -24,7 +24,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 Path = str | os.PathLike[str]
 
 
-class Table(NamedTuple):
+class Columns(NamedTuple):
     """The columns that were asked for.
 
     Attributes:
@@ -52,7 +52,7 @@ def split_file(
       split: "train", "dev", "test", or the name of a file without its suffix, such as
         "dev_mismatched".
       suffixes: What the file may end in.
-      versions: What may stand between the name and the suffix.
+      versions: What may come between the name and the suffix.
 
     Returns:
       The file.
@@ -89,7 +89,7 @@ def read_table(
     header: Sequence[str] = (),
     skip_short_rows: bool = False,
     lists: bool = False,
-) -> Table:
+) -> Columns:
     r"""Reads named columns of a file; its suffix says the format.
 
     - `.tsv`: cells between tabs, rows between line feeds, nothing quoted (the form of GLUE: a
@@ -194,7 +194,7 @@ def _read_cells(
     optional: Sequence[str],
     header: Sequence[str],
     skip_short_rows: bool,
-) -> Table:
+) -> Columns:
     rows = _csv_rows(path, text) if path.suffix.lower() == ".csv" else _tsv_rows(text)
     first = rows[0][1]
     names = [name.strip() for name in first]
@@ -209,11 +209,11 @@ def _read_cells(
     else:
         rows = rows[1:]
     _check_columns(path, required, names)
-    places = {name: names.index(name) for name in (*required, *optional) if name in names}
-    columns: dict[str, list[str]] = {name: [] for name in places}
+    positions = {name: names.index(name) for name in (*required, *optional) if name in names}
+    columns: dict[str, list[str]] = {name: [] for name in positions}
     lines: list[int] = []
     skipped = 0
-    last = max(places.values())
+    last = max(positions.values())
     for line, cells in rows:
         if len(cells) <= last:
             if skip_short_rows:
@@ -225,10 +225,10 @@ def _read_cells(
                 f"{len(cells)}",
                 "A text may not hold a tab or a line break; use JSON Lines for such texts.",
             )
-        for name, place in places.items():
-            columns[name].append(cells[place])
+        for name, position in positions.items():
+            columns[name].append(cells[position])
         lines.append(line)
-    return Table(columns, lines, skipped)
+    return Columns(columns, lines, skipped)
 
 
 def _tsv_rows(text: str) -> list[tuple[int, list[str]]]:
@@ -258,7 +258,7 @@ def _read_json_lines(
     required: Sequence[str],
     optional: Sequence[str],
     lists: bool,
-) -> Table:
+) -> Columns:
     present: list[str] = list(required)
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
@@ -280,7 +280,7 @@ def _read_json_lines(
         for name in present:
             columns[name].append(_json_cell(f"{path}, line {number}", name, row[name], lists))
         lines.append(number)
-    return Table(columns, lines, 0)
+    return Columns(columns, lines, 0)
 
 
 def _json_cell(where: str, name: str, value: object, lists: bool) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import folders, labels, squad, tables
-from tfdistill.data.glue import GLUE
-from tfdistill.data.spec import KINDS, METRICS, SpanRules, TaskSpec
+from tfdistill.data import folders, squad, tables
+from tfdistill.data.builtin_tasks import task, tasks
+from tfdistill.data.spec import KINDS, METRICS, SpanRules, TaskSpec, names_in
 from tfdistill.data.tables import split_file
 
 __all__ = [
@@ -30,31 +30,7 @@ __all__ = [
 
 SPLITS = ("train", "dev", "test")
 
-_HIDDEN = {"-1", "-1.0", ""}  # what stands for a hidden label in a test split
-
-# Tasks beside GLUE. "ner" takes its tags from its files.
-_OTHERS: Mapping[str, TaskSpec] = {
-    "imdb": TaskSpec(
-        "imdb",
-        "text",
-        "label",
-        labels=("negative", "positive"),
-        label_values=("neg", "pos"),
-        layout="folders",
-        dev_split="test",
-    ),
-    "ner": TaskSpec("ner", "0", "-1", kind="token"),
-    "squad": TaskSpec("squad", "question", "answers", "context", kind="span"),
-    "squadv2": TaskSpec(
-        "squad_v2",
-        "question",
-        "answers",
-        "context",
-        kind="span",
-        spans=SpanRules(unanswerable=True),
-    ),
-}
-_TASKS = {**GLUE, **_OTHERS}
+_HIDDEN = {"-1", "-1.0", ""}  # how a hidden label is written in a test split
 
 Path = str | os.PathLike[str]
 
@@ -100,35 +76,6 @@ class Examples:
         )
 
 
-def task(name: str) -> TaskSpec:
-    """Returns a task by its name.
-
-    Args:
-      name: sst2, cola, mrpc, stsb, rte, qnli, qqp, mnli, wnli, imdb, ner, squad or squad_v2; case,
-        hyphens and underscores do not matter.
-
-    Returns:
-      The task, GLUE's with the labels in the order of Hugging Face.
-
-    Raises:
-      ConfigError: If there is no such task.
-    """
-    key = name.lower().replace("-", "").replace("_", "")
-    if key not in _TASKS:
-        raise errors.ConfigError(
-            "task",
-            "a built-in task, or columns of your own files",
-            repr(name),
-            errors.nearest(key, [spec.name for spec in _TASKS.values()]),
-        )
-    return _TASKS[key]
-
-
-def tasks() -> list[str]:
-    """Returns the names that `task` knows."""
-    return [spec.name for spec in _TASKS.values()]
-
-
 def load_examples(
     spec: TaskSpec,
     source: Path,
@@ -158,7 +105,7 @@ def load_examples(
     hidden_allowed = labelled is False or (
         labelled is None and (may_hide_labels or split.startswith("test"))
     )
-    path = spec.files.split_file(source, spec.dev_split if split == "dev" else split)
+    path = spec.split_file(source, spec.dev_split if split == "dev" else split)
     read = labelled is not False
     if spec.layout == "squad":
         return _load_questions(spec, path, training=split == "train", labelled=read)
@@ -183,8 +130,8 @@ def load_examples(
     gold = None
     if values is not None:
         spec = _with_labels(spec, source, path, split)
-        places = [f"{path}, line {line}, column {spec.label_column!r}" for line in table.lines]
-        gold = labels.parse(spec, values, places)
+        where = [f"{path}, line {line}, column {spec.label_column!r}" for line in table.lines]
+        gold = parse_labels(spec, values, where)
     pairs = None if spec.pair_column is None else table.columns[spec.pair_column]
     return Examples(spec, table.columns[spec.text_column], pairs, gold, table.skipped)
 
@@ -202,18 +149,18 @@ def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -
 
 def _load_folders(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
     found = folders.read_folders(path, spec.label_values or spec.labels)
-    gold = labels.parse(spec, found.labels, [str(path) for path in found.paths])
+    gold = parse_labels(spec, found.labels, [str(path) for path in found.paths])
     return Examples(spec, found.texts, None, gold if labelled else None)
 
 
 def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    found = spec.files.read_sentences(path)
+    found = spec.read_sentences(path)
     gold = None
     if labelled:
         gold = np.empty(len(found.words), object)
         for index, (tags, lines) in enumerate(zip(found.tags, found.lines, strict=True)):
-            places = [f"{path}, line {line}" for line in lines]
-            gold[index] = labels.parse(spec, tags, places)
+            where = [f"{path}, line {line}" for line in lines]
+            gold[index] = parse_labels(spec, tags, where)
     texts = [" ".join(words) for words in found.words]
     return Examples(spec, texts, None, gold, words=found.words)
 
@@ -233,3 +180,53 @@ def _load_questions(
         found.skipped,
         questions=found.questions,
     )
+
+
+def parse_labels(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+    """Reads labels.
+
+    Args:
+      spec: The task, with its label names.
+      values: n labels as the file spells them.
+      where: Location of each, for messages.
+
+    Returns:
+      int32 (n,) class indices; float32 (n,) for a regression; float32 (n, classes) of 0 and 1 for
+      several labels.
+
+    Raises:
+      DataError: If a number is not finite or a label is not one of the task's.
+    """
+    if spec.regression:
+        return np.array([_number(*item) for item in zip(values, where, strict=True)], np.float32)
+    index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
+    if spec.kind != "multi_label":
+        return np.array(
+            [_index(spec, index, *item) for item in zip(values, where, strict=True)], np.int32
+        )
+    rows = np.zeros((len(values), len(index)), np.float32)
+    for row, (value, location) in enumerate(zip(values, where, strict=True)):
+        for name in names_in(value, spec.label_separator):
+            rows[row, _index(spec, index, name, location)] = 1.0
+    return rows
+
+
+def _number(value: str, where: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not np.isfinite(number):
+        raise errors.DataError(where, "a finite number", repr(value))
+    return number
+
+
+def _index(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
+    if value not in index:
+        raise errors.DataError(
+            where,
+            f"one of {', '.join(map(repr, index))}",
+            repr(value),
+            f"These are the labels of task {spec.name!r}.",
+        )
+    return index[value]

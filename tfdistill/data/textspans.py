@@ -14,7 +14,7 @@ from tfdistill import errors
 Path = str | os.PathLike[str]
 OnInvalid = Literal["error", "replace"]
 
-_LOOK_AHEAD = 1 << 16  # bytes in which a good place to cut is looked for
+_LOOK_AHEAD = 1 << 16  # bytes in which a good cut is looked for
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _LINE_END = re.compile(rb"\n")
 _SPACE = re.compile(rb"[ \t]")
@@ -98,9 +98,9 @@ def read_span(span: TextSpan, on_invalid: OnInvalid = "error") -> str:
     try:
         text = data.decode("utf-8", "strict" if on_invalid == "error" else "replace")
     except UnicodeDecodeError as error:
-        place = span.begin + error.start
+        offset = span.begin + error.start
         raise errors.DataError(
-            f"text {span.path}, line {_line_of(span.path, place)} (byte {place})",
+            f"text {span.path}, line {_line_of(span.path, offset)} (byte {offset})",
             "UTF-8",
             f"byte 0x{data[error.start]:02x}",
             "Convert the file, for example with `iconv -t utf-8`, or pass on_invalid='replace'.",
@@ -156,11 +156,11 @@ def _cut(file: BinaryIO, wish: int, look_ahead: int, size: int) -> int:
     return min(wish + len(window), size)
 
 
-def _line_of(path: Path, place: int) -> int:
+def _line_of(path: Path, offset: int) -> int:
     """Counts the lines up to a byte, a block at a time."""
     line = 1
     with open(path, "rb") as file:
-        while place > 0 and (block := file.read(min(place, 1 << 20))):
+        while offset > 0 and (block := file.read(min(offset, 1 << 20))):
             line += block.count(b"\n")
-            place -= len(block)
+            offset -= len(block)
     return line

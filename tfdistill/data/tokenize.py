@@ -2,8 +2,8 @@
 
 The ready-made BertTokenizer and FastBertTokenizer of tensorflow-text are not equal: their
 lower-casing folds compatibility forms ("…" becomes "...", "ß" becomes "ss"). So the tokenizer is
-composed of parts: the words of `data.bert_words`, and of each word its pieces by WordPiece, longest
-match first; a word of more than 100 characters is [UNK].
+composed of parts: the words of `data.basic_tokenizer`, and of each word its pieces by WordPiece,
+longest match first; a word of more than 100 characters is [UNK].
 
 A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]".
 """
@@ -21,11 +21,10 @@ import tensorflow as tf
 import tensorflow_text as text_ops
 
 from tfdistill import errors
-from tfdistill.data import alignment, bert_words
+from tfdistill.data import basic_tokenizer
 from tfdistill.data import vocab as vocabularies
-from tfdistill.data.bert_words import BATCH, as_bytes
-from tfdistill.data.encoded import spans
-from tfdistill.data.truncation import Lengths, check_max_length, truncated_lengths
+from tfdistill.data.basic_tokenizer import BATCH, as_bytes
+from tfdistill.data.encoded import Lengths, check_max_length, spans, truncated_lengths
 
 MAX_CHARACTERS_PER_WORD = 100
 # Longer than any word that WordPiece accepts, so it becomes [UNK].
@@ -52,7 +51,7 @@ class RaggedIds(NamedTuple):
 
 
 class LocatedPieces(NamedTuple):
-    """Pieces of n texts without special tokens, and where each piece stands in its text.
+    """Pieces of n texts without special tokens, and the position of each in its text.
 
     Attributes:
       ids: int32 (pieces,).
@@ -146,13 +145,13 @@ class Tokenizer:
 
     def _words_and_pieces(self, strings: Any) -> tuple[Any, Any]:
         """Gives the words, string (n, words), and their pieces, int32 (n, words, pieces)."""
-        split = bert_words.split(strings, lower_case=self.lower_case)
+        split = basic_tokenizer.split(strings, lower_case=self.lower_case)
         lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
         known = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
         return split, self._wordpiece.tokenize(split.with_flat_values(known))
 
     def locate(self, texts: Sequence[str]) -> LocatedPieces:
-        """Tokenizes texts and says where in them each piece stands.
+        """Tokenizes texts and locates each piece in them.
 
         The ids are those of `tokenize`. The characters are those of the text as given: accents
         that are stripped, characters that are dropped and letters that become two are counted.
@@ -178,7 +177,7 @@ class Tokenizer:
     def _locate(self, texts: Sequence[str]) -> LocatedPieces:
         split, pieces = self._located_graph(tf.constant(as_bytes(texts), tf.string))
         ids = pieces.flat_values.numpy()
-        letters = alignment.align_letters(
+        letters = basic_tokenizer.align_letters(
             texts,
             [b"".join(row).decode("utf-8") for row in _rows_of(split)],
             functools.partial(_letters_of, lower_case=self.lower_case),
@@ -203,7 +202,7 @@ class Tokenizer:
           text: A text; may be empty.
           pair: A second text; None or "" for none.
           max_length: The most tokens to return, special ones included. A pair is cut by
-            `truncation.truncated_lengths` (the longer text first).
+            `encoded.truncated_lengths` (the longer text first).
 
         Returns:
           Token ids.
@@ -284,7 +283,9 @@ def _rows_of(ragged: Any) -> Iterator[np.ndarray]:
 
 def _letters_of(characters: Sequence[str], lower_case: bool) -> list[str]:
     """Gives what is left of each character by itself: none, one or several letters."""
-    split = bert_words.split(tf.constant(as_bytes(characters), tf.string), lower_case=lower_case)
+    split = basic_tokenizer.split(
+        tf.constant(as_bytes(characters), tf.string), lower_case=lower_case
+    )
     return [b"".join(row).decode("utf-8") for row in _rows_of(split)]
 
 

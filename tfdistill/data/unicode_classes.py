@@ -22,7 +22,7 @@ AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F FEFF FFF9-FF
 # White space beyond ASCII, the no-break spaces among it.
 WHITE_SPACE = "A0 1680 2000-200A 2028-2029 202F 205F 3000"
 
-# Ideographs stand for themselves. The range 2B820-2B91F is not among them, although BERT's first
+# Each ideograph is a word. The range 2B820-2B91F is not among them, although BERT's first
 # code had it: the fast tokenizer starts at 2B920.
 CJK = "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F"
 

@@ -83,7 +83,7 @@ class WordVectors:
             cosines = unit[rows] @ unit.T  # (chunk, n)
             cosines[np.arange(len(rows)), rows] = -np.inf
             for word, row in zip(chunk, cosines, strict=True):
-                answers[word] = [self.words[place] for place in _largest(row, count)]
+                answers[word] = [self.words[index] for index in _largest(row, count)]
         return [answers[word] for word in words]
 
     def _unit_vectors(self) -> np.ndarray:
@@ -167,7 +167,7 @@ def _parse(cells: list[bytes], width: int, where: str) -> tuple[str, np.ndarray]
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns the places of the `count` largest values, descending; of equal ones the first."""
+    """Returns the indices of the `count` largest values, descending; of equal ones the first."""
     bound = np.partition(values, len(values) - count)[len(values) - count]
-    places = np.flatnonzero(values >= bound)  # ascending; more than `count` with ties
-    return places[np.argsort(-values[places], kind="stable")][:count]
+    indices = np.flatnonzero(values >= bound)  # ascending; more than `count` with ties
+    return indices[np.argsort(-values[indices], kind="stable")][:count]

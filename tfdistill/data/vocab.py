@@ -157,8 +157,8 @@ def train_vocab(
 ) -> list[str]:
     """Learns a WordPiece vocabulary with the trainer of tensorflow-text.
 
-    The words are those of `data.bert_words.split_texts`, so the vocabulary fits the tokenizer.
-    Every character is a token of its own and, unless the tokenizer always sets it apart
+    The words are those of `data.basic_tokenizer.split_texts`, so the vocabulary fits the tokenizer.
+    Every character is a token of its own and, unless the tokenizer always splits it off
     (punctuation, ideographs), a ``##`` suffix: no word of known characters becomes [UNK].
 
     Args:
@@ -199,12 +199,12 @@ def count_words(
     Returns:
       Word -> count.
     """
-    from tfdistill.data import bert_words
+    from tfdistill.data import basic_tokenizer
 
     counts: collections.Counter[str] = collections.Counter()
     for text in texts:
         lines = text.split("\n")
-        counts.update(bert_words.split_texts(lines, lower_case=lower_case))
+        counts.update(basic_tokenizer.split_texts(lines, lower_case=lower_case))
         if len(counts) > max_words:
             # Equal counts in the order of the alphabet: the same text gives the same words.
             kept = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max_words // 2]
@@ -234,39 +234,39 @@ def train_from_counts(
     if max_characters is not None:
         ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
         characters = collections.Counter(dict(ranked[:max_characters]))
-    apart = _set_apart(sorted(characters))
-    least = len(reserved) + 2 * len(characters) - len(apart)
+    split_off = _always_split(sorted(characters))
+    least = len(reserved) + 2 * len(characters) - len(split_off)
     if size < least:
         raise errors.VocabularyError(
             "vocabulary size",
             f"at least {least} ({len(reserved)} reserved tokens and {len(characters)} "
-            f"characters, each alone and, but for {len(apart)}, as a ## suffix)",
+            f"characters, each alone and, but for {len(split_off)}, as a ## suffix)",
             size,
             "Ask for more tokens, or keep fewer characters.",
         )
     learned = learner.learn(
         {word: n for word, n in counts.items() if characters.keys() >= set(word)},
-        vocab_size=size + len(apart),
+        vocab_size=size + len(split_off),
         reserved_tokens=list(reserved),
         lower_thresh=1,
         max_token_length=_LONGEST,
         max_unique_chars=len(characters),
     )
-    useless = {SUFFIX_INDICATOR + letter for letter in apart}
+    useless = {SUFFIX_INDICATOR + letter for letter in split_off}
     learned = [token for token in learned if token not in useless]
     tokens = _cut(list(dict.fromkeys([*reserved, *learned])), size, len(reserved))
     check_vocab(tokens, "trained vocabulary")
     return tokens
 
 
-def _set_apart(characters: list[str]) -> set[str]:
+def _always_split(characters: list[str]) -> set[str]:
     """The characters that the tokenizer never leaves inside a word."""
     import tensorflow as tf
 
-    from tfdistill.data import bert_words
+    from tfdistill.data import basic_tokenizer
 
     doubled = tf.constant([letter * 2 for letter in characters], tf.string)
-    found = bert_words.split(doubled, lower_case=False).row_lengths().numpy()
+    found = basic_tokenizer.split(doubled, lower_case=False).row_lengths().numpy()
     return {letter for letter, count in zip(characters, found, strict=True) if count > 1}
 
 

@@ -152,13 +152,13 @@ def initialise_from_vectors(
             f"width {vectors.width} and {len(vocab)} tokens",
             f"Build the model with embedding_size={vectors.width}.",
         )
-    places = {token: row for row, token in enumerate(vocab) if token in vectors}
-    found = np.array([vectors[token] for token in places], np.float32).reshape(-1, vectors.width)
+    rows = {token: row for row, token in enumerate(vocab) if token in vectors}
+    found = np.array([vectors[token] for token in rows], np.float32).reshape(-1, vectors.width)
     if len(found):
         table *= found.std() / table.std()
-        table[list(places.values())] = found
+        table[list(rows.values())] = found
     layer.set_weights([table])
-    return len(places), len(vocab)
+    return len(rows), len(vocab)
 
 
 class _Reader:

@@ -23,7 +23,7 @@ class BiLstmConfig:
       vocab_size: Rows of the word table.
       bidirectional: Whether a second LSTM reads backwards.
       pair_encoding: "joined" reads ``[CLS] a [SEP] b [SEP]`` in one go, so that it also takes
-        single texts; "siamese" reads a and b apart with the same LSTM, which needs token types.
+        single texts; "siamese" reads a and b separately with one LSTM, which needs token types.
       dropout: Rate after the word vectors and before the classifier, in [0, 1).
       pad_token_id: The id of [PAD] in the vocabulary.
 

@@ -13,7 +13,7 @@ import tf_keras as keras
 
 @keras.saving.register_keras_serializable(package="tfdistill")
 class TextMasks(keras.layers.Layer):
-    """Tells the two texts of a pair apart by their token types."""
+    """Separates the two texts of a pair by their token types."""
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Maps mask and types, int32 (B, L), to the masks of first and second text."""
@@ -31,8 +31,8 @@ class LastLstmState(keras.layers.Layer):
     `keras.layers.LSTM`. That layer is not used because TFLite's fused operator for it carries its
     state from one call to the next: a file would answer by what it was asked before.
 
-    Where L is known when a graph is built, as in an exported file, the steps stand in it one after
-    the other; otherwise they run in a loop.
+    Where L is known when a graph is built, as in an exported file, the steps are unrolled;
+    otherwise they run in a loop.
 
     Args:
       units: Units h.
@@ -75,8 +75,8 @@ class LastLstmState(keras.layers.Layer):
             return state[0]
 
         def body(step: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            place = length - 1 - step if self.backwards else step
-            return step + 1, *self._step(rows[place], keep[:, place], hidden, cell)
+            index = length - 1 - step if self.backwards else step
+            return step + 1, *self._step(rows[index], keep[:, index], hidden, cell)
 
         _, last, _ = tf.while_loop(lambda step, *_: step < length, body, (0, start, start))
         return last

@@ -1,6 +1,6 @@
-"""The small layers that an encoder needs beside Dense, Embedding and LayerNormalization.
+"""The small layers that an encoder needs besides Dense, Embedding and LayerNormalization.
 
-Between the embeddings and the output the tokens of a batch lie in one matrix (B L, d): every Dense
+Between the embeddings and the output the tokens of a batch are in one matrix (B L, d): every Dense
 is then one matrix product that TensorFlow fuses with its bias, GELU or residual, which it does not
 do at rank 3. Attention is at rank 4 with explicit transposes: that is what TFLite, XNNPACK and the
 phone GPU delegates digest.
@@ -226,7 +226,7 @@ class FlattenTokens(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tfdistill")
 class UnflattenTokens(keras.layers.Layer):
-    """Takes the tokens of a batch apart again."""
+    """Splits the tokens into examples again."""
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Maps states (B L, d) and any tensor (B, L), for example the ids, to (B, L, d)."""

@@ -111,7 +111,7 @@ def preset(name: str) -> EncoderConfig:
 
 
 def as_config(preset_or_config: str | EncoderConfig) -> EncoderConfig:
-    """Returns the configuration itself, or the one that the preset's name stands for."""
+    """Returns the configuration itself, or that of the preset."""
     config = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
     if isinstance(config, BiLstmConfig):
         raise errors.ConfigError(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from tfdistill import config, files, models, objectives, report, results
-from tfdistill.data import beam, synthetic
+from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
     augmentation,
     deliver,
@@ -57,7 +57,7 @@ def run_recipe(
       TfdistillError: With what was wrong and what to do about it.
     """
     if pipeline is not None:
-        beam.check(pipeline, out)
+        parallel.check_pipeline(pipeline, out)
     opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy):
         with strategies.scope(strategy):
@@ -163,7 +163,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
         created=now(),
         seed=recipe.seeds[0],
         task=described,
-        synthetic_data=described.name == synthetic.TASK.name or recipe.data.stand_in,
+        synthetic_data=described.name == synthetic.TASK.name or recipe.data.placeholder_data,
         models=tuple(found),
         chosen=chosen.folder,
         exports=exports,

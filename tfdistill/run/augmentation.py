@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from tfdistill import config, models, training, weights
-from tfdistill.data import augment, batches, stop_words, tasks, vectors, vocab
+from tfdistill import augmentation, config
+from tfdistill.data import batches, tasks
 from tfdistill.run import prepare, teachers
 
 
@@ -36,27 +36,22 @@ def augmented(
     folder = root / "data" / "augmented"
     if not (folder / "train.tsv").is_file():
         source = settings.masked_lm or teachers.general_source(recipe, root)
-        loaded = weights.load_masked_lm(source)
-        if loaded.vocab_file is not None:
-            vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
-        known = None if settings.vectors is None else vectors.read_vectors(settings.vectors)
-        longest = models.config_of(loaded.model).max_positions
-        finder = training.CandidateFinder(
-            loaded.model,
-            data.tokenizer,
-            known,
+        finder = augmentation.load_finder(
+            source,
+            vectors_file=settings.vectors,
+            tokenizer=data.tokenizer,
+            max_length=recipe.data.max_length,
             num_candidates=settings.candidates,
-            stop_words=stop_words.STOP_WORDS,
-            max_length=min(2 * recipe.data.max_length, longest),
+            stop_words=augmentation.STOP_WORDS,
         )
-        options = augment.AugmentOptions(
+        options = augmentation.AugmentOptions(
             copies=settings.copies,
             probability=settings.probability,
             num_candidates=settings.candidates,
             seed=settings.seed,
         )
         train = data.train_examples
-        training.augment_train(train, finder, options, folder, resume=folder.exists())
+        augmentation.augment_train(train, finder, options, folder, resume=folder.exists())
     task = dataclasses.replace(data.task, layout="table")
     examples = tasks.load_examples(task, folder, "train")
     encoded = batches.encode_examples(examples, data.tokenizer, recipe.data.max_length)

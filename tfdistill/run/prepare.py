@@ -99,7 +99,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
 
 def _text_data(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
     source = None
-    if recipe.data.stand_in:
+    if recipe.data.placeholder_data:
         source = folder / "data"
         if not (source / synthetic.CORPUS_NAME).is_file():
             text = synthetic.generate_corpus(_STAND_IN_DOCUMENTS)

@@ -83,7 +83,7 @@ def build_stage(
     train = stage_batches(context, stage, name, seed, distiller)
     epochs = stage.epochs
     if stage.steps is not None:
-        train = training.Stretch(train, start=0, steps=stage.steps)
+        train = training.StepRange(train, start=0, steps=stage.steps)
         epochs = train.parts
     keras.utils.set_random_seed(seed)
     updates = train.steps_per_epoch * epochs // stage.gradient_accumulation

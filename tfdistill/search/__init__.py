@@ -1,8 +1,8 @@
 """Students within a budget of latency and size on a measured device.
 
-Pure: `space` (what may be proposed), `work` and `size` (what a shape does and stores), `fit` (from
-measured files to all others), `pareto` (which are worth training), `design` (which to measure).
-The edge: `bench` and `devices` (exports, clocks), `store` (what is known already), `recipes`.
+Pure: `space` (what may be proposed), `work` (what a shape does and stores), `fit` (from measured
+files to all others), `pareto` (which are worth training), `design` (which to measure). With files
+and clocks: `bench` (exports and measures), `store` (earlier measurements), `recipes`.
 Nothing heavy is imported before it is used.
 """
 

@@ -1,4 +1,4 @@
-"""The edge of the search: candidates become files with random weights, files become latencies."""
+"""Exports candidates with random weights and measures the files, here or on a phone."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.search import design
 from tfdistill.search.space import Candidate
-from tfdistill.search.store import Conditions, Reading, Store
+from tfdistill.search.store import MeasurementContext, Reading, Store
 
 # Measures named files on the device with the same settings, interleaved.
 Measure = Callable[[Mapping[str, pathlib.Path], Settings], schema.Result]
 # Writes the file of a candidate with random weights.
 Convert = Callable[[Candidate, pathlib.Path], None]
 
-_BATCH = 5  # files that take turns, beside the anchor
+_BATCH = 5  # files that take turns with the anchor
 _ANCHOR = "anchor"
-_KEPT = "What was measured before is kept: the same command goes on from there."
+_KEPT = "Finished measurements are kept: the same command continues from there."
 # Settings that change no latency, and what `FileForm` says already.
 _HARMLESS = ("lengths", "seed", "timeout_seconds", "cool_timeout_seconds", "max_repeats")
 
@@ -47,11 +47,11 @@ class FileForm:
     head: str
 
 
-class Bench:
+class CandidateBench:
     """Measures candidates on one device and remembers them.
 
-    The anchor, a small file that is always the same, is measured first, to know the device, and
-    again with every batch, to know its mood.
+    The anchor, a small file that is always the same, is measured first, to identify the device, and
+    again with every batch, to correct for the device's drift.
 
     Args:
       measure: Measures files on the device.
@@ -78,13 +78,13 @@ class Bench:
         self._temporary = tempfile.TemporaryDirectory(prefix="tfdistill-search-")
         try:
             self._anchor = self._file(_ANCHOR, design.ANCHOR)
-            result = self._take({_ANCHOR: self._anchor})
+            result = self._measured({_ANCHOR: self._anchor})
         except BaseException:
             self._temporary.cleanup()
             raise
         options = dataclasses.asdict(self._settings)
         self.first = result
-        self.conditions = Conditions(
+        self.context = MeasurementContext(
             device=result.device,
             runtime=result.runtime,
             settings={name: value for name, value in options.items() if name not in _HARMLESS},
@@ -94,7 +94,7 @@ class Bench:
             tfdistill_version=__version__,
         )
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> CandidateBench:
         """Returns itself."""
         return self
 
@@ -116,7 +116,7 @@ class Bench:
           BenchmarkError: If a file cannot be measured.
           ExportError: If a file cannot be made.
         """
-        found = {c.name: self._store.get(self.conditions.key(c)) for c in candidates}
+        found = {c.name: self._store.get(self.context.key(c)) for c in candidates}
         missing = [c for c in candidates if found[c.name] is None]
         # In random order: what slows the device down for minutes does not hit one kind of shape.
         order = np.random.default_rng(self._settings.seed).permutation(len(missing))
@@ -138,7 +138,7 @@ class Bench:
     def _batch(self, batch: list[Candidate]) -> list[Reading]:
         paths = {candidate.name: self._file(candidate.name, candidate) for candidate in batch}
         try:
-            result = self._take({**paths, _ANCHOR: self._anchor})
+            result = self._measured({**paths, _ANCHOR: self._anchor})
         except errors.BenchmarkError as error:
             raise type(error)(f"{error}\n{_KEPT}") from error
         anchor = {n: cell.p50_ms for n, cell in _cells(result, _ANCHOR).items()}
@@ -148,7 +148,7 @@ class Bench:
             cells = _cells(result, candidate.name)
             readings.append(
                 Reading(
-                    key=self.conditions.key(candidate),
+                    key=self.context.key(candidate),
                     name=candidate.name,
                     size_bytes=sizes[candidate.name],
                     p50_ms={n: cell.p50_ms for n, cell in cells.items()},
@@ -165,7 +165,7 @@ class Bench:
         self._convert(candidate, path)
         return path
 
-    def _take(self, paths: Mapping[str, pathlib.Path]) -> schema.Result:
+    def _measured(self, paths: Mapping[str, pathlib.Path]) -> schema.Result:
         result = self._measure(paths, self._settings)
         wanted = {(name, n) for name in paths for n in self._settings.lengths or ()}
         missing = sorted(wanted - {(cell.model, cell.sequence_length) for cell in result.summary})
@@ -179,13 +179,13 @@ class Bench:
         return result
 
 
-def usual_mood(readings: Sequence[Reading], length: int) -> float:
+def usual_latency(readings: Sequence[Reading], length: int) -> float:
     """The anchor's median latency over readings, milliseconds."""
     return statistics.median(reading.anchor_ms[length] for reading in readings)
 
 
-def typical(readings: Sequence[Reading], length: int, usual_ms: float) -> list[float]:
-    """Latencies as they would be in the usual mood of the device, milliseconds.
+def drift_corrected(readings: Sequence[Reading], length: int, usual_ms: float) -> list[float]:
+    """Latencies corrected for the device's drift, milliseconds.
 
     Each is divided by the anchor's latency in its batch and multiplied with the usual one.
     """
@@ -193,7 +193,7 @@ def typical(readings: Sequence[Reading], length: int, usual_ms: float) -> list[f
 
 
 def unsteadiness(readings: Sequence[Reading], length: int) -> float:
-    """The anchor's slowest / fastest batch - 1: how much the device's mood changed."""
+    """The anchor's slowest / fastest batch - 1: how much the device's speed changed."""
     anchors = [reading.anchor_ms[length] for reading in readings]
     return max(anchors) / min(anchors) - 1
 

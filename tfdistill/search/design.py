@@ -1,4 +1,4 @@
-"""Which files to measure: few, far apart in what they do. Pure.
+"""Which files to measure: few that differ in what they do. Pure.
 
 The blocks that a latency is fitted to have one to four layers, so that full layers are known from
 differences and files are small. What the fit is judged by are whole students of the space that it
@@ -16,7 +16,7 @@ from tfdistill.search import work
 from tfdistill.search.space import Candidate
 
 _DEPTHS = (1, 2, 4)
-# Measured again and again: tells devices and their moods apart, whatever is searched.
+# Measured again and again: identifies a device and its drift, whatever is searched.
 ANCHOR = Candidate(
     "gelu",
     models.EncoderConfig(
@@ -31,7 +31,7 @@ def blocks(
     """Chooses the files that the latency is fitted to.
 
     Starting at the cheapest, each next one is farthest from all chosen in the logarithms of its
-    work, so that every feature is seen small and large, and apart from the others.
+    work, so that every feature is seen small and large, and independently of the others.
 
     Args:
       space: All candidates.

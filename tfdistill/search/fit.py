@@ -10,6 +10,7 @@ import numpy as np
 import scipy.optimize
 
 from tfdistill import errors
+from tfdistill.search.result import HeldOut
 from tfdistill.search.work import FEATURES
 
 COVERAGE = 0.9  # of the interval of a prediction
@@ -19,29 +20,12 @@ _ROUNDS = 10  # of reweighting
 
 
 @dataclasses.dataclass(frozen=True)
-class Errors:
-    """Relative errors |predicted / measured - 1| of files that the model did not see.
-
-    Attributes:
-      n: Files.
-      median: Their median.
-      p90: Their 90th percentile.
-      worst: The largest.
-    """
-
-    n: int
-    median: float
-    p90: float
-    worst: float
-
-
-@dataclasses.dataclass(frozen=True)
 class LatencyModel:
     """A latency in milliseconds, linear in the work of a shape.
 
     Attributes:
       coefficients: Feature -> milliseconds a unit, none negative.
-      margin: Half-width of the interval: a latency lies within predicted / (1 + margin) and
+      margin: Half-width of the interval: a latency is within predicted / (1 + margin) and
         predicted x (1 + margin) in `COVERAGE` of the cases.
     """
 
@@ -53,7 +37,7 @@ class LatencyModel:
         return work @ np.array([self.coefficients[name] for name in FEATURES])
 
     def interval(self, latency_ms: float) -> tuple[float, float]:
-        """Where a predicted latency may really lie."""
+        """The interval of a predicted latency."""
         return latency_ms / (1 + self.margin), latency_ms * (1 + self.margin)
 
 
@@ -112,14 +96,14 @@ def margin_of(predicted: np.ndarray, measured: np.ndarray) -> float:
     With too few files for that rank, it is the worst of them.
     """
     with np.errstate(divide="ignore"):
-        apart = np.sort(np.maximum(predicted / measured, measured / predicted) - 1)
-    rank = min(math.ceil(COVERAGE * (len(apart) + 1)), len(apart))
-    return float(min(apart[rank - 1], 1e6))  # a prediction of 0 is off without bound
+        deviations = np.sort(np.maximum(predicted / measured, measured / predicted) - 1)
+    rank = min(math.ceil(COVERAGE * (len(deviations) + 1)), len(deviations))
+    return float(min(deviations[rank - 1], 1e6))  # a prediction of 0 is off without bound
 
 
 def errors_of(
     predicted: Sequence[float] | np.ndarray, measured: Sequence[float] | np.ndarray
-) -> Errors:
+) -> HeldOut:
     """Sums up how far predictions are from measurements.
 
     Args:
@@ -134,23 +118,23 @@ def errors_of(
     """
     if not len(measured):
         raise errors.BenchmarkError("held-out files", "at least one", "none")
-    apart = np.abs(np.asarray(predicted, float) / np.asarray(measured, float) - 1)
-    return Errors(
-        n=len(apart),
-        median=float(np.median(apart)),
-        p90=float(np.percentile(apart, 90)),
-        worst=float(apart.max()),
+    deviations = np.abs(np.asarray(predicted, float) / np.asarray(measured, float) - 1)
+    return HeldOut(
+        n=len(deviations),
+        median=float(np.median(deviations)),
+        p90=float(np.percentile(deviations, 90)),
+        worst=float(deviations.max()),
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class SizeModel:
-    """Bytes of a file, linear in what it stores; coefficients in the order of `size.FEATURES`."""
+    """Bytes of a file, linear in what it stores; coefficients in the order of `work.STORED`."""
 
     coefficients: tuple[float, ...]
 
     def predict(self, contents: np.ndarray) -> np.ndarray:
-        """Returns bytes (n,) for contents (n, features), see `size.matrix`."""
+        """Returns bytes (n,) for contents (n, features), see `work.contents_matrix`."""
         return contents @ np.array(self.coefficients)
 
 
@@ -179,9 +163,9 @@ def _solve(work: np.ndarray, measured: np.ndarray) -> np.ndarray:
     found = np.zeros(rows.shape[1])
     for _ in range(_ROUNDS):
         found, _ = scipy.optimize.nnls(rows * weights[:, None], weights)
-        apart = np.abs(rows @ found - 1)
-        usual = 1.4826 * np.median(apart)  # the standard deviation, were they normal
+        deviations = np.abs(rows @ found - 1)
+        usual = 1.4826 * np.median(deviations)  # the standard deviation, were they normal
         if usual < 1e-9:
             break
-        weights = np.sqrt(np.minimum(1, _HUBER * usual / np.maximum(apart, 1e-12)))
+        weights = np.sqrt(np.minimum(1, _HUBER * usual / np.maximum(deviations, 1e-12)))
     return found / scale

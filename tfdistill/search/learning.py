@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import models
-from tfdistill.search import bench, design, fit, size, work
-from tfdistill.search.bench import Bench, FileForm
+from tfdistill.search import bench, design, fit, result, work
+from tfdistill.search.bench import CandidateBench, FileForm
 from tfdistill.search.pareto import Budget, Estimate
 from tfdistill.search.space import Candidate
 from tfdistill.search.store import Reading
@@ -52,12 +52,12 @@ class Known:
     held_out: list[tuple[Candidate, Reading]]
     proposals: list[tuple[Candidate, Reading]]
     latency: dict[int, fit.LatencyModel]
-    held_out_errors: dict[int, fit.Errors]
+    held_out_errors: dict[int, result.HeldOut]
     sizes: fit.SizeModel
 
 
 def learn(
-    device: Bench,
+    device: CandidateBench,
     candidates: Sequence[Candidate],
     budget: Budget,
     form: FileForm,
@@ -97,7 +97,7 @@ def learn(
     seen = [*fitted, *near]
     shapes = [candidate.config for candidate, _ in seen]
     sizes = fit.fit_size(
-        size.matrix(shapes, form.lengths), [reading.size_bytes for _, reading in seen]
+        work.contents_matrix(shapes, form.lengths), [reading.size_bytes for _, reading in seen]
     )
     latency, judged = {}, {}
     for n in form.lengths:
@@ -110,14 +110,14 @@ def learn(
         # What the answer is about are whole students near the budget, not the outermost blocks.
         near_ones = range(len(fitted), end)
         left_out = fit.leave_one_out(counted[:end], measured[:end], near_ones)
-        apart = np.concatenate([left_out, unseen]), measured[len(fitted) :]
-        latency[n] = dataclasses.replace(model, margin=fit.margin_of(*apart))
+        compared = np.concatenate([left_out, unseen]), measured[len(fitted) :]
+        latency[n] = dataclasses.replace(model, margin=fit.margin_of(*compared))
     return Known(fitted, near, held_out, [], latency, judged, sizes)
 
 
 def _typical(measured: Sequence[tuple[Candidate, Reading]], length: int) -> list[float]:
     readings = [reading for _, reading in measured]
-    return bench.typical(readings, length, bench.usual_mood(readings, length))
+    return bench.drift_corrected(readings, length, bench.usual_latency(readings, length))
 
 
 def estimates(candidates: Sequence[Candidate], known: Known, form: FileForm) -> list[Estimate]:
@@ -125,7 +125,7 @@ def estimates(candidates: Sequence[Candidate], known: Known, form: FileForm) -> 
     longest = max(form.lengths)
     shapes = [candidate.config for candidate in candidates]
     latencies = known.latency[longest].predict(work.matrix(shapes, longest, head=form.head))
-    sizes = known.sizes.predict(size.matrix(shapes, form.lengths))
+    sizes = known.sizes.predict(work.contents_matrix(shapes, form.lengths))
     return [
         Estimate(
             candidate=candidate,

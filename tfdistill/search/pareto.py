@@ -1,6 +1,6 @@
 """Which students are worth training: dominance, and few that differ. Pure.
 
-Nothing is known of the accuracy of a student that was not trained. What stands for it is capacity:
+Nothing is known of the accuracy of a student that was not trained. Its proxy is capacity:
 the parameters of its layers, and their number. It says nothing across kinds (an activation or a
 normalization can cost accuracy at the same size), so students dominate only others of their kind.
 """
@@ -20,12 +20,12 @@ _WORTH = 0.7  # of the largest capacity of its kind and depth: less is no use of
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """What a candidate costs, and what stands for its worth.
+    """What a candidate costs, and the proxies of its accuracy.
 
     Attributes:
       candidate: The student.
       latency_ms: Predicted, at the longest length.
-      interval_ms: Where it lies in `fit.COVERAGE` of the cases.
+      interval_ms: It is inside in `fit.COVERAGE` of the cases.
       size_bytes: Predicted.
       capacity: Parameters of its layers, without tables and head.
       parameters: All of them.
@@ -137,5 +137,5 @@ def _distance(one: Estimate, other: Estimate) -> float:
         one.size_bytes / other.size_bytes,
         (one.depth / other.depth) ** 2,  # what depth does is what is known least
     ]
-    apart = math.hypot(*(math.log2(factor) for factor in factors))
-    return apart + 0.5 * (one.candidate.kind != other.candidate.kind)
+    distance = math.hypot(*(math.log2(factor) for factor in factors))
+    return distance + 0.5 * (one.candidate.kind != other.candidate.kind)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from tfdistill import errors, files
+from tfdistill import errors, files, tables
 from tfdistill.benchmark import schema
 
 FORMAT_VERSION = 1
@@ -51,7 +51,7 @@ class LengthModel(schema.Part):
 
 
 class Measured(schema.Part):
-    """A file that was measured, beside what the fit says of it.
+    """A file that was measured, with the prediction of the fit.
 
     Attributes:
       role: "block" (the fit knows it), "held_out" or "proposal".
@@ -81,12 +81,12 @@ class Proposal(schema.Part):
       config: Its shape, as `models.EncoderConfig` takes it.
       recipe: Its recipe, relative to search.json.
       latency_ms: Predicted, at the longest length.
-      interval_ms: 90% of the latencies lie in it.
+      interval_ms: 90% of the latencies are in it.
       measured_ms: The median of the exported file with random weights.
       measured_ci_ms: Its 95% interval.
       size_bytes: Predicted.
       measured_size_bytes: Of that file.
-      capacity: Parameters of its layers; what stands for a quality that nobody has measured.
+      capacity: Parameters of its layers; the proxy of an accuracy that nobody has measured.
       parameters: All of them.
       flops: Of one example at the longest length.
     """
@@ -166,38 +166,31 @@ def read_result(path: files.Path) -> SearchResult:
     )
 
 
-def format_text(result: SearchResult) -> str:
-    """Writes the proposals as a table for a terminal, with what they rest on."""
+def format_text(result: SearchResult, *, width: int | None = None) -> str:
+    """Writes the proposals as a table, with what they rest on.
+
+    Args:
+      result: The result.
+      width: Characters of a line of the table, see `tables.table`.
+    """
     longest = max(result.lengths)
     size = "" if result.size_mb is None else f", {result.size_mb:g} MB"
+    heads = ("student", "predicted ms", "measured ms", "MB", "parameters", "in layers", "GFLOPs")
     lines = [
         f"{result.device.name} ({result.kind}), {result.threads} thread(s), {longest} tokens, "
         f"{result.quantize}: at most {result.latency_ms:g} ms{size}",
-    ]
-    for model in result.models:
-        lines.append(
+        *(
             f"latency at {model.sequence_length} tokens, on {model.held_out.n} students that the "
             f"fit has not seen: median error {model.held_out.median:.1%}, p90 "
             f"{model.held_out.p90:.1%}"
-        )
-    lines.append(
+            for model in result.models
+        ),
         f"{result.num_within_budget} of {result.num_candidates} students within the budget, "
-        f"{len(result.pareto)} of them on the front"
-    )
-    heads = ("student", "predicted ms", "measured ms", "MB", "parameters", "in layers", "GFLOPs")
-    rows = [heads, *(_row(proposal) for proposal in result.proposals)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
-    lines.append("")
-    lines += [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    lines += [
+        f"{len(result.pareto)} of them on the Pareto front",
         "",
-        "Accuracy is not predicted: parameters in layers and depth stand for it, within a kind.",
+        *tables.table([heads, *(_row(proposal) for proposal in result.proposals)], width=width),
+        "",
+        "Accuracy is not predicted: its proxies are parameters in layers and depth, within a kind.",
         *(f"warning: {warning}" for warning in result.warnings),
     ]
     return "\n".join(lines)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from tfdistill import errors, files
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
-from tfdistill.search import bench, findings, learning, pareto, recipes, result, space, work
-from tfdistill.search.bench import Bench, FileForm
+from tfdistill.search import bench, learning, pareto, proposals, recipes, result, space, work
+from tfdistill.search.bench import CandidateBench, FileForm
 from tfdistill.search.learning import Effort
 from tfdistill.search.pareto import Budget, Estimate
 from tfdistill.search.store import Reading, Store
 
+_FILE_WIDTH = 200  # of search.txt, which no terminal limits
 _TRIES = 3  # times as many students as are asked for are measured at most
 
 
@@ -44,7 +45,7 @@ def search(
     the device; a latency model is fitted to them and judged on whole students that it has not
     seen. Of all students that the method can teach, those whose predicted interval keeps the
     budget are compared, and a few of the front that differ are exported, measured and written as
-    recipes. Everything measured is kept, file by file: a search that was stopped goes on, and
+    recipes. Everything measured is kept, file by file: a stopped search resumes, and
     another budget on the same device measures little.
 
     Args:
@@ -88,7 +89,7 @@ def search(
     settings = dataclasses.replace(settings or Settings(), threads=(goal.threads,))
     store = Store(measurements or folder / "measurements")
     convert = convert or bench.converter(form)
-    with Bench(measure, convert, store, form, settings, progress=progress) as device:
+    with CandidateBench(measure, convert, store, form, settings, progress=progress) as device:
         known = learning.learn(device, candidates, budget, form, effort)
         estimates = learning.estimates(candidates, known, form)
         within = [e for e in estimates if budget.allows(e)]
@@ -96,7 +97,7 @@ def search(
             raise errors.ConfigError(_impossible(estimates, budget))
         best = pareto.front(within)
         chosen, broken = _verify(device, best, budget, known, count)
-        proposals = findings.write_recipes(folder, chosen, goal, device.first)
+        proposed = proposals.write_recipes(folder, chosen, goal, device.first)
         found = result.SearchResult(
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             tfdistill_version=__version__,
@@ -116,15 +117,17 @@ def search(
             lengths=goal.lengths,
             num_candidates=len(candidates),
             num_within_budget=len(within),
-            models=findings.length_models(known, form),
-            measurements=findings.measured(known, form),
+            models=proposals.length_models(known, form),
+            measurements=proposals.measured(known, form),
             pareto=tuple(e.candidate.name for e in best),
-            proposals=proposals,
+            proposals=proposed,
             over_budget=tuple(e.candidate.name for e in broken),
-            warnings=findings.warnings(known, form, proposals, broken, count),
+            warnings=proposals.warnings(known, form, proposed, broken, count),
         )
     files.atomic_write_json(folder / result.FILE_NAME, found.model_dump(mode="json"))
-    files.atomic_write_text(folder / "search.txt", result.format_text(found) + "\n")
+    files.atomic_write_text(
+        folder / "search.txt", result.format_text(found, width=_FILE_WIDTH) + "\n"
+    )
     return found
 
 
@@ -172,9 +175,13 @@ def _impossible(estimates: Sequence[Estimate], budget: Budget) -> str:
 
 
 def _verify(
-    device: Bench, best: Sequence[Estimate], budget: Budget, known: learning.Known, count: int
+    device: CandidateBench,
+    best: Sequence[Estimate],
+    budget: Budget,
+    known: learning.Known,
+    count: int,
 ) -> tuple[list[tuple[Estimate, Reading]], list[Estimate]]:
-    """Measures the chosen ones; where some break the budget, the next ones take their places."""
+    """Measures the chosen ones; where some break the budget, the next ones replace them."""
     ordered = pareto.diverse(best, _TRIES * count)
     kept: list[tuple[Estimate, Reading]] = []
     broken: list[Estimate] = []
@@ -183,7 +190,7 @@ def _verify(
         readings = device.readings([e.candidate for e in wanted], "proposals")
         for estimate, reading in zip(wanted, readings, strict=True):
             known.proposals.append((estimate.candidate, reading))
-            if findings.keeps(reading, budget):
+            if proposals.keeps(reading, budget):
                 kept.append((estimate, reading))
             else:
                 broken.append(estimate)

@@ -1,4 +1,4 @@
-"""One file for each measured model, so that a search that was stopped goes on where it was."""
+"""One file for each measured model, so that a stopped search can resume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfdistill.search.space import Candidate
 
 
 @dataclasses.dataclass(frozen=True)
-class Conditions:
+class MeasurementContext:
     """What a measurement depends on besides the shape of the model.
 
     Attributes:
@@ -58,7 +58,7 @@ class Reading(schema.Part):
     """What was measured of one file.
 
     Attributes:
-      key: See `Conditions.key`.
+      key: See `MeasurementContext.key`.
       name: The candidate's.
       size_bytes: Of the file.
       p50_ms: Sequence length -> median latency, milliseconds.

@@ -1,4 +1,4 @@
-"""What an exported student does in one inference, counted from its shape. Pure.
+"""What an exported student does in one inference and stores, counted from its shape. Pure.
 
 A latency is a sum over operators, so it is linear in these counts: products of many rows run at
 the speed of arithmetic, products of one row at that of memory, attention is float, and the rest is
@@ -21,7 +21,7 @@ _NEAR, _FAR = 4_000_000, 8_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class WorkCounts:
     """Counts for one example at one length.
 
     Attributes:
@@ -58,10 +58,10 @@ class Work:
     farther_weights: float
 
 
-FEATURES = tuple(field.name for field in dataclasses.fields(Work))
+FEATURES = tuple(field.name for field in dataclasses.fields(WorkCounts))
 
 
-def work(config: models.EncoderConfig, length: int, *, head: str = "sequence") -> Work:
+def work(config: models.EncoderConfig, length: int, *, head: str = "sequence") -> WorkCounts:
     """Counts the work of one inference of the exported file.
 
     Args:
@@ -90,7 +90,7 @@ def work(config: models.EncoderConfig, length: int, *, head: str = "sequence") -
     small = sum(n_in * n_out for _, n_in, n_out in rows if n_in * n_out <= _LARGE_PRODUCT)
     many = [(seen, n_in, n_out) for seen, n_in, n_out in rows if seen > 1]
     no_norm = isinstance(config, models.MobileBertConfig) and config.normalization == "no_norm"
-    return Work(
+    return WorkCounts(
         constant=1.0,
         products=float(len(rows)),
         dense_macs=float(sum(seen * n_in * n_out for seen, n_in, n_out in many)),
@@ -130,6 +130,65 @@ def products(
 def matrix(shapes: list[models.EncoderConfig], length: int, *, head: str) -> np.ndarray:
     """The work of several shapes as an array (shapes, features), in the order of `FEATURES`."""
     return np.array([dataclasses.astuple(work(shape, length, head=head)) for shape in shapes])
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """Counts of one file; `fit.fit_size` learns from files how many bytes each takes.
+
+    Attributes:
+      constant: 1: the frame of a file, the same for all.
+      products: Matrix products in all signatures: what describes the operators is in proportion.
+      weights: Entries of all matrices.
+      tables: Entries of word and type tables.
+      positions: Entries of the positions that the file keeps.
+      channels: Outputs of all matrices: each has a bias, and where it is quantized a scale.
+      norms: Entries of scales and shifts of the norms.
+    """
+
+    constant: float
+    products: float
+    weights: float
+    tables: float
+    positions: float
+    channels: float
+    norms: float
+
+
+STORED = tuple(field.name for field in dataclasses.fields(Contents))
+
+
+def contents(config: models.EncoderConfig, lengths: tuple[int, ...]) -> Contents:
+    """Counts what the file of a classifier with this shape stores.
+
+    Args:
+      config: The shape.
+      lengths: Sequence lengths of the file; positions beyond the longest are not kept.
+
+    Returns:
+      The counts, without the few of the classifier itself.
+    """
+    width = config.hidden_size
+    words = config.embedding_size if isinstance(config, models.MobileBertConfig) else width
+    tables = config.vocab_size * words + config.type_vocab_size * width
+    once = products(config, 1)  # one token: every weight once
+    weights = sum(n_in * n_out for _, n_in, n_out in once)
+    channels = sum(n_out for _, _, n_out in once)
+    counted = models.count_parameters(config, 2) - tables - config.max_positions * width
+    return Contents(
+        constant=1.0,
+        products=float(len(once) * len(lengths)),
+        weights=float(weights),
+        tables=float(tables),
+        positions=float(max(lengths) * width),
+        channels=float(channels),
+        norms=float(counted - weights - channels),
+    )
+
+
+def contents_matrix(shapes: list[models.EncoderConfig], lengths: tuple[int, ...]) -> np.ndarray:
+    """The contents of several shapes as an array (shapes, features), in order of `STORED`."""
+    return np.array([dataclasses.astuple(contents(shape, lengths)) for shape in shapes])
 
 
 def encoder_parameters(config: models.EncoderConfig) -> int:

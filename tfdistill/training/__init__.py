@@ -1,11 +1,10 @@
 """Training: fits that resume, optimizers, initialisation, evaluation, teachers."""
 
 from tfdistill.config import PretrainConfig
+from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.results import FitResult
-from tfdistill.training.augment import Augmented, augment_train
-from tfdistill.training.augment_candidates import CandidateFinder
 from tfdistill.training.evaluation import evaluate, gold_labels, predict_logits, predictor
-from tfdistill.training.fit import TrainingBatches, fit
+from tfdistill.training.fit import fit
 from tfdistill.training.initialise import (
     initialise_from_layers,
     initialise_from_teacher,
@@ -16,7 +15,6 @@ from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pairs import align_labels, build_student, load_teacher
 from tfdistill.training.pretrain import pretrain
-from tfdistill.training.stretch import Stretch
 from tfdistill.training.teacher_answers import cached_logits
 from tfdistill.training.teachers import chance_level, check_teacher
 from tfdistill.training.transfer import (
@@ -28,17 +26,14 @@ from tfdistill.training.transfer import (
 from tfdistill.training.transfer_run import run_transfer
 
 __all__ = [
-    "Augmented",
-    "CandidateFinder",
     "FitResult",
     "MaskedLmEvaluation",
     "PretrainConfig",
-    "Stretch",
+    "StepRange",
     "TrainingBatches",
     "TransferStage",
     "adamw",
     "align_labels",
-    "augment_train",
     "build_student",
     "cached_logits",
     "chance_level",

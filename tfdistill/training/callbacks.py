@@ -104,7 +104,7 @@ class KeepBest(keras.callbacks.Callback):
 class SaveProgress(keras.callbacks.Callback):
     """Saves a checkpoint every `every` steps and at the end of every epoch.
 
-    In the middle of an epoch the running means are saved too, and put back when the epoch goes on
+    In the middle of an epoch the running means are saved too, and restored when the epoch continues
     after a resume: the history of a resumed run equals that of an uninterrupted one.
     Weights that are not finite end the fit and are not saved: the loss that they give would only
     show when the last good checkpoint was gone.
@@ -178,9 +178,9 @@ class SaveProgress(keras.callbacks.Callback):
         self._as_restored()
 
     def _as_restored(self) -> None:
-        """Spreads the sums that replicas keep apart as a restore does: a checkpoint has the total.
+        """Spreads the sums of each replica as a restore does: a checkpoint has the total.
 
-        What follows is then added to the same numbers, whether the run goes on or is resumed.
+        What follows is then added to the same numbers, whether the run continues or is resumed.
         """
         if self.model.distribute_strategy.num_replicas_in_sync == 1:
             return
@@ -189,7 +189,7 @@ class SaveProgress(keras.callbacks.Callback):
             variable.assign(variable.read_value())
 
 
-class History(keras.callbacks.Callback):
+class HistoryWriter(keras.callbacks.Callback):
     """Writes history.csv: one row an epoch, whole after every epoch, without repeats on resume.
 
     Columns: epoch (1-based), step, the losses, learning_rate, seconds, examples_per_second, and
@@ -278,7 +278,7 @@ class ProgressBar(keras.callbacks.Callback):
         self._bar: Any = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Opens the bar at the step that training goes on from."""
+        """Opens the bar at the step that training continues from."""
         if self._bar is not None:
             return
         stream = self._stream or sys.stderr

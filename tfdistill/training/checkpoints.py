@@ -39,7 +39,7 @@ class Checkpoints:
     kill or a full disk at any moment leaves one that can be restored.
 
     Args:
-      folder: Where the checkpoints lie.
+      folder: The folder of the checkpoints.
       model: The compiled distiller that is trained, with its optimizer and gathered gradients.
       progress: The rest of the state.
     """

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import distillers, errors, files
+from tfdistill.data.streaming import TrainingBatches
 from tfdistill.results import FitResult
 from tfdistill.training import callbacks, checkpoints, strategies
-
-
-class TrainingBatches(Protocol):
-    """What `fit` asks of batches: the same stream again from any step.
-
-    Attributes:
-      steps_per_epoch: Batches of an epoch; the same in each.
-      num_examples: Examples of an epoch.
-    """
-
-    steps_per_epoch: int
-    num_examples: int
-
-    def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
-        """Streams the batches of all epochs, from the one numbered `start_step` on."""
-        ...
 
 
 def fit(
@@ -45,7 +28,7 @@ def fit(
 ) -> FitResult:
     """Runs `distiller.fit` so that it can be killed at any moment and called again.
 
-    A second call with the same arguments goes on from the last checkpoint in `folder`: the data
+    A second call with the same arguments resumes from the last checkpoint in `folder`: the data
     order follows from seed and step, dropout from the step, and the running means and the
     gradients that were gathered since the last optimizer step are part of the checkpoint. A call
     after the end changes nothing and returns the same result. A step is a batch, also where an
@@ -98,7 +81,7 @@ def fit(
     if monitor is not None:
         chain.append(callbacks.KeepBest(f"val_{monitor}", progress, store, patience))
     chain += [
-        callbacks.History(folder / "history.csv", train.num_examples, per_epoch),
+        callbacks.HistoryWriter(folder / "history.csv", train.num_examples, per_epoch),
         keras.callbacks.TensorBoard(str(folder / "tensorboard"), write_graph=False),
         saver,
         bar,

@@ -77,7 +77,7 @@ def initialise_projections(
     """Starts hidden projections as ``W = V^T``, ``b = 0``, the way back from the student's basis.
 
     A student state in the basis V of `initialise_from_teacher` is then mapped to where the
-    teacher has it. States of another width than the word embeddings (MobileBERT's) lie in no such
+    teacher has it. States of another width than the word embeddings (MobileBERT's) are in no such
     basis: their projections stay as they are.
 
     Args:
@@ -106,7 +106,7 @@ def initialise_from_layers(
 ) -> None:
     """Starts a student of the teacher's width from some of its layers, as DistilBERT does.
 
-    Student layer i becomes a copy of teacher layer ``layers[i]``. The word table, what else stands
+    Student layer i becomes a copy of teacher layer ``layers[i]``. The word table, what else is
     before the blocks, and the pooler are copied where both have them; classifiers and
     next-sentence heads stay as they are. Of positions and token types the rows that both tables
     have are copied.
@@ -123,7 +123,7 @@ def initialise_from_layers(
         DistilBERT's 6 of 12 are [0, 2, 4, 7, 9, 11]; BERT-PKD starts from the first ones.
       mlm_head: Where both are masked language models, copies the decoder: the bias over the
         vocabulary; its matrix is the word table.
-      mlm_transform: Copies what stands before that decoder too, a Dense and a LayerNorm, which the
+      mlm_transform: Copies what is before that decoder too, a Dense and a LayerNorm, which the
         published script does on request only.
       token_types: "fold" or "drop".
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.training.fit import TrainingBatches
+from tfdistill.data.streaming import TrainingBatches
 
 
 class MaskedLmEvaluation:

@@ -97,13 +97,14 @@ def lamb(
 
     Args:
       learning_rate: The peak rate; MobileBERT takes 1.5e-3.
-      total_steps: n, in optimizer steps; needed for a linear schedule and for `warmup`.
+      total_steps: As for `adamw`, as all others; MobileBERT warms up for 10,000 of 500,000 steps
+        and falls to 1.5e-7.
       schedule: "linear" or "constant".
-      warmup: The fraction of all steps that warms up, 0 <= warmup < 1.
-      warmup_steps: The warm-up in steps, instead of `warmup`; MobileBERT takes 10,000 of 500,000.
-      end_learning_rate: Where a linear schedule ends; MobileBERT takes 1.5e-7.
+      warmup: The fraction of all steps that warms up.
+      warmup_steps: The warm-up in steps, instead of `warmup`.
+      end_learning_rate: Where a linear schedule ends.
       weight_decay: See the formula.
-      clip: "global" clips the norm over all gradients to `clip_norm`, "per_tensor" that of each.
+      clip: "global", "per_tensor" or "none".
       clip_norm: The L2 norm that is clipped to.
       beta_1: Decay of the first moment.
       beta_2: Decay of the second moment.
@@ -163,7 +164,7 @@ def _rate(
     if warmup_steps < 0 or (warmup_steps and warmup):
         raise errors.ConfigError(
             "warmup_steps",
-            "a number of steps >= 0, and warmup=0 beside it",
+            "a number of steps >= 0, and warmup=0 with it",
             f"warmup_steps={warmup_steps}, warmup={warmup}",
         )
     if (schedule == "linear" or warmup) and not total_steps:

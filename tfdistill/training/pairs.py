@@ -107,7 +107,7 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
         )
     order = [theirs.index(name) for name in ours]
     classifier = model.get_layer(models.read_head(model).layer)
-    # A quantization-aware layer has ranges beside them, which no order changes.
+    # A quantization-aware layer also has ranges, which no order changes.
     for weight in classifier.weights:
         if weight.name.rsplit("/", 1)[-1] in ("kernel:0", "bias:0"):
             weight.assign(weight.numpy()[..., order])

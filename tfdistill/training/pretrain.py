@@ -7,10 +7,10 @@ import tf_keras as keras
 from tfdistill import distillers, errors, files, models
 from tfdistill.config import PretrainConfig
 from tfdistill.data import masking, shards, tokenize
+from tfdistill.data.streaming import StepRange
 from tfdistill.results import FitResult
 from tfdistill.training import masked_lm, optimizers
 from tfdistill.training.fit import fit
-from tfdistill.training.stretch import Stretch
 
 _EVALUATION_SEED = 0  # the masks that a model is measured with are always the same
 
@@ -75,7 +75,7 @@ def pretrain(
         ),
     )
     total = config.steps or config.epochs * train.steps_per_epoch
-    stretch = Stretch(
+    step_range = StepRange(
         masking.MaskedBatches(train, masker, seed),
         start=0,
         steps=total,
@@ -89,8 +89,8 @@ def pretrain(
     )
     result = fit(
         trainer,
-        stretch,
-        epochs=stretch.parts,
+        step_range,
+        epochs=step_range.parts,
         folder=folder,
         evaluate=evaluation,
         checkpoint_every=config.checkpoint_every,

@@ -13,7 +13,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.data import beam, engines, units
+from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.training import evaluation
@@ -33,7 +33,7 @@ class _Answers:
     load: Load | None  # only for workers elsewhere
     teacher: str
 
-    def tools(self) -> Predict:
+    def setup(self) -> Predict:
         assert self.load is not None
         teacher = self.load()
         digest = _digest(teacher).hexdigest()
@@ -41,7 +41,7 @@ class _Answers:
             raise errors.TeacherError("teacher of a worker", f"sha256 {self.teacher}", digest)
         return evaluation.predictor(teacher)
 
-    def do(self, unit: units.Unit, tools: Predict) -> None:
+    def process(self, unit: parallel.WorkUnit, tools: Predict) -> None:
         with np.load(unit.task, allow_pickle=False) as arrays:
             seen = {name: arrays[name] for name in _SEEN}
         encoded = EncodedExamples(**{**seen, "pad_id": int(seen["pad_id"])})
@@ -60,13 +60,13 @@ def cached_logits(
 
     The file is named by a hash of the teacher's architecture, precision and weights and of the
     examples, so that it never answers for another teacher or another set. Blocks of examples are
-    answered one by one, each into a file of its own: what was interrupted goes on, and comes out
-    the same here and in a pipeline of like machines.
+    answered one by one, each into a file of its own: an interrupted call continues, and the result
+    is the same here and in a pipeline of like machines.
 
     Args:
       teacher: A classifier.
       examples: The examples.
-      folder: Where the file lies.
+      folder: The folder of the file.
       pipeline: Options of Apache Beam, whose workers answer then, see
         `data.preparation.prepare_corpus`.
       load: With `pipeline`: gives the teacher to a worker, which compares its hash; a function of
@@ -84,7 +84,7 @@ def cached_logits(
     if pipeline is not None:
         if load is None:
             raise errors.ConfigError("load", "a function for the workers", load)
-        beam.check(pipeline, folder)
+        parallel.check_pipeline(pipeline, folder)
         folder = os.path.abspath(folder)
     digest = _digest(teacher)
     work = _Answers(load, digest.hexdigest())
@@ -97,7 +97,7 @@ def cached_logits(
     for start in range(0, len(examples), BLOCK):
         end = min(start + BLOCK, len(examples))
         file = str(path.with_suffix("") / f"{start:09d}-{end:09d}")
-        unit = units.Unit(f"examples {start} to {end - 1}", f"{file}.npy", f"{file}.npz")
+        unit = parallel.WorkUnit(f"examples {start} to {end - 1}", f"{file}.npy", f"{file}.npz")
         todo.append(unit)
         if not pathlib.Path(unit.target).is_file():
             left.append(unit)
@@ -105,7 +105,7 @@ def cached_logits(
             arrays = {name: getattr(block, name) for name in _SEEN}
             with files.atomic_write(unit.task) as temporary:
                 np.savez(temporary, **arrays)
-    for _ in engines.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
+    for _ in parallel.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
         pass
     logits = np.concatenate([np.load(unit.target, allow_pickle=False) for unit in todo])
     _save(path, logits)

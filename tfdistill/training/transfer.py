@@ -61,9 +61,9 @@ def transfer_stages(
     - "pkt", progressive: layer after layer ("layer_0", "layer_1", ...), then the words. While
       layer l learns, the embeddings and the layers before it
 
-      - "freeze": stand still, bit for bit, as the paper has it;
+      - "freeze": do not change, bit for bit, as the paper has it;
       - "soft": the layers learn at 0.3 of the rate, layer l at 3 times the rate, and the
-        embeddings stand still, as in the published TF1 code;
+        embeddings do not change, as in the published TF1 code;
       - "full": all learn at the full rate, as in the published TF2 code.
 
       Later layers learn nothing, since no term reaches them.

@@ -13,10 +13,11 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import distillers, errors, files
+from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.distillers import mobilebert
 from tfdistill.results import FitResult, read_result_file, write_result_file
-from tfdistill.training import stretch, transfer
-from tfdistill.training.fit import TrainingBatches, fit
+from tfdistill.training import transfer
+from tfdistill.training.fit import fit
 
 FORMAT_VERSION = 1
 PLAN, START, WEIGHTS, RESULT = (
@@ -47,7 +48,7 @@ def run_transfer(
     description: str = "",
     extra_callbacks: tuple[keras.callbacks.Callback, ...] = (),
 ) -> tuple[FitResult, ...]:
-    """Carries out stages one after the other; killed at any moment, it goes on when called again.
+    """Carries out stages one after the other; killed at any moment, it resumes when called again.
 
     Each stage is a `fit` in a folder of its own, ``<number>-<name>``, with a fresh optimizer. It
     starts from the weights that the stage before it ended with, and takes the batches that follow
@@ -109,7 +110,7 @@ def run_transfer(
                 lr_multipliers=stage.rates,
                 **(compile_options or {}),
             )
-            part = stretch.Stretch(train, start=done, steps=steps)
+            part = StepRange(train, start=done, steps=steps)
             result = fit(
                 distiller,
                 part,

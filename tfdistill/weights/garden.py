@@ -31,7 +31,7 @@ def load_garden(
     """Loads a MobileBERTEncoder or a BertEncoder of tf-models-official.
 
     The checkpoint may hold more: heads, a pre-trainer around the encoder, an optimizer. It tells
-    sizes but not which activation or normalization stands between them; those come from the
+    sizes but not which activation or normalization is between them; those come from the
     params.yaml that the Garden's trainer writes, or from the caller. Whether there is a pooler is
     read off the checkpoint.
 
@@ -39,7 +39,7 @@ def load_garden(
       source: A folder with one checkpoint (the newest, where a file named "checkpoint" says so),
         or the prefix of one, for example ".../bert_model.ckpt".
       preset_or_config: The architecture; None reads params.yaml next to the checkpoint. A BERT
-        preset's name stands for its shape with Google's GELU, the approximation by tanh; a
+        preset's name means its shape with Google's GELU, the approximation by tanh; a
         configuration is taken as it is.
       lower_case: Whether its tokenizer lower-cases.
 

@@ -22,7 +22,7 @@ def read_params(folder: pathlib.Path) -> tuple[EncoderConfig, str | None] | None
     """Reads params.yaml as the Garden's trainer writes it.
 
     Args:
-      folder: Where it lies.
+      folder: Its folder.
 
     Returns:
       The encoder and the activation of the masked-LM head (None if the file has none); None if

@@ -1,4 +1,4 @@
-"""What a search knows, as the parts of search.json and as recipes."""
+"""The proposals of a search, and its models and warnings, as search.json and recipes have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from tfdistill import files
 from tfdistill.benchmark import schema
-from tfdistill.search import bench, recipes, result, size, space, work
+from tfdistill.search import bench, recipes, result, space, work
 from tfdistill.search.bench import FileForm
 from tfdistill.search.learning import Known
 from tfdistill.search.pareto import Budget, Estimate
@@ -94,7 +94,7 @@ def length_models(known: Known, form: FileForm) -> tuple[result.LengthModel, ...
             sequence_length=n,
             coefficients=dict(known.latency[n].coefficients),
             margin=known.latency[n].margin,
-            held_out=result.HeldOut(**dataclasses.asdict(known.held_out_errors[n])),
+            held_out=known.held_out_errors[n],
             anchor_spread=bench.unsteadiness(readings, n),
         )
         for n in form.lengths
@@ -102,7 +102,7 @@ def length_models(known: Known, form: FileForm) -> tuple[result.LengthModel, ...
 
 
 def measured(known: Known, form: FileForm) -> tuple[result.Measured, ...]:
-    """Returns everything that was measured, beside what the fit says of it."""
+    """Returns everything that was measured, with the predictions of the fit."""
     roles: dict[_Role, list[tuple[Candidate, Reading]]] = {
         "block": [*known.blocks, *known.whole],
         "held_out": known.held_out,
@@ -116,7 +116,7 @@ def measured(known: Known, form: FileForm) -> tuple[result.Measured, ...]:
                 n: float(known.latency[n].predict(work.matrix(one, n, head=form.head))[0])
                 for n in form.lengths
             }
-            stored = known.sizes.predict(size.matrix(one, form.lengths))[0]
+            stored = known.sizes.predict(work.contents_matrix(one, form.lengths))[0]
             rows.append(
                 result.Measured(
                     role=role,

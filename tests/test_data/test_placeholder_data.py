@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import stand_in, tasks
+from tfdistill.data import placeholder_data, tasks
 from tfdistill.data.spec import TaskSpec
 
 MULTI = TaskSpec("topics", "text", "topics", kind="multi_label", labels=("a", "b", "c"))
 
 
 def written(spec, folder, **options):
-    stand_in.write_stand_in(spec, folder, num_train=60, num_dev=20, **options)
+    placeholder_data.write_placeholder_data(spec, folder, num_train=60, num_dev=20, **options)
     spec = spec.with_labels_of(folder)
     return [
         tasks.load_examples(spec, folder, split, labelled=True)
@@ -20,7 +20,7 @@ def written(spec, folder, **options):
 
 
 @pytest.mark.parametrize("name", tasks.tasks())
-def test_every_named_task_reads_its_stand_in(name, tmp_path):
+def test_every_named_task_reads_its_placeholder_data(name, tmp_path):
     spec = tasks.task(name)
     train, dev = written(spec, tmp_path)
     if spec.kind == "span":
@@ -61,5 +61,5 @@ def test_the_same_seed_gives_the_same_files(tmp_path):
 def test_too_many_labels_are_refused(tmp_path):
     labels = tuple(f"label-{index}" for index in range(50))
     spec = TaskSpec("many", "text", "label", labels=labels)
-    with pytest.raises(errors.DataError, match="stand-in for many"):
-        stand_in.write_stand_in(spec, tmp_path)
+    with pytest.raises(errors.DataError, match="placeholder data for many"):
+        placeholder_data.write_placeholder_data(spec, tmp_path)

@@ -6,9 +6,9 @@ import tensorflow as tf
 import toys
 
 from tfdistill import errors, models
+from tfdistill.augmentation import CandidateFinder
 from tfdistill.data import tokenize
 from tfdistill.data.vectors import WordVectors
-from tfdistill.training import CandidateFinder
 
 # In the toy vocabulary "film", "story", "good" are one piece; "films" and "goodly" are two.
 TEXTS = (

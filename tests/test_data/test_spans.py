@@ -240,65 +240,6 @@ def test_no_answer_wins_by_the_least_score_of_its_windows(encoded):
     assert spans.decode(logits, encoded, RULES)[0].text == "k l"  # version 1.1 always answers
 
 
-def test_the_best_null_threshold_is_found_by_trying_all(tokenizer):
-    random = np.random.default_rng(0)
-    items = [
-        ask("the film is not good.", None if number % 3 == 0 else "film", key=str(number))
-        for number in range(30)
-    ]
-    encoded = spans.encode_questions(items, tokenizer, 20)
-    logits = random.normal(0, 1, (encoded.num_tokens, 2))
-    for row in range(30):
-        put(logits, encoded, row, 5, 5, 3 + random.normal())
-        put(logits, encoded, row, 0, 0, (3 if row % 3 else 4) + random.normal())
-    threshold, f1 = spans.best_null_threshold(logits, encoded, V2)
-
-    def f1_at(value):
-        return spans.score(logits, encoded, dataclasses.replace(V2, null_threshold=value))["f1"]
-
-    assert f1 == pytest.approx(f1_at(threshold))
-    assert f1 == pytest.approx(max(f1_at(value) for value in np.linspace(-15, 15, 301)), abs=1e-9)
-    assert f1 > max(f1_at(-100), f1_at(100)) + 0.05
-
-
-@pytest.mark.parametrize("gold", [None, "film"])
-def test_the_best_null_threshold_may_answer_nothing_or_everything(tokenizer, gold):
-    items = [ask("the film is not good.", gold, key=str(number)) for number in range(3)]
-    encoded = spans.encode_questions(items, tokenizer, 20)
-    logits = logits_for(encoded)
-    for row, null in enumerate((-8.0, 0.0, 40.0)):  # margins far apart
-        put(logits, encoded, row, 5, 5, 3.0)
-        put(logits, encoded, row, 0, 0, null)
-    threshold, f1 = spans.best_null_threshold(logits, encoded, V2)
-    assert f1 == 1.0
-    rules = dataclasses.replace(V2, null_threshold=threshold)
-    assert spans.score(logits, encoded, rules)["f1"] == 1.0
-
-
-def test_no_threshold_lies_between_equal_margins(tokenizer):
-    items = [ask("the film is not good.", gold, key=str(gold)) for gold in ("film", None)]
-    encoded = spans.encode_questions(items, tokenizer, 20)
-    logits = logits_for(encoded)
-    for row in (0, 1):
-        put(logits, encoded, row, 5, 5, 3.0)
-    threshold, f1 = spans.best_null_threshold(logits, encoded, V2)
-    rules = dataclasses.replace(V2, null_threshold=threshold)
-    assert f1 == spans.score(logits, encoded, rules)["f1"] == 0.5
-
-
-def test_questions_without_a_candidate_move_no_threshold(tokenizer):
-    """The best start of two of the three stands behind the best end: their score is -inf."""
-    items = [ask("the film is not good.", "film", key=str(number)) for number in range(3)]
-    encoded = spans.encode_questions(items, tokenizer, 20)
-    logits = logits_for(encoded)
-    put(logits, encoded, 0, 5, 5, 3.0)
-    for row in (1, 2):
-        put(logits, encoded, row, 9, 4, 9.0)
-    rules = dataclasses.replace(V2, n_best=1)
-    threshold, f1 = spans.best_null_threshold(logits, encoded, rules)
-    assert (threshold, f1) == (-10.0 - 6.0, pytest.approx(1 / 3))
-
-
 def test_unusable_logits_are_refused(encoded):
     with pytest.raises(errors.ShapeError, match=rf"shape \({encoded.num_tokens}, 2\)"):
         spans.decode(logits_for(encoded)[:-1], encoded, RULES)

@@ -1,12 +1,10 @@
-"""Augmented sentences: words of a sentence exchanged for others that could stand in their place.
-
-Pure functions. Which words could stand in a place is the business of
-`training.augment_candidates`; the files are that of `training.augment`.
-"""
+"""Augmented sentences: words of a sentence exchanged for others that fit there. Pure functions."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,12 +13,42 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdistill import errors
+from tfdistill.data import tables
 
 # Copies that the published runs made, by task.
 _COPIES = {"mnli": 10, "qqp": 10, "sst2": 20, "qnli": 20}
 _OTHER_COPIES = 30
 _WORD = re.compile("[a-z]+")
 _BREAKS = re.compile(r"[\t\n\r]")
+
+
+# English words that carry grammar, not content. The second halves of contractions are among them
+# because BERT's words end at an apostrophe: "don't" is "don", "'", "t".
+_GRAMMAR_WORDS = """
+a an the
+i me my mine myself we us our ours ourselves you your yours yourself yourselves
+he him his himself she her hers herself it its itself they them their theirs themselves
+one ones oneself who whom whose which what this that these those
+each every either neither both all any some none no such another other others
+someone somebody something anyone anybody anything everyone everybody everything nobody nothing
+about above across after against along among around as at before behind below beneath beside
+besides between beyond by down during except for from in inside into like near of off on onto out
+outside over past per since than through throughout till to toward towards under until up upon via
+with within without
+and but or nor so yet if unless because although though while whereas whether
+am is are was were be been being have has had having do does did doing done
+can could may might must shall should will would ought
+not never nt don won ain s t d ll m re ve
+how when where why then there here thus hence therefore however
+too very just only also even still again once ever more most less least much many few
+own same quite rather almost
+"""
+
+_NEGATED = "is are was were has have had does did would could should must need"  # + n't
+
+STOP_WORDS: frozenset[str] = frozenset(
+    [*_GRAMMAR_WORDS.split(), *(f"{verb}n" for verb in _NEGATED.split())]
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,12 +81,12 @@ class AugmentOptions:
             raise errors.ConfigError("probability", "above 0, at most 1", self.probability)
 
 
-class Text(NamedTuple):
-    """A text as words, and what may stand in their places.
+class ReplaceableText(NamedTuple):
+    """A text as words, and what may replace them.
 
     Attributes:
       words: BERT's words of the text.
-      candidates: Place of a word -> words that may stand there, at least one (the word itself
+      candidates: Position of a word -> words that may replace it, at least one (the word itself
         may be among them).
     """
 
@@ -71,21 +99,21 @@ def copies_for(task: str) -> int:
     return _COPIES.get(task.lower(), _OTHER_COPIES)
 
 
-def replaceable_places(words: Sequence[str], stop_words: AbstractSet[str]) -> list[int]:
-    """Returns the places of the words that may be exchanged: purely a to z and no stop word.
+def replaceable_positions(words: Sequence[str], stop_words: AbstractSet[str]) -> list[int]:
+    """Returns the positions of the words that may be exchanged: purely a to z and no stop word.
 
     A word with a capital, an accent or a digit stays. A tokenizer that lower-cases leaves no
     capital and no accent; with a cased one, names and first words of sentences stay.
     """
     return [
-        place
-        for place, word in enumerate(words)
+        position
+        for position, word in enumerate(words)
         if _WORD.fullmatch(word) and word not in stop_words
     ]
 
 
 def variants(
-    text: Text, *, copies: int, probability: float, generator: np.random.Generator
+    text: ReplaceableText, *, copies: int, probability: float, generator: np.random.Generator
 ) -> list[str]:
     """Draws augmented forms of one text.
 
@@ -103,20 +131,20 @@ def variants(
       The forms that differ from the original and from each other, in the order drawn: words with
       a space between them.
     """
-    places = sorted(text.candidates)
+    positions = sorted(text.candidates)
     found = {" ".join(text.words): None}
-    for draw in generator.random((copies, len(places), 2)):
+    for draw in generator.random((copies, len(positions), 2)):
         words = list(text.words)
-        for place, (chance, choice) in zip(places, draw, strict=True):
+        for position, (chance, choice) in zip(positions, draw, strict=True):
             if chance < probability:
-                offered = text.candidates[place]
-                words[place] = offered[int(choice * len(offered))]
+                offered = text.candidates[position]
+                words[position] = offered[int(choice * len(offered))]
         found[" ".join(words)] = None
     return list(found)[1:]
 
 
 def augmented_pairs(
-    index: int, texts: Sequence[Text], options: AugmentOptions
+    index: int, texts: Sequence[ReplaceableText], options: AugmentOptions
 ) -> Iterator[tuple[int, str]]:
     """Draws the augmented forms of one example of one or two texts.
 
@@ -124,7 +152,7 @@ def augmented_pairs(
     second text never meets an altered first one. (The published code lets it.)
 
     Args:
-      index: The example's place in the training set. With the seed it decides the draws, so that
+      index: The example's index in the training set. With the seed it decides the draws, so that
         they depend on nothing else: not on what is drawn before, together, or after a resume.
       texts: The text, or the first and the second.
       options: Copies, probability, seed.
@@ -150,3 +178,18 @@ def cell(text: str) -> str:
     the tokenizer drops, is dropped.
     """
     return _BREAKS.sub(" ", text).encode("utf-8", "ignore").decode("utf-8")
+
+
+def read_stop_words(path: str | os.PathLike[str]) -> frozenset[str]:
+    """Reads stop words of your own: any number on a line, with white space between them.
+
+    Args:
+      path: A UTF-8 file; an empty one means no stop words.
+
+    Returns:
+      The words, lower-cased.
+
+    Raises:
+      DataError: If the file is missing or not UTF-8.
+    """
+    return frozenset(tables.read_text(pathlib.Path(path)).lower().split())

@@ -1,4 +1,4 @@
-"""An augmented training set as a file: in shards, resumable, the same however it was made."""
+"""An augmented training set as a file: written in parts, resumable, byte for byte the same."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any
 import tqdm
 
 from tfdistill import errors, files
-from tfdistill.data import augment, beam, engines, units
+from tfdistill.augmentation import variants
+from tfdistill.augmentation.candidates import CandidateFinder
+from tfdistill.data import parallel
 from tfdistill.data.tasks import Examples
-from tfdistill.training.augment_candidates import CandidateFinder
 
 FORMAT_VERSION = 1
 MANIFEST = "augmentation.json"
@@ -50,7 +51,7 @@ class _Inputs:
     labels: Sequence[str]
     finder: CandidateFinder
 
-    def identity(self, options: augment.AugmentOptions) -> dict[str, Any]:
+    def identity(self, options: variants.AugmentOptions) -> dict[str, Any]:
         """Everything that decides what comes out."""
         fingerprint = _fingerprint(self.train, self.labels)
         return {**fingerprint, **self.finder.identity(), **dataclasses.asdict(options)}
@@ -61,17 +62,17 @@ class _Augmentation:
     """Augments ranges of examples, each into a file of rows."""
 
     load: Load | None  # only for workers elsewhere
-    options: augment.AugmentOptions
+    options: variants.AugmentOptions
     identity: dict[str, Any]
 
-    def tools(self) -> _Inputs:
+    def setup(self) -> _Inputs:
         assert self.load is not None
         train, finder = self.load()
         inputs = _Inputs(train, _label_cells(train), finder)
         _check_same(inputs.identity(self.options), self.identity, "inputs of a worker")
         return inputs
 
-    def do(self, unit: units.Unit, tools: _Inputs) -> None:
+    def process(self, unit: parallel.WorkUnit, tools: _Inputs) -> None:
         rows = _rows(tools, unit.task, self.options)
         files.atomic_write_text(unit.target, "".join(f"{row}\n" for row in rows))
 
@@ -79,7 +80,7 @@ class _Augmentation:
 def augment_train(
     train: Examples,
     finder: CandidateFinder,
-    options: augment.AugmentOptions,
+    options: variants.AugmentOptions,
     folder: files.Path,
     *,
     shard_size: int = 500,
@@ -111,7 +112,7 @@ def augment_train(
         `preparation.prepare_corpus`.
       load: With `pipeline`: gives `train` and `finder` to a worker, which compares their hashes;
         a function of a module, or a `functools.partial` of one.
-      resume: Whether to go on with an earlier run of the same inputs and options.
+      resume: Whether to continue an earlier run of the same inputs and options.
       overwrite: Whether to begin again where an earlier run is.
 
     Returns:
@@ -129,7 +130,7 @@ def augment_train(
     if pipeline is not None:
         if load is None:
             raise errors.ConfigError("load", "a function for the workers", load)
-        beam.check(pipeline, folder)
+        parallel.check_pipeline(pipeline, folder)
         folder = os.path.abspath(folder)
     identity = inputs.identity(options)
     folder = pathlib.Path(folder)
@@ -142,7 +143,7 @@ def augment_train(
         with tqdm.tqdm(
             total=len(train), initial=done, unit="example", desc="augment", disable=None
         ) as bar:
-            for unit in engines.run(work, left, pipeline=pipeline, tools=inputs):
+            for unit in parallel.run(work, left, pipeline=pipeline, tools=inputs):
                 bar.update(len(unit.task))
         num_rows = _join([unit.target for unit in todo], _header(train), folder / FILE)
         record |= {
@@ -156,7 +157,7 @@ def augment_train(
     return Augmented(folder / FILE, len(train), record["num_rows"], record["num_augmented"])
 
 
-def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[units.Unit]:
+def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[parallel.WorkUnit]:
     """Cuts the examples into units; the folder of their files belongs to these inputs alone."""
     size = record["shard_size"]
     digest = hashlib.sha256(json.dumps([record["identity"], size], sort_keys=True).encode())
@@ -165,7 +166,7 @@ def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[uni
     for number, start in enumerate(range(0, count, size)):
         part = range(start, min(start + size, count))
         what = f"examples {part[0]} to {part[-1]}"
-        found.append(units.Unit(what, str(parts / f"part-{number:05d}.tsv"), part))
+        found.append(parallel.WorkUnit(what, str(parts / f"part-{number:05d}.tsv"), part))
     return found
 
 
@@ -174,17 +175,17 @@ def _remove_parts(folder: pathlib.Path) -> None:
         shutil.rmtree(parts, ignore_errors=True)
 
 
-def _rows(inputs: _Inputs, shard: range, options: augment.AugmentOptions) -> Iterator[str]:
+def _rows(inputs: _Inputs, shard: range, options: variants.AugmentOptions) -> Iterator[str]:
     """Yields the lines of a shard."""
     train, labels = inputs.train, inputs.labels
     sides = [train.texts] if train.pairs is None else [train.texts, train.pairs]
     found = inputs.finder.find([side[index] for side in sides for index in shard])
-    for place, index in enumerate(shard):
-        cells = [augment.cell(side[index]) for side in sides]
+    for offset, index in enumerate(shard):
+        cells = [variants.cell(side[index]) for side in sides]
         if options.keep_originals:
             yield "\t".join([*cells, labels[index]])
-        texts = found[place :: len(shard)]
-        for which, form in augment.augmented_pairs(index, texts, options):
+        texts = found[offset :: len(shard)]
+        for which, form in variants.augmented_pairs(index, texts, options):
             changed = [*cells[:which], form, *cells[which + 1 :], labels[index]]
             yield "\t".join(changed)
 
@@ -235,13 +236,13 @@ def _label_cells(train: Examples) -> list[str]:
             "Tags and answers belong to words, which augmentation exchanges.",
         )
     for name in names:
-        if augment.cell(name) != name:
+        if variants.cell(name) != name:
             raise errors.DataError("label", "a name without tab or line break", repr(name))
     return cells
 
 
 def _check_request(
-    train: Examples, finder: CandidateFinder, options: augment.AugmentOptions, shard_size: int
+    train: Examples, finder: CandidateFinder, options: variants.AugmentOptions, shard_size: int
 ) -> None:
     if not len(train):
         raise errors.DataError("augmentation", "at least one example", "none")
@@ -257,7 +258,7 @@ def _fingerprint(train: Examples, labels: Sequence[str]) -> dict[str, Any]:
     digest = hashlib.sha256()
     sides = [train.texts, *([] if train.pairs is None else [train.pairs]), labels]
     for row in zip(*sides, strict=True):
-        digest.update(("\t".join(map(augment.cell, row)) + "\n").encode())
+        digest.update(("\t".join(map(variants.cell, row)) + "\n").encode())
     return {
         "task": train.spec.name,
         "columns": _header(train),
@@ -274,7 +275,7 @@ def _open_folder(
     resume: bool,
     overwrite: bool,
 ) -> dict[str, Any]:
-    """Returns the manifest to go on with: an earlier one, or a new one that it has written."""
+    """Returns the manifest to continue with: an earlier one, or a new one that it has written."""
     manifest = folder / MANIFEST
     if manifest.is_file() and not overwrite:
         if not resume:
@@ -282,7 +283,7 @@ def _open_folder(
                 f"{folder}",
                 "an empty folder",
                 "an earlier augmentation",
-                "--resume goes on with it, --overwrite begins again.",
+                "--resume continues it, --overwrite begins again.",
             )
         return _earlier(manifest, identity)
     if not manifest.is_file() and (folder / FILE).exists():

@@ -8,11 +8,11 @@ import pytest
 import toys
 
 from tfdistill import errors, models
-from tfdistill.data import augment, beam, tasks, tokenize
+from tfdistill.augmentation import CandidateFinder, augment_train, variants
+from tfdistill.data import parallel, tasks, tokenize
 from tfdistill.data.vectors import WordVectors
-from tfdistill.training import CandidateFinder, augment_train
 
-OPTIONS = augment.AugmentOptions(copies=4, num_candidates=5, probability=0.5)
+OPTIONS = variants.AugmentOptions(copies=4, num_candidates=5, probability=0.5)
 FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"), label_values=("0", "1"))
 WORDS = ("film", "story", "play", "good", "bad", "alarm", "set", "the", "is", "films", ".")
 
@@ -64,7 +64,7 @@ def test_the_file_holds_each_example_and_then_its_variants_with_its_label(finder
     expected = ["text\tlabel"]
     found = finder.find(train.texts)
     for index, text in enumerate(train.texts):
-        forms = augment.augmented_pairs(index, [found[index]], OPTIONS)
+        forms = variants.augmented_pairs(index, [found[index]], OPTIONS)
         expected += [f"{form}\t{train.labels[index]}" for form in (text, *(f for _, f in forms))]
     assert rows(tmp_path / "out") == expected
     assert done.num_rows == len(expected) - 1 > 30
@@ -255,8 +255,10 @@ def test_a_pipeline_keeps_what_was_done_and_names_what_was_not(
 def test_a_worker_with_other_inputs_is_an_error(finder, tmp_path, monkeypatch):
     train = examples()
     changed = dataclasses.replace(train, texts=["other", *train.texts[1:]])
-    run = beam.run
-    monkeypatch.setattr(beam, "run", lambda *a: run(*a[:3]))  # workers load for themselves
+    run = parallel.run_pipeline
+    monkeypatch.setattr(
+        parallel, "run_pipeline", lambda *a: run(*a[:3])
+    )  # workers load for themselves
     options = {"pipeline": DIRECT, "load": load}
     _on_workers.append((changed, finder))
     with pytest.raises(errors.ConfigError, match=r"inputs of a worker.*examples_sha256"):

@@ -1,10 +1,14 @@
-"""The GLUE tasks, as their official files spell them; labels in the order of Hugging Face."""
+"""The built-in tasks: GLUE, as its official files spell them, IMDb, NER and SQuAD.
+
+Labels are in the order of Hugging Face.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfdistill.data.spec import TaskSpec
+from tfdistill import errors
+from tfdistill.data.spec import SpanRules, TaskSpec
 
 
 def _glue(name: str, text: str, pair: str | None, label: str, **fields) -> TaskSpec:
@@ -81,3 +85,56 @@ GLUE: Mapping[str, TaskSpec] = {
         label_values=("0", "1"),
     ),
 }
+
+# Other tasks. "ner" takes its tags from its files.
+_OTHERS: Mapping[str, TaskSpec] = {
+    "imdb": TaskSpec(
+        "imdb",
+        "text",
+        "label",
+        labels=("negative", "positive"),
+        label_values=("neg", "pos"),
+        layout="folders",
+        dev_split="test",
+    ),
+    "ner": TaskSpec("ner", "0", "-1", kind="token"),
+    "squad": TaskSpec("squad", "question", "answers", "context", kind="span"),
+    "squadv2": TaskSpec(
+        "squad_v2",
+        "question",
+        "answers",
+        "context",
+        kind="span",
+        spans=SpanRules(unanswerable=True),
+    ),
+}
+_TASKS = {**GLUE, **_OTHERS}
+
+
+def task(name: str) -> TaskSpec:
+    """Returns a task by its name.
+
+    Args:
+      name: sst2, cola, mrpc, stsb, rte, qnli, qqp, mnli, wnli, imdb, ner, squad or squad_v2; case,
+        hyphens and underscores do not matter.
+
+    Returns:
+      The task, GLUE's with the labels in the order of Hugging Face.
+
+    Raises:
+      ConfigError: If there is no such task.
+    """
+    key = name.lower().replace("-", "").replace("_", "")
+    if key not in _TASKS:
+        raise errors.ConfigError(
+            "task",
+            "a built-in task, or columns of your own files",
+            repr(name),
+            errors.nearest(key, [spec.name for spec in _TASKS.values()]),
+        )
+    return _TASKS[key]
+
+
+def tasks() -> list[str]:
+    """Returns the names that `task` accepts."""
+    return [spec.name for spec in _TASKS.values()]

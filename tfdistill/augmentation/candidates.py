@@ -1,4 +1,4 @@
-"""What may stand in a word's place: a masked language model's guesses, or a word's neighbours."""
+"""What may replace a word: a masked language model's guesses, or the nearest word vectors."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, models
-from tfdistill.data import augment, bert_words, tokenize
-from tfdistill.data.vectors import WordVectors
+from tfdistill import errors, files, models, weights
+from tfdistill.augmentation import variants
+from tfdistill.data import basic_tokenizer, tokenize, vectors, vocab
 
 _NO_LIMIT = np.iinfo(np.int32).max
 _LEAST_LENGTH = 8  # tokens that a masked text needs: [CLS], [MASK], [SEP], [SEP] and some context
 
 
 class _Query(NamedTuple):
-    """One word to guess: `[CLS] first [SEP] second [SEP]`, first[place] masked."""
+    """One word to guess: `[CLS] first [SEP] second [SEP]`, first[position] masked."""
 
     first: np.ndarray
     second: np.ndarray
-    place: int
+    position: int
 
     @property
     def length(self) -> int:
@@ -48,12 +48,12 @@ class CandidateFinder:
     Args:
       model: A masked language model (`models.build_masked_lm`).
       tokenizer: Its tokenizer. Where it lower-cases, augmented texts are in lower case.
-      vectors: Word vectors for words of several pieces; None keeps such words as they are.
+      word_vectors: For words of several pieces; None keeps such words as they are.
       num_candidates: K.
       stop_words: Words that get no candidates.
       max_length: The most tokens of a masked text, special ones included; None: as many as the
         model has positions. Of a longer one the repeated text is cut at its end, and if the
-        masked text alone is longer, it is what lies around the word.
+        masked text alone is longer, it is what surrounds the word.
       token_budget: About how many tokens, padding included, go through the model at a time.
 
     Raises:
@@ -68,7 +68,7 @@ class CandidateFinder:
         self,
         model: keras.Model,
         tokenizer: tokenize.Tokenizer,
-        vectors: WordVectors | None,
+        word_vectors: vectors.WordVectors | None,
         *,
         num_candidates: int = 15,
         stop_words: AbstractSet[str] = frozenset(),
@@ -89,7 +89,7 @@ class CandidateFinder:
         self.num_candidates = num_candidates
         self.stop_words = frozenset(stop_words)
         self.max_length = longest
-        self._model, self._tokenizer, self._vectors = model, tokenizer, vectors
+        self._model, self._tokenizer, self._vectors = model, tokenizer, word_vectors
         self._token_budget = token_budget
         self._is_word = np.zeros(config.vocab_size, bool)
         for token_id, token in enumerate(tokenizer.vocab):
@@ -102,21 +102,21 @@ class CandidateFinder:
         weights = hashlib.sha256()
         for variable in sorted(self._model.weights, key=lambda variable: variable.name):
             weights.update(variable.name.encode() + np.ascontiguousarray(variable.numpy()).data)
-        vectors = hashlib.sha256()
+        found = hashlib.sha256()
         if self._vectors is not None:
-            vectors.update("\n".join(self._vectors.words).encode())
-            vectors.update(np.ascontiguousarray(self._vectors.values).data)
+            found.update("\n".join(self._vectors.words).encode())
+            found.update(np.ascontiguousarray(self._vectors.values).data)
         return {
             "masked_lm_sha256": weights.hexdigest(),
             "vocabulary_sha256": _sha256("\n".join(self._tokenizer.vocab)),
             "lower_case": self._tokenizer.lower_case,
-            "vectors_sha256": None if self._vectors is None else vectors.hexdigest(),
+            "vectors_sha256": None if self._vectors is None else found.hexdigest(),
             "stop_words_sha256": _sha256("\n".join(sorted(self.stop_words))),
             "num_candidates": self.num_candidates,
             "max_length": self.max_length,
         }
 
-    def find(self, texts: Sequence[str]) -> list[augment.Text]:
+    def find(self, texts: Sequence[str]) -> list[variants.ReplaceableText]:
         """Splits texts into words and finds the candidates of each.
 
         Args:
@@ -130,28 +130,28 @@ class CandidateFinder:
         pieces = self._pieces({word for row in words for word in row})
         found: list[dict[int, list[str]]] = []
         queries: list[_Query] = []
-        asked: list[tuple[int, int]] = []  # text and place of each query
+        asked: list[tuple[int, int]] = []  # text and position of each query
         composed: list[tuple[int, int]] = []  # and of each word of several pieces
         for index, row in enumerate(words):
-            places = augment.replaceable_places(row, self.stop_words)
-            found.append({place: [row[place]] for place in places})
+            positions = variants.replaceable_positions(row, self.stop_words)
+            found.append({position: [row[position]] for position in positions})
             ids = [pieces[word] for word in row]
             starts = np.cumsum([0, *map(len, ids)])
             text = np.concatenate(ids) if ids else np.empty(0, np.int32)
-            for place in places:
-                if len(ids[place]) == 1:
-                    queries.append(_query(text, int(starts[place]), self.max_length))
-                    asked.append((index, place))
+            for position in positions:
+                if len(ids[position]) == 1:
+                    queries.append(_query(text, int(starts[position]), self.max_length))
+                    asked.append((index, position))
                 else:
-                    composed.append((index, place))
-        for (index, place), guesses in zip(asked, self._guesses(queries), strict=True):
-            found[index][place] = guesses or found[index][place]
+                    composed.append((index, position))
+        for (index, position), guesses in zip(asked, self._guesses(queries), strict=True):
+            found[index][position] = guesses or found[index][position]
         if self._vectors is not None:
             near = self._vectors.nearest([words[i][p] for i, p in composed], self.num_candidates)
-            for (index, place), neighbours in zip(composed, near, strict=True):
-                found[index][place] = neighbours or found[index][place]
+            for (index, position), neighbours in zip(composed, near, strict=True):
+                found[index][position] = neighbours or found[index][position]
         answers = {
-            text: augment.Text(row, candidates)
+            text: variants.ReplaceableText(row, candidates)
             for text, row, candidates in zip(unique, words, found, strict=True)
         }
         return [answers[text] for text in texts]
@@ -163,7 +163,7 @@ class CandidateFinder:
         return {word: encoded.row(index)[1:-1] for index, word in enumerate(ordered)}
 
     def _guesses(self, queries: Sequence[_Query]) -> list[list[str]]:
-        """Returns what may stand in each masked place: tokens in the order of their ids."""
+        """Returns what may replace each masked word: tokens in the order of their ids."""
         answers: list[list[str]] = [[] for _ in queries]
         for batch in _batches([query.length for query in queries], self._token_budget):
             features = _features([queries[i] for i in batch], self._tokenizer)
@@ -172,6 +172,47 @@ class CandidateFinder:
             for index, tokens in zip(batch, best, strict=True):
                 answers[index] = [self._tokenizer.vocab[t] for t in tokens if self._is_word[t]]
         return answers
+
+
+def load_finder(
+    source: files.Path,
+    *,
+    vectors_file: files.Path | None = None,
+    tokenizer: tokenize.Tokenizer | None = None,
+    max_length: int,
+    dtype_policy: str = "float32",
+    **options: Any,
+) -> CandidateFinder:
+    """Loads a masked language model and word vectors as a `CandidateFinder`.
+
+    Args:
+      source: A Hugging Face folder or hub id.
+      vectors_file: Word vectors, see `vectors.read_vectors`.
+      tokenizer: The tokenizer; None: that of the model.
+      max_length: The most tokens of a text: of a masked text and its repetition twice as many, and
+        at most as many as the model has positions.
+      dtype_policy: In which the model computes.
+      **options: Others of `CandidateFinder`.
+
+    Raises:
+      WeightsError: If the model cannot be read, has no head for masked words, or no vocabulary.
+      VocabularyError: If its vocabulary is not that of `tokenizer`.
+      DataError: If the vectors cannot be read.
+    """
+    word_vectors = None if vectors_file is None else vectors.read_vectors(vectors_file)
+    loaded = weights.load_masked_lm(source)
+    if tokenizer is not None:
+        if loaded.vocab_file is not None:
+            vocab.check_same_vocabulary(loaded.vocab_file, tokenizer.vocab)
+    elif loaded.vocab_file is None:
+        raise errors.WeightsError(f"{source}", "a vocab.txt next to the weights", "none")
+    else:
+        tokenizer = tokenize.Tokenizer(loaded.vocab_file, lower_case=loaded.lower_case)
+    model = loaded.model
+    if dtype_policy != "float32":
+        model = models.with_policy(model, dtype_policy)
+    longest = min(2 * max_length, loaded.config.max_positions)
+    return CandidateFinder(model, tokenizer, word_vectors, max_length=longest, **options)
 
 
 def _checked_config(model: keras.Model, tokenizer: tokenize.Tokenizer) -> models.EncoderConfig:
@@ -202,22 +243,22 @@ def _best_tokens(model: keras.Model, count: int) -> Any:
 def _words(texts: Sequence[str], lower_case: bool) -> list[list[str]]:
     if not texts:
         return []
-    encoded = tf.constant(bert_words.as_bytes(texts))
-    rows = bert_words.split(encoded, lower_case=lower_case).to_list()
+    encoded = tf.constant(basic_tokenizer.as_bytes(texts))
+    rows = basic_tokenizer.split(encoded, lower_case=lower_case).to_list()
     return [[word.decode("utf-8") for word in row] for row in rows]
 
 
-def _query(text: np.ndarray, place: int, max_length: int) -> _Query:
+def _query(text: np.ndarray, position: int, max_length: int) -> _Query:
     """Cuts a masked text and its repetition to `max_length` tokens."""
     room = max_length - 3
     if len(text) <= room:
-        return _Query(text, text[: room - len(text)], place)
-    start = min(max(place - room // 2, 0), len(text) - room)
-    return _Query(text[start : start + room], text[:0], place - start)
+        return _Query(text, text[: room - len(text)], position)
+    start = min(max(position - room // 2, 0), len(text) - room)
+    return _Query(text[start : start + room], text[:0], position - start)
 
 
 def _batches(lengths: Sequence[int], token_budget: int) -> Iterator[np.ndarray]:
-    """Yields the places of queries of like length, the longest first."""
+    """Yields the indices of queries of like length, the longest first."""
     order = np.argsort(-np.asarray(lengths, np.int64), kind="stable")
     start = 0
     while start < len(order):
@@ -236,12 +277,12 @@ def _features(queries: Sequence[_Query], tokenizer: tokenize.Tokenizer) -> dict[
         end = query.length - 1
         ids[row, 0] = tokenizer.cls_id
         ids[row, 1:middle] = query.first
-        ids[row, 1 + query.place] = tokenizer.mask_id
+        ids[row, 1 + query.position] = tokenizer.mask_id
         ids[row, middle] = ids[row, end] = tokenizer.sep_id
         ids[row, middle + 1 : end] = query.second
         mask[row, : end + 1] = 1
         types[row, middle + 1 : end + 1] = 1
-        asked[row, 1 + query.place] = 1
+        asked[row, 1 + query.position] = 1
     return {
         "input_ids": ids,
         "attention_mask": mask,

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import augment, stop_words
+from tfdistill.augmentation import variants
 
 # A text with two places that may change: "film" has two candidates, "bad" one.
-TEXT = augment.Text("the film is bad".split(), {1: ["movie", "film"], 3: ["good"]})
+TEXT = variants.ReplaceableText("the film is bad".split(), {1: ["movie", "film"], 3: ["good"]})
 
 
 def drawn(seed, *, text=TEXT, copies=6, probability=0.5):
     generator = np.random.default_rng(seed)
-    return augment.variants(text, copies=copies, probability=probability, generator=generator)
+    return variants.variants(text, copies=copies, probability=probability, generator=generator)
 
 
 def test_only_pure_words_that_are_no_stop_words_may_be_exchanged():
     words = "the Film is good . 3d café don ' t re-watch x naïve bad".replace("-", " - ").split()
-    places = augment.replaceable_places(words, stop_words.STOP_WORDS)
+    places = variants.replaceable_positions(words, variants.STOP_WORDS)
     assert [words[place] for place in places] == ["good", "watch", "x", "bad"]
-    assert augment.replaceable_places(["the", "a"], frozenset({"a"})) == [0]
+    assert variants.replaceable_positions(["the", "a"], frozenset({"a"})) == [0]
 
 
 def test_variants_equal_a_loop_over_the_draws():
@@ -39,7 +39,9 @@ def test_variants_equal_a_loop_over_the_draws():
 
 
 def test_each_place_changes_with_the_probability_and_candidates_are_equally_likely():
-    text = augment.Text(["w"] * 4000, {place: ["a", "b", "c", "d"] for place in range(4000)})
+    text = variants.ReplaceableText(
+        ["w"] * 4000, {place: ["a", "b", "c", "d"] for place in range(4000)}
+    )
     (sentence,) = drawn(1, text=text, copies=1, probability=0.4)
     words = np.array(sentence.split())
     # 4,000 draws: deviations 0.0077 of the share, 0.011 of a quarter of 1,600; five of them.
@@ -55,22 +57,22 @@ def test_a_form_that_equals_the_original_or_another_one_is_dropped():
         "the film is good",
     }
     assert len(drawn(0, copies=200)) == 3
-    same = augment.Text(["bad"], {0: ["bad"]})
+    same = variants.ReplaceableText(["bad"], {0: ["bad"]})
     assert drawn(0, text=same, copies=50) == []
-    assert drawn(0, text=augment.Text(["the"], {}), copies=50) == []
-    assert drawn(0, text=augment.Text([], {})) == []
+    assert drawn(0, text=variants.ReplaceableText(["the"], {}), copies=50) == []
+    assert drawn(0, text=variants.ReplaceableText([], {})) == []
 
 
 def test_more_copies_begin_with_the_same_ones():
-    text = augment.Text(["w"] * 9, {place: list("abcdefgh") for place in range(9)})
+    text = variants.ReplaceableText(["w"] * 9, {place: list("abcdefgh") for place in range(9)})
     assert drawn(3, text=text, copies=20)[:5] == drawn(3, text=text, copies=5)
 
 
 def test_of_a_pair_one_text_changes_at_a_time_and_the_other_stays_as_it_was():
-    first = augment.Text(["good", "film"], {0: ["bad"], 1: ["story"]})
-    second = augment.Text(["fine", "play"], {0: ["dull"], 1: ["story"]})
-    options = augment.AugmentOptions(copies=50, probability=0.5)
-    found = list(augment.augmented_pairs(7, [first, second], options))
+    first = variants.ReplaceableText(["good", "film"], {0: ["bad"], 1: ["story"]})
+    second = variants.ReplaceableText(["fine", "play"], {0: ["dull"], 1: ["story"]})
+    options = variants.AugmentOptions(copies=50, probability=0.5)
+    found = list(variants.augmented_pairs(7, [first, second], options))
     assert {form for which, form in found if which == 0} == {
         *("bad film", "good story", "bad story"),
     }
@@ -81,11 +83,11 @@ def test_of_a_pair_one_text_changes_at_a_time_and_the_other_stays_as_it_was():
 
 
 def test_draws_depend_on_seed_example_and_text_only():
-    text = augment.Text(["w"] * 30, {place: list("abcdefgh") for place in range(30)})
+    text = variants.ReplaceableText(["w"] * 30, {place: list("abcdefgh") for place in range(30)})
 
     def forms(index, *, seed=0, texts=(text,)):
-        options = augment.AugmentOptions(copies=2, seed=seed)
-        return list(augment.augmented_pairs(index, texts, options))
+        options = variants.AugmentOptions(copies=2, seed=seed)
+        return list(variants.augmented_pairs(index, texts, options))
 
     assert forms(3) == forms(3)
     assert forms(3) == forms(3, texts=(text, text))[:2]
@@ -98,11 +100,11 @@ def test_draws_depend_on_seed_example_and_text_only():
     [("mnli", 10), ("QQP", 10), ("sst2", 20), ("qnli", 20), ("cola", 30), ("my own", 30)],
 )
 def test_copies_are_the_published_ones(task, copies):
-    assert augment.copies_for(task) == copies
+    assert variants.copies_for(task) == copies
 
 
 def test_published_options_are_the_default():
-    options = augment.AugmentOptions()
+    options = variants.AugmentOptions()
     assert (options.probability, options.num_candidates, options.copies) == (0.4, 15, 30)
 
 
@@ -120,15 +122,15 @@ def test_published_options_are_the_default():
 def test_options_out_of_range_are_refused_by_name(changes):
     (name,) = changes
     with pytest.raises(errors.ConfigError, match=f"{name}: expected"):
-        augment.AugmentOptions(**changes)
+        variants.AugmentOptions(**changes)
 
 
 def test_a_cell_holds_one_line_that_utf_8_can_hold():
-    assert augment.cell("a\tb\nc\rd\u2028e\ud800f") == "a b c d\u2028ef"
+    assert variants.cell("a\tb\nc\rd\u2028e\ud800f") == "a b c d\u2028ef"
 
 
 def test_stop_words_are_function_words_in_lower_case():
-    words = stop_words.STOP_WORDS
+    words = variants.STOP_WORDS
     assert {"the", "and", "not", "isn", "t", "she", "would", "of"} <= words
     assert not {"film", "good", "run", "see"} & words
     assert all(word.isalpha() and word.islower() and word.isascii() for word in words)
@@ -137,6 +139,6 @@ def test_stop_words_are_function_words_in_lower_case():
 def test_stop_words_of_ones_own_come_from_a_file(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("Film  story\n\nplay\n")
-    assert stop_words.read_stop_words(path) == {"film", "story", "play"}
+    assert variants.read_stop_words(path) == {"film", "story", "play"}
     with pytest.raises(errors.DataError, match="not there"):
-        stop_words.read_stop_words(tmp_path / "none.txt")
+        variants.read_stop_words(tmp_path / "none.txt")

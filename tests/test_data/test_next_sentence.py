@@ -24,7 +24,7 @@ def sentences_of(lengths):
             sizes.append(length)
             place += length
             index += 1
-    return corpus.Sentences(
+    return corpus.TokenizedSentences(
         np.array(ids, np.int32), np.array(begins), np.array(sizes), np.array(starts)
     )
 

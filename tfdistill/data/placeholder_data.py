@@ -1,7 +1,7 @@
-"""Stand-ins: generated files in the form of any task, so that its recipe can be tried without data.
+"""Placeholder data: generated files in the form of any task, to try its recipe without its data.
 
-A stand-in has the columns, the labels and the file format of the task that it stands for; its
-texts are the commands of `data.synthetic`. Its figures say nothing about the task.
+They have the columns, the labels and the file format of the task; their texts are the commands of
+`data.synthetic`. Metrics on them say nothing about the task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Texts = dict[str, list[str]]  # commands by intent
 _PREPOSITIONS = {"at": "TIME", "for": "TIME", "in": "PLACE", "to": "GOAL"}
 
 
-def write_stand_in(
+def write_placeholder_data(
     spec: TaskSpec, folder: Path, *, num_train: int = 600, num_dev: int = 120, seed: int = 0
 ) -> None:
     """Writes a train and a dev split and corpus.txt in the form of a task.
@@ -122,7 +122,7 @@ def _write_squad(
     paragraphs = []
     for index in range(count):
         *asked, other = generator.permutation(len(synthetic.INTENTS))[:4]
-        commands = [_draw(texts[synthetic.INTENTS[place]], generator) for place in asked]
+        commands = [_draw(texts[synthetic.INTENTS[position]], generator) for position in asked]
         context = " . ".join(commands)
         chosen = int(generator.integers(len(asked)))
         known = not spec.spans.unanswerable or generator.random() < 0.7
@@ -138,7 +138,7 @@ def _write_squad(
             question["is_impossible"] = not known
         paragraphs.append({"context": context, "qas": [question]})
     version = "v2.0" if spec.spans.unanswerable else "1.1"
-    document = {"version": version, "data": [{"title": "stand-in", "paragraphs": paragraphs}]}
+    document = {"version": version, "data": [{"title": "placeholder", "paragraphs": paragraphs}]}
     files.atomic_write_json(target / f"{split}.json", document)
 
 
@@ -149,14 +149,14 @@ def _maker(spec: TaskSpec) -> Callable[[_Texts, np.random.Generator], _Row]:
     if spec.pair_column is None:
         if spec.regression or not 2 <= spec.num_labels <= len(intents):
             raise errors.DataError(
-                f"stand-in for {spec.name}",
+                f"placeholder data for {spec.name}",
                 f"2 to {len(intents)} labels over one text, or a pair of texts",
                 f"{spec.num_labels} outputs",
             )
         return lambda texts, generator: _single(spec, texts, generator)
     if not spec.regression and spec.num_labels not in (2, 3):
         raise errors.DataError(
-            f"stand-in for {spec.name}",
+            f"placeholder data for {spec.name}",
             "two or three labels over a pair of texts",
             f"{spec.num_labels} labels",
         )
@@ -164,7 +164,7 @@ def _maker(spec: TaskSpec) -> Callable[[_Texts, np.random.Generator], _Row]:
 
 
 def _several(spec: TaskSpec, texts: _Texts, generator: np.random.Generator) -> _Row:
-    first, second = (int(place) for place in generator.permutation(len(spec.labels))[:2])
+    first, second = (int(position) for position in generator.permutation(len(spec.labels))[:2])
     chosen = [first] if generator.random() < 0.5 else [first, second]
     text = " , ".join(_draw(texts[synthetic.INTENTS[label]], generator) for label in chosen)
     labels = spec.label_separator.join(_spelling(spec, label) for label in chosen)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import beam, preparation, shard_files, tokenize, units
+from tfdistill.data import parallel, preparation, shard_files, tokenize
 
 DIRECT = ("--runner", "DirectRunner")
 REPEATED = (*DIRECT, "--direct_runner_bundle_repeat=2")
@@ -148,14 +148,14 @@ class _Slow:
         self.loaded, self.together = 0, threading.Barrier(workers)
         self.another = threading.Event()
 
-    def tools(self):
+    def setup(self):
         self.loaded += 1
         if self.loaded > 1:
             self.another.set()
         self.another.wait(0.2)  # as long as a load takes in which another thread could begin one
         return "tools"
 
-    def do(self, unit, tools):
+    def process(self, unit, tools):
         self.together.wait(10)
         from tfdistill import files
 
@@ -163,14 +163,14 @@ class _Slow:
 
 
 def test_two_workers_at_one_unit_leave_one_file(tmp_path):
-    unit = units.Unit("the unit", str(tmp_path / "unit.txt"), "done with ")
+    unit = parallel.WorkUnit("the unit", str(tmp_path / "unit.txt"), "done with ")
     work = _Slow(4)
-    workers = [threading.Thread(target=beam._do, args=(work, "token", unit)) for _ in range(4)]
+    workers = [threading.Thread(target=parallel._do, args=(work, "token", unit)) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    beam._tools.clear()
+    parallel._tools.clear()
     assert contents(tmp_path) == {"unit.txt": b"done with tools"}
     assert work.loaded == 1  # a process of many threads loads a model once
 
@@ -179,19 +179,19 @@ class _Unready:
     def __init__(self, log):
         self.log = log
 
-    def tools(self):
+    def setup(self):
         with open(self.log, "a") as file:
             file.write("x")
         raise errors.DataError("no model here")
 
-    def do(self, unit, tools):
+    def process(self, unit, tools):
         raise AssertionError("begun without tools")
 
 
 def test_a_worker_that_cannot_load_fails_its_bundle_at_once(tmp_path):
-    todo = [units.Unit(f"unit {n}", str(tmp_path / f"{n}.txt"), n) for n in range(5)]
+    todo = [parallel.WorkUnit(f"unit {n}", str(tmp_path / f"{n}.txt"), n) for n in range(5)]
     with pytest.raises(errors.DataError, match=r"^unit \d: no model here$"):
-        beam.run(_Unready(str(tmp_path / "log")), todo, DIRECT)
+        parallel.run_pipeline(_Unready(str(tmp_path / "log")), todo, DIRECT)
     assert (tmp_path / "log").read_text() == "x"
 
 
@@ -228,7 +228,7 @@ def test_workers_are_told_absolute_paths(text, tokenizer, tmp_path, monkeypatch)
         told.extend([units[0].task.shard, units[0].task.span.path])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(beam, "run", listen)
+    monkeypatch.setattr(parallel, "run_pipeline", listen)
     with pytest.raises(KeyboardInterrupt):
         preparation.prepare_corpus("a.txt", tokenizer, "out", pipeline=DIRECT)
     assert len(told) == 4
@@ -236,7 +236,7 @@ def test_workers_are_told_absolute_paths(text, tokenizer, tmp_path, monkeypatch)
 
 
 def test_workers_that_write_elsewhere_are_an_error(prepare, tmp_path, monkeypatch):
-    monkeypatch.setattr(beam, "_do", lambda work, token, unit: None)
+    monkeypatch.setattr(parallel, "_do", lambda work, token, unit: None)
     with pytest.raises(errors.EnvironmentFault, match=r"ended as DONE.*the same path as here"):
         prepare(pipeline=DIRECT)
     assert not shard_files.read_manifest(tmp_path / "out").shards

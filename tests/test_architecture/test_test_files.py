@@ -1,0 +1,208 @@
+"""Every module has a test file of its name, or the table says which one covers it and why."""
+
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+# (test file or folder, why it covers these modules, the modules without ".py").
+COVERED_BY = (
+    (
+        "test_core",
+        "recipes are read, merged and scaled down through `config.load_recipe`",
+        "tfdistill/config/baseline tfdistill/config/recipe_files tfdistill/config/scaled "
+        "tfdistill/config/sections tfdistill/config/training tfdistill/config/unions",
+    ),
+    (
+        "test_architecture/test_packaging.py",
+        "the installed package is run and asked for its version",
+        "tfdistill/__main__ tfdistill/_version",
+    ),
+    (
+        "test_data/test_tasks.py",
+        "tasks are found by name and read through `load_examples`",
+        "tfdistill/data/builtin_tasks tfdistill/data/spec",
+    ),
+    (
+        "test_data/test_batches.py",
+        "examples as token ids and their streams are seen through the batches",
+        "tfdistill/data/encoded tfdistill/data/streaming",
+    ),
+    (
+        "test_data/test_tokenize.py",
+        "words, classes of characters and positions are parts of the tokenizer",
+        "tfdistill/data/basic_tokenizer tfdistill/data/unicode_classes",
+    ),
+    (
+        "test_data/test_shards.py",
+        "shard files are written by the preparation and read by the batches",
+        "tfdistill/data/shard_files",
+    ),
+    (
+        "test_run/test_task_kinds.py",
+        "the task and the files of a data section are found in runs of each kind",
+        "tfdistill/data/from_config",
+    ),
+    (
+        "test_models/test_bert.py",
+        "layers and their factory are parts of the encoder",
+        "tfdistill/models/layer_factory tfdistill/models/layers",
+    ),
+    (
+        "test_models/test_bilstm.py",
+        "the layers and the shape are parts of the BiLSTM",
+        "tfdistill/models/bilstm_config tfdistill/models/bilstm_layers",
+    ),
+    (
+        "test_models/test_config.py",
+        "counts and presets follow from configurations",
+        "tfdistill/models/flops tfdistill/models/presets",
+    ),
+    (
+        "test_weights/test_checkpoint.py",
+        "folders are loaded and saved as a whole",
+        "tfdistill/weights/filling tfdistill/weights/hf_config tfdistill/weights/keys "
+        "tfdistill/weights/load tfdistill/weights/save",
+    ),
+    (
+        "test_weights/test_garden.py",
+        "names and params.yaml are parts of a Model Garden checkpoint",
+        "tfdistill/weights/garden_config tfdistill/weights/garden_keys",
+    ),
+    (
+        "test_compress",
+        "ranges and copies of models are seen through each compression",
+        "tfdistill/compress/ranges tfdistill/compress/rebuild",
+    ),
+    (
+        "test_objectives",
+        "every objective is reduced",
+        "tfdistill/objectives/reduction",
+    ),
+    (
+        "test_distillers",
+        "parts that every distiller shares",
+        "tfdistill/distillers/batch tfdistill/distillers/trainers ",
+    ),
+    (
+        "test_training/test_fit.py",
+        "callbacks and checkpoints are parts of a fit",
+        "tfdistill/training/callbacks tfdistill/training/checkpoints",
+    ),
+    (
+        "test_training/test_teachers.py",
+        "a teacher is evaluated, and its answers are cached",
+        "tfdistill/training/evaluation tfdistill/training/teacher_answers",
+    ),
+    (
+        "test_training/test_pretrain.py",
+        "held-out text and the folder are parts of a pre-training",
+        "tfdistill/training/masked_lm tfdistill/training/pretrain_run",
+    ),
+    (
+        "test_training/test_transfer.py",
+        "stages are listed and run",
+        "tfdistill/training/transfer_run",
+    ),
+    (
+        "test_search/test_searching.py",
+        "a search learns and proposes",
+        "tfdistill/search/learning tfdistill/search/proposals",
+    ),
+    (
+        "test_run",
+        "a run prepares, trains, delivers and records as a whole",
+        "tfdistill/run/augmentation tfdistill/run/context tfdistill/run/corpora "
+        "tfdistill/run/deliver tfdistill/run/multi_gpu tfdistill/run/records "
+        "tfdistill/run/stage_batches tfdistill/run/task_models "
+        "tfdistill/run/labelled "
+        "tfdistill/run/prepare "
+        "tfdistill/run/students ",
+    ),
+    (
+        "test_papers/test_making.py",
+        "the papers' files are exported and measured in one go",,
+    ),
+    (
+        "test_cli",
+        "commands are run as a user runs them",
+        "tfdistill/commands/benchmarks tfdistill/commands/data "
+        "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/models "
+        "tfdistill/commands/quantizations tfdistill/commands/result_paths "
+        "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
+        "tfdistill/commands/export_targets tfdistill/commands/plan",
+    ),
+    (
+        "test_export",
+        "a file is planned, converted and checked by one call of `to_tflite` or its siblings",
+        "export/checking/golden_answers export/checking/tokenizer_edge_cases export/checking/verify "
+        "export/conversion/lookup export/conversion/plan export/conversion/recipe "
+        "export/file/child export/file/metadata_schema "
+        "export/targets/keras_hub "
+        "export/targets/text_graph export/targets/token_vectors "
+        "export/trials/trial",
+    ),
+    (
+        "test_benchmark",
+        "files are measured here as a whole, with devices and clocks that tests control",
+        "tfdistill/benchmark/backend tfdistill/benchmark/host/backend "
+        "tfdistill/benchmark/schema_environment tfdistill/benchmark/subjects "
+        "tfdistill/benchmark/schema tfdistill/benchmark/settings "
+        "tfdistill/benchmark/comparing/comparison_text tfdistill/benchmark/comparing/matching "
+        "tfdistill/benchmark/host/entries "
+        "tfdistill/benchmark/host/probes tfdistill/benchmark/host/profiler "
+        "tfdistill/benchmark/statistics/bootstrap tfdistill/benchmark/statistics/remarks "
+        "tfdistill/benchmark/statistics/summaries tfdistill/tflite/xnnpack",
+    ),
+    (
+        "test_benchmark_adb",
+        "phones are measured through a simulated adb",
+        "tfdistill/benchmark/adb/app_protocol tfdistill/benchmark/adb/adb_process "
+        "tfdistill/benchmark/adb/app_session "
+        "tfdistill/benchmark/adb/deployment "
+        "tfdistill/benchmark/adb/layout tfdistill/benchmark/adb/profile ",
+    ),
+    (
+        "test_report",
+        "sections are seen in the pages and tables of one report",
+        "tfdistill/report/device_section tfdistill/report/device_tables "
+        "tfdistill/report/document ",
+    ),
+)
+
+
+def modules() -> set[str]:
+    return {
+        str(file.relative_to(ROOT).with_suffix(""))
+        for package in ("tfdistill", "export")
+        for file in (ROOT / package).rglob("*.py")
+        if file.name != "__init__.py"
+    }
+
+
+def without_a_test(found: set[str]) -> set[str]:
+    """Returns the modules that have no test file of their name in any folder."""
+    tests = {file.stem.removeprefix("test_") for file in (ROOT / "tests").rglob("test_*.py")}
+    return {module for module in found if module.rsplit("/", 1)[-1] not in tests}
+
+
+def test_every_module_has_a_test_of_its_name_or_a_stated_one():
+    listed = {module for _, _, text in COVERED_BY for module in text.split()}
+    without = without_a_test(modules())
+    assert sorted(without - listed) == []  # write a test of that name, or state another one
+    assert sorted(listed - without) == []  # gone, or tested under its own name: remove the entry
+
+
+@pytest.mark.parametrize(("test", "reason", "covered"), COVERED_BY)
+def test_a_stated_test_exists_and_names_are_listed_once(test, reason, covered):
+    path = ROOT / "tests" / test
+    assert path.is_file() or any(path.glob("test_*.py"))
+    assert len(reason.split()) > 3
+    names = covered.split()
+    others = [name for other, _, text in COVERED_BY if other != test for name in text.split()]
+    assert len(set(names)) == len(names) and not set(names) & set(others)
+
+
+def test_a_module_without_a_test_is_found():
+    assert without_a_test({"tfdistill/data/tasks", "tfdistill/data/new"}) == {"tfdistill/data/new"}

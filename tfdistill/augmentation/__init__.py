@@ -1,0 +1,25 @@
+"""TinyBERT's data augmentation: a training set of more sentences than were written.
+
+Pure: `variants` (which words may be exchanged, and the draws). With TensorFlow: `candidates` (what
+a masked language model or word vectors offer) and `dataset` (the file).
+"""
+
+from tfdistill.augmentation.candidates import CandidateFinder, load_finder
+from tfdistill.augmentation.dataset import Augmented, augment_train
+from tfdistill.augmentation.variants import (
+    STOP_WORDS,
+    AugmentOptions,
+    copies_for,
+    read_stop_words,
+)
+
+__all__ = [
+    "STOP_WORDS",
+    "AugmentOptions",
+    "Augmented",
+    "CandidateFinder",
+    "augment_train",
+    "copies_for",
+    "load_finder",
+    "read_stop_words",
+]
