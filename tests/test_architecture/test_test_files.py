@@ -121,10 +121,6 @@ COVERED_BY = (
         "tfdistill/run/students ",
     ),
     (
-        "test_papers/test_making.py",
-        "the papers' files are exported and measured in one go",,
-    ),
-    (
         "test_cli",
         "commands are run as a user runs them",
         "tfdistill/commands/benchmarks tfdistill/commands/data "
@@ -166,8 +162,7 @@ COVERED_BY = (
     (
         "test_report",
         "sections are seen in the pages and tables of one report",
-        "tfdistill/report/device_section tfdistill/report/device_tables "
-        "tfdistill/report/document ",
+        "tfdistill/report/device_section tfdistill/report/device_tables tfdistill/report/document ",
     ),
 )
 
