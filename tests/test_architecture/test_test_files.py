@@ -132,7 +132,8 @@ COVERED_BY = (
     (
         "test_export",
         "a file is planned, converted and checked by one call of `to_tflite` or its siblings",
-        "export/checking/golden_answers export/checking/tokenizer_edge_cases export/checking/verify "
+        "export/checking/golden_answers export/checking/tokenizer_edge_cases "
+        "export/checking/verify "
         "export/conversion/lookup export/conversion/plan export/conversion/recipe "
         "export/file/child export/file/metadata_schema "
         "export/targets/keras_hub "
