@@ -87,7 +87,7 @@ def mismatch(
     """
     variables = {variable.key: variable for variable in wanted}
     faults = {
-        "missing": [key for key in variables if key not in tensors and key not in optional],
+        "missing": sorted(variables.keys() - tensors.keys() - set(optional)),
         "unexpected": [key for key in tensors if key not in variables],
         "wrong shape": [
             f"{key} {tensors[key].shape} instead of {variable.shape}"
