@@ -370,7 +370,7 @@ def test_the_tags_of_tokens_can_be_had_as_probabilities(done, convert_here, tmp_
         **toy.arguments(quantize="float32", softmax=True, lengths=(24,)),
     )
     file = TfliteModel(tmp_path / "m.tflite")
-    assert (file.head, file.outputs) == ("token", ("scores",))
+    assert (file.head.name, file.outputs) == ("token", ("scores",))
     np.testing.assert_allclose(file.predict([2, 9, 3]).sum(axis=1), np.ones(3), rtol=1e-5)
     assert card.parity.sqnr_db > 100
 

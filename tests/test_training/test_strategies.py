@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.commands import base
+from tfdistill.commands import options
 from tfdistill.training import strategies
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -121,11 +121,12 @@ def test_a_cluster_is_refused_and_one_worker_is_none(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"), [([], None), (["--devices", "auto"], None), (["--devices", "2"], 2)]
+    ("arguments", "expected"),
+    [([], None), (["--gpus", "auto"], None), (["--gpus", "2"], 2), (["--devices", "2"], 2)],
 )
 def test_devices_are_all_or_a_number(arguments, expected):
     import argparse
 
     parser = argparse.ArgumentParser()
-    base.add_devices(parser)
-    assert parser.parse_args(arguments).devices == expected
+    options.add_gpus(parser)
+    assert parser.parse_args(arguments).gpus == expected
