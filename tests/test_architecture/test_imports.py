@@ -26,6 +26,7 @@ RANKS = {
     "tflite": 0,
     "data": 1,
     "benchmark": 1,
+    "analysis": 2,
     "models": 2,
     "weights": 3,
     "objectives": 3,

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+
+from tfdistill import analysis, errors
+from tfdistill.data import batches, metrics, tasks
+
+TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes", "unused"))
+NUMBERS = tasks.TaskSpec("n", "text", "score", kind="regression")
+SEVERAL = tasks.TaskSpec("m", "text", "tags", kind="multi_label", labels=("a", "b", "always"))
+
+
+def examples(texts, labels, spec=TASK, pairs=None):
+    return tasks.Examples(spec, list(texts), pairs, np.asarray(labels))
+
+
+def encoded(rows, types=None):
+    lengths = [len(row) for row in rows]
+    flat = np.concatenate(rows).astype(np.int32)
+    return batches.EncodedExamples(
+        ids=flat,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        types=np.zeros(len(flat), np.uint8) if types is None else np.concatenate(types),
+    )
+
+
+def test_majority_answers_the_most_frequent_class_for_all():
+    logits = analysis.majority_logits(TASK, np.array([1, 1, 0]), 4)
+    assert logits.argmax(axis=1).tolist() == [1, 1, 1, 1]
+    assert np.exp(logits[0]) == pytest.approx([1 / 3, 2 / 3, 0], abs=1e-5)
+
+
+def test_majority_of_numbers_is_their_mean():
+    assert analysis.majority_logits(NUMBERS, np.array([1.0, 4.0]), 2).tolist() == [[2.5], [2.5]]
+
+
+def test_majority_of_several_labels_holds_what_most_examples_have():
+    labels = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1]])
+    assert (analysis.majority_logits(SEVERAL, labels, 1) > 0).tolist() == [[True, False, True]]
+
+
+def test_a_word_that_decides_the_label_is_found():
+    texts = [f"the film {i} was {word}" for i in range(20) for word in ("good", "bad")]
+    labels = [1, 0] * 20
+    dev = examples(["a good day", "a bad day"], [1, 0])
+    features, dev_features = analysis.text_features(examples(texts, labels), dev)
+    logits = analysis.fit_linear(TASK, features, np.array(labels), dev_features)
+    assert logits.shape == (2, 3)  # in the order of the task's labels, also one never seen
+    assert logits.argmax(axis=1).tolist() == [1, 0]
+    assert metrics.compute_metrics(TASK, logits, dev.labels)["accuracy"] == 1.0
+
+
+def test_the_order_of_two_words_is_a_feature():
+    texts = ["not good but bad", "not bad but good"] * 10
+    labels = [0, 1] * 10
+    train = examples(texts, labels)
+    features, dev = analysis.text_features(train, examples(["not bad but good"], [1]))
+    assert analysis.fit_linear(TASK, features, train.labels, dev).argmax() == 1
+
+
+def test_pairs_are_compared_with_each_other():
+    # Which words occur says nothing; whether both texts have the same one decides.
+    words = ["red", "green", "blue", "white"]
+    both = [(a, b) for a in words for b in words]
+    train = examples(
+        [a for a, _ in both], [int(a == b) for a, b in both], pairs=[b for _, b in both]
+    )
+    features, dev = analysis.text_features(train, train)
+    logits = analysis.fit_linear(TASK, features, train.labels, dev)
+    assert logits.argmax(axis=1).tolist() == train.labels.tolist()
+
+
+def test_texts_without_a_word_still_give_an_answer():
+    train = examples(["", " "], [0, 1])
+    features, dev = analysis.text_features(train, train)
+    assert np.isfinite(analysis.fit_linear(TASK, features, train.labels, dev)).all()
+
+
+def test_one_class_alone_is_always_answered():
+    answers = analysis.fit_linear(TASK, np.eye(2), np.array([1, 1]), np.zeros((3, 2)))
+    assert answers.argmax(axis=1).tolist() == [1, 1, 1]
+
+
+def test_several_labels_each_get_a_model_of_their_own():
+    features = np.array([[x, y] for x in (0, 1) for y in (0, 1)] * 5, float)
+    labels = np.concatenate([features, np.ones((20, 1))], axis=1).astype(np.float32)
+    answers = analysis.fit_linear(SEVERAL, features, labels, features[:4]) > 0
+    assert answers.tolist() == (labels[:4] > 0).tolist()
+
+
+def test_numbers_are_regressed():
+    features = np.linspace(0, 1, 50)[:, None]
+    found = analysis.fit_linear(NUMBERS, features, 3 * features[:, 0] + 1, np.array([[0.5]]))
+    assert found.shape == (1, 1)
+    assert found[0, 0] == pytest.approx(2.5, abs=0.01)  # the ridge shrinks the slope a little
+
+
+def test_embeddings_are_averaged_over_tokens_that_count():
+    table = np.arange(12, dtype=np.float32).reshape(6, 2)
+    rows = encoded([[1, 2, 3, 5], [1, 5]])
+    found = analysis.embedding_features(table, rows, special_ids=(1, 5))
+    assert found.tolist() == [[5.0, 6.0], [0.0, 0.0]]  # mean of rows 2 and 3; none left
+
+
+def test_embeddings_of_a_pair_are_kept_apart():
+    table = np.array([[0.0], [1.0], [3.0]], np.float32)
+    rows = encoded([[1, 2], [2, 2]], [np.array([0, 1], np.uint8), np.array([0, 1], np.uint8)])
+    found = analysis.embedding_features(table, rows)
+    assert found.tolist() == [[1, 3, 2, 3], [3, 3, 0, 9]]  # u, v, |u - v|, u * v
+
+
+def test_tasks_over_words_are_refused():
+    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
+    with pytest.raises(errors.ConfigError, match="over texts or pairs"):
+        analysis.majority_logits(spec, np.array([0]), 1)

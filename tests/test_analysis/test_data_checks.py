@@ -1,0 +1,122 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdistill import analysis, errors
+from tfdistill.data import tasks
+
+TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
+
+
+def examples(texts, labels=None, spec=TASK, pairs=None):
+    if labels is None:
+        labels = [index % 2 for index in range(len(texts))]
+    return tasks.Examples(spec, list(texts), pairs, np.asarray(labels))
+
+
+def texts(name, count):
+    return [f"{name} {index}" for index in range(count)]
+
+
+GOOD = examples(texts("train", 100)), examples(texts("dev", 60))
+
+
+def faults_of(*args, **options):
+    return "\n".join(analysis.check_data(*args, **options).faults)
+
+
+def warnings_of(*args, **options):
+    return "\n".join(analysis.check_data(*args, **options).warnings)
+
+
+def test_good_data_has_no_findings():
+    found = analysis.check_data(TASK, *GOOD, lengths=np.full(100, 8), max_length=16)
+    assert found == analysis.DataFindings()
+    found.check()
+
+
+@pytest.mark.parametrize("labels", [("yes", "Yes"), ("yes", "yes "), ("a b", "a  b")])
+def test_labels_that_differ_by_case_or_blanks_are_refused(labels):
+    spec = dataclasses.replace(TASK, labels=labels)
+    fault = faults_of(spec, *GOOD)
+    assert repr(labels[0]) in fault and repr(labels[1]) in fault
+
+
+def test_an_empty_label_is_refused():
+    assert "an empty one" in faults_of(dataclasses.replace(TASK, labels=("", "yes")), *GOOD)
+
+
+def test_one_class_only_is_refused():
+    assert "only 'yes'" in faults_of(TASK, examples(texts("train", 9), [1] * 9), GOOD[1])
+
+
+def test_a_class_that_only_the_development_set_has_is_refused():
+    spec = dataclasses.replace(TASK, labels=("no", "yes", "maybe"))
+    dev = examples(texts("dev", 60), [2] * 60)
+    assert "'maybe'" in faults_of(spec, GOOD[0], dev)
+
+
+def test_more_classes_than_rows_are_refused():
+    spec = dataclasses.replace(TASK, labels=tuple("abcdefghijkl"))
+    assert "12 or more rows" in faults_of(spec, examples(texts("train", 10)), GOOD[1])
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_development_set_of_one_row_is_refused(rows):
+    assert "at least 2 rows" in faults_of(TASK, GOOD[0], examples(texts("dev", rows)))
+
+
+def test_a_small_development_set_names_the_noise_of_its_metric():
+    # 1.96 sqrt(0.25 / 25)
+    assert "±0.20" in warnings_of(TASK, GOOD[0], examples(texts("dev", 25)))
+
+
+def test_a_set_without_text_is_refused_and_single_empty_texts_are_counted():
+    assert "right column" in faults_of(TASK, examples([" "] * 100), GOOD[1])
+    assert "2 empty" in warnings_of(TASK, examples([*texts("train", 98), "", "\t"]), GOOD[1])
+
+
+def test_a_text_with_two_labels_is_shown():
+    train = examples([*texts("train", 98), "Twice  said", "twice said"], [0, 1] * 50)
+    assert "1 training text(s)" in warnings_of(TASK, train, GOOD[1])
+    assert "'twice said'" in warnings_of(TASK, train, GOOD[1])
+    same = dataclasses.replace(train, labels=np.array([0, 1] * 49 + [1, 1]))
+    assert warnings_of(TASK, same, GOOD[1]) == ""
+
+
+def test_development_texts_that_are_training_texts_are_counted():
+    dev = examples(["Train 1", *texts("dev", 59)])
+    assert "1 of 60" in warnings_of(TASK, GOOD[0], dev)
+    pairs = examples(texts("train", 100), pairs=["x"] * 100)
+    other = examples(texts("train", 60), pairs=["y"] * 60)
+    assert warnings_of(TASK, pairs, other) == ""  # the same first text in another pair
+
+
+def test_a_development_set_out_of_the_training_set_is_refused():
+    assert "60 of 60" in faults_of(TASK, GOOD[0], GOOD[0].select(range(60)))
+
+
+def test_unlabelled_text_with_development_texts_is_refused():
+    assert faults_of(TASK, *GOOD, unlabelled=["other"]) == ""
+    assert "'DEV 7'" in faults_of(TASK, *GOOD, unlabelled=["other", "DEV 7"])
+
+
+def test_classes_with_one_example_are_named():
+    spec = dataclasses.replace(TASK, labels=("no", "yes", "rare"))
+    train = examples(texts("train", 100), [0, 1] * 49 + [0, 2])
+    assert "'rare'" in warnings_of(spec, train, GOOD[1])
+
+
+def test_texts_that_are_cut_are_counted_with_the_length_that_would_do():
+    lengths = np.array([10] * 70 + [100] * 30)
+    found = warnings_of(TASK, *GOOD, lengths=lengths, max_length=64)
+    assert "30%" in found and "100 tokens" in found
+    assert warnings_of(TASK, *GOOD, lengths=lengths, max_length=128) == ""
+
+
+def test_all_faults_are_reported_at_once():
+    spec = dataclasses.replace(TASK, labels=("yes", "Yes"))
+    with pytest.raises(errors.DataError) as caught:
+        analysis.check_data(spec, GOOD[0], examples(["dev"])).check()
+    assert len(str(caught.value).splitlines()) == 2

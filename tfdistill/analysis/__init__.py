@@ -1,0 +1,36 @@
+"""What a student must be compared with, and what its figures hide. Pure: arrays in, values out."""
+
+from tfdistill.analysis.baselines import (
+    embedding_features,
+    fit_linear,
+    majority_logits,
+    text_features,
+)
+from tfdistill.analysis.breakdown import (
+    ClassScores,
+    changed_examples,
+    class_scores,
+    confusion_matrix,
+)
+from tfdistill.analysis.calibration import (
+    entropy_share,
+    expected_calibration_error,
+    fit_temperature,
+)
+from tfdistill.analysis.data_checks import DataFindings, check_data
+
+__all__ = [
+    "ClassScores",
+    "DataFindings",
+    "changed_examples",
+    "check_data",
+    "class_scores",
+    "confusion_matrix",
+    "embedding_features",
+    "entropy_share",
+    "expected_calibration_error",
+    "fit_linear",
+    "fit_temperature",
+    "majority_logits",
+    "text_features",
+]

@@ -1,0 +1,189 @@
+"""Baselines that a student has to beat: linear models over words, embeddings or frozen states.
+
+They take seconds. Without them nobody knows whether a task needs a transformer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import sklearn.feature_extraction.text
+import sklearn.linear_model
+import sklearn.multiclass
+import sklearn.pipeline
+import sklearn.preprocessing
+
+from tfdistill import errors
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data.tasks import Examples, TaskSpec
+
+Matrix = np.ndarray | scipy.sparse.csr_matrix
+
+_HEADS = ("sequence", "multi_label")
+_ABSENT = -30.0  # log probability of a class without a training example
+
+
+def majority_logits(task: TaskSpec, labels: np.ndarray, num_examples: int) -> np.ndarray:
+    """Answers that ignore their input: the most frequent class, the mean number.
+
+    Classification: log of the class shares. Several labels: log odds of each label's share.
+    Regression: the mean.
+
+    Args:
+      task: A task over texts or pairs.
+      labels: Training labels, as in `Examples.labels`.
+      num_examples: How many answers.
+
+    Returns:
+      Logits, float32 (num_examples, num_labels), all rows equal.
+
+    Raises:
+      ConfigError: If the task is about words or spans.
+    """
+    _check_task(task)
+    if task.regression:
+        row = np.array([np.mean(labels)])
+    elif task.kind == "multi_label":
+        shares = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)  # (classes,)
+        row = np.log(shares / (1 - shares))
+    else:
+        counts = np.bincount(labels, minlength=task.num_labels)
+        row = np.log(np.maximum(counts / len(labels), 1e-6))
+    return np.tile(row.astype(np.float32), (num_examples, 1))
+
+
+def text_features(train: Examples, dev: Examples) -> tuple[Matrix, Matrix]:
+    """TF-IDF of words and pairs of words, fitted on the training texts.
+
+    Sublinear term frequencies ``1 + log tf``, smoothed inverse document frequencies, rows of
+    length 1. A pair of texts u, v gives ``[u, v, |u - v|, u * v]``.
+
+    Args:
+      train: n training examples.
+      dev: m examples.
+
+    Returns:
+      Sparse float matrices (n, features) and (m, features).
+    """
+    vectorizer = sklearn.feature_extraction.text.TfidfVectorizer(
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        token_pattern=r"(?u)\w+|[^\w\s]",  # short words and punctuation count too
+    )
+    try:
+        vectorizer.fit([*train.texts, *(train.pairs or ())])
+    except ValueError:  # no text holds a word
+        empty = [scipy.sparse.csr_matrix((len(part), 1)) for part in (train, dev)]
+        return empty[0], empty[1]
+    return _of_pairs(vectorizer.transform, train), _of_pairs(vectorizer.transform, dev)
+
+
+def _of_pairs(transform: Any, examples: Examples) -> Matrix:
+    first = transform(examples.texts)
+    return first if examples.pairs is None else _joined(first, transform(examples.pairs))
+
+
+def _joined(first: Matrix, second: Matrix) -> Matrix:
+    """``[u, v, |u - v|, u * v]`` by columns."""
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
+    parts = [first, second, abs(first - second), first.multiply(second)]
+    return scipy.sparse.csr_matrix(scipy.sparse.hstack(parts))
+
+
+def embedding_features(
+    table: np.ndarray, encoded: EncodedExamples, *, special_ids: tuple[int, ...] = ()
+) -> np.ndarray:
+    """The mean word vector of each text: ``x_i = mean over its tokens t of table[t]``.
+
+    Args:
+      table: Word vectors, float (vocabulary, width).
+      encoded: n texts or pairs.
+      special_ids: Tokens that do not count, such as [CLS] and [SEP].
+
+    Returns:
+      float32 (n, width); of pairs u, v ``[u, v, |u - v|, u * v]``, (n, 4 width). A text without
+      tokens has zeros.
+    """
+    counted = ~np.isin(encoded.ids, special_ids)
+    rows = np.repeat(np.arange(len(encoded)), encoded.lengths)
+
+    def mean(chosen: np.ndarray) -> np.ndarray:
+        shape = (len(encoded), len(table))
+        counts = scipy.sparse.csr_matrix(
+            (np.ones(int(chosen.sum()), np.float32), (rows[chosen], encoded.ids[chosen])), shape
+        )
+        total = np.maximum(np.asarray(counts.sum(axis=1)), 1.0)  # (n, 1)
+        return np.asarray((counts @ table) / total, np.float32)
+
+    if not encoded.types.any():
+        return mean(counted)
+    first, second = mean(counted & (encoded.types == 0)), mean(counted & (encoded.types == 1))
+    return np.asarray(_joined(first, second))
+
+
+def fit_linear(
+    task: TaskSpec, features: Matrix, labels: np.ndarray, dev_features: Matrix
+) -> np.ndarray:
+    """Fits a linear model on training features and answers other examples.
+
+    Logistic regression with an L2 penalty (C = 10 for sparse features; C = 1 for dense ones, each
+    scaled to variance 1); ridge regression (alpha = 1) for numbers; one logistic regression a
+    label where several hold at once.
+
+    Args:
+      task: A task over texts or pairs.
+      features: (n, features).
+      labels: Training labels, as in `Examples.labels`.
+      dev_features: (m, features).
+
+    Returns:
+      Logits, float32 (m, num_labels), in the order of the task's labels: log probabilities, log
+      odds for several labels, numbers for a regression.
+
+    Raises:
+      ConfigError: If the task is about words or spans.
+    """
+    _check_task(task)
+    sparse = scipy.sparse.issparse(features)
+    steps: list[Any] = [] if sparse else [sklearn.preprocessing.StandardScaler()]
+    if task.regression:
+        model = sklearn.pipeline.make_pipeline(*steps, sklearn.linear_model.Ridge(alpha=1.0))
+        return np.asarray(model.fit(features, labels).predict(dev_features), np.float32)[:, None]
+    penalty = 10.0 if sparse else 1.0
+    steps.append(sklearn.linear_model.LogisticRegression(C=penalty, max_iter=1000))
+    if task.kind == "multi_label":
+        return _answer_labels(task, steps, features, labels, dev_features)
+    model = sklearn.pipeline.make_pipeline(*steps)
+    found = np.unique(labels)
+    logits = np.full((dev_features.shape[0], task.num_labels), _ABSENT, np.float32)
+    if len(found) == 1:
+        logits[:, found] = 0.0
+    else:
+        shares = model.fit(features, labels).predict_proba(dev_features)
+        logits[:, found] = np.log(np.maximum(shares, np.exp(_ABSENT)))
+    return logits
+
+
+def _answer_labels(
+    task: TaskSpec, steps: list[Any], features: Matrix, labels: np.ndarray, dev_features: Matrix
+) -> np.ndarray:
+    """Log odds of each label; one that always or never holds keeps its share."""
+    answers = majority_logits(task, labels, dev_features.shape[0])
+    varied = np.flatnonzero(np.ptp(labels, axis=0) > 0)
+    if len(varied):
+        several = sklearn.multiclass.OneVsRestClassifier(steps[-1])
+        model = sklearn.pipeline.make_pipeline(*steps[:-1], several)
+        model.fit(features, labels[:, varied].astype(np.int32))
+        odds = model.decision_function(dev_features)
+        answers[:, varied] = np.reshape(odds, (-1, len(varied)))
+    return answers
+
+
+def _check_task(task: TaskSpec) -> None:
+    if task.head not in _HEADS:
+        raise errors.ConfigError(
+            f"baseline for task {task.name!r}", "a task over texts or pairs", f"kind {task.kind}"
+        )
