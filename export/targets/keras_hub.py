@@ -122,6 +122,8 @@ def _faults(model: keras.Model) -> Iterator[str]:
         yield f"hidden_act {config.hidden_act} (its {config.family} has {expected})"
     if config.layer_norm_eps != _EPSILON:
         yield f"layer_norm_eps {config.layer_norm_eps} (it has {_EPSILON})"
+    if config.head_size is not None:
+        yield f"head_size {config.head_size} (its heads share hidden_size)"
 
 
 def _keras_hub() -> Any:

@@ -22,6 +22,8 @@ BERT = models.EncoderConfig(
 CONFIGS = {
     "bert": BERT,
     "bert without token types": BERT.replace(type_vocab_size=0),
+    "pruned heads": BERT.replace(num_heads=2, head_size=4),
+    "wide attention": BERT.replace(num_heads=3, head_size=6),
     "tinybert": BERT.replace(family="tinybert", hidden_act="gelu", classifier_dropout=None),
     "distilbert": BERT.replace(
         family="distilbert", pooler=False, type_vocab_size=0, hidden_act="relu"
@@ -115,12 +117,13 @@ def test_taps_agree_with_the_model(config, classifier):
     # The second layer, recomputed from the first one's output, gives the second output: scores
     # are those that the model itself uses, scaled and unmasked.
     states = taps["hidden_states"][0].numpy().reshape(-1, 16)
+    size = config.head_size or 4
     heads = {
-        name: (states @ layer.kernel.numpy() + layer.bias.numpy()).reshape(3, 7, 4, 4)
+        name: (states @ layer.kernel.numpy() + layer.bias.numpy()).reshape(3, 7, -1, size)
         for name in ("query", "key")
         for layer in [classifier.get_layer(f"layer_1_{name}")]
     }
-    scores = np.einsum("bihk,bjhk->bhij", heads["query"], heads["key"]) / 2
+    scores = np.einsum("bihk,bjhk->bhij", heads["query"], heads["key"]) / size**0.5
     # float32 sums of 16 products of magnitude 1.
     np.testing.assert_allclose(taps["attention_scores"][1], scores, atol=1e-5)
 

@@ -78,6 +78,7 @@ def test_an_unknown_preset_suggests_the_nearest():
         ({"hidden_size": 18}, r"hidden_size: expected a multiple of num_heads \(4\), received 18"),
         ({"family": "berd"}, "family: .*Did you mean 'bert'"),
         ({"hidden_act": "swish"}, "hidden_act: expected one of .*gelu_tanh.* received 'swish'"),
+        ({"head_size": 0}, "head_size: expected an integer of at least 1, or None"),
         ({"num_layers": 0}, "num_layers: expected an integer of at least 1, received 0"),
         ({"num_heads": 0}, "num_heads: expected an integer of at least 1"),
         ({"vocab_size": 30522.0}, "vocab_size: expected an integer"),
@@ -94,6 +95,24 @@ def test_an_unknown_preset_suggests_the_nearest():
 def test_a_value_out_of_range_is_refused_by_name(change, message):
     with pytest.raises(errors.ConfigError, match=message):
         models.EncoderConfig(**SHAPE).replace(**change)
+
+
+def test_pruned_heads_have_an_attention_width_of_their_own():
+    config = models.EncoderConfig(**SHAPE)
+    assert (config.head_size, config.attention_width) == (None, 16)
+    pruned = config.replace(num_heads=3, head_size=4)
+    assert (pruned.head_size, pruned.attention_width) == (4, 12)
+    assert models.flops(config, 8) - models.flops(pruned, 8) == 2 * (
+        2 * 8 * 4 * 16 * (16 - 12) + 2 * 2 * 8**2 * (16 - 12)
+    )
+
+
+def test_a_head_size_that_says_nothing_new_is_none():
+    config = models.EncoderConfig(**SHAPE)
+    assert config.replace(head_size=4) == config
+    mobile = models.preset("mobilebert")
+    with pytest.raises(errors.ConfigError, match="head_size: expected None"):
+        mobile.replace(head_size=16)
 
 
 def test_all_faults_are_reported_at_once():

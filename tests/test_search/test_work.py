@@ -14,7 +14,10 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+PRUNED = models.preset("bert_mini").replace(num_heads=2, head_size=64)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, PRUNED])
 def test_a_file_for_every_token_does_all_the_multiply_adds_of_the_model(shape):
     counted = work.work(shape, 32, head="token")
     expected = models.flops(shape, 32, 2, over_tokens=True) // 2

@@ -24,6 +24,15 @@ CONFIGS = {
     "bert": CONFIG,
     "untyped": CONFIG.replace(type_vocab_size=0),
     "tinybert": CONFIG.replace(family="tinybert", classifier_dropout=None),
+    "pruned": CONFIG.replace(num_heads=1, head_size=4),
+    "pruned distilbert": CONFIG.replace(
+        family="distilbert",
+        type_vocab_size=0,
+        pooler=False,
+        layer_norm_eps=1e-12,
+        num_heads=3,
+        head_size=2,
+    ),
     "distilbert": CONFIG.replace(
         family="distilbert", type_vocab_size=0, pooler=False, layer_norm_eps=1e-12
     ),
@@ -391,6 +400,32 @@ def test_what_transformers_would_compute_differently_is_not_saved(tmp_path):
     config = CONFIGS["distilbert"].replace(layer_norm_eps=1e-5)
     with pytest.raises(errors.WeightsError, match="layer_norm_eps of a DistilBERT"):
         weights.save_hf(models.build_encoder(config), tmp_path / "hf")
+
+
+def test_pruned_heads_are_written_as_transformers_prunes_them(tmp_path):
+    """It builds hidden_size / head_size heads and takes those away that pruned_heads lists."""
+    config = CONFIG.replace(hidden_size=12, num_heads=2, head_size=3, num_layers=2)
+    weights.save_hf(models.build_encoder(config), tmp_path / "hf")
+    written = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert (written["hidden_size"], written["num_attention_heads"]) == (12, 4)
+    assert written["pruned_heads"] == {"0": [2, 3], "1": [2, 3]}
+    tensors = safetensors.numpy.load_file(tmp_path / "hf" / "model.safetensors")
+    assert tensors["encoder.layer.1.attention.self.query.weight"].shape == (6, 12)
+    assert tensors["encoder.layer.1.attention.output.dense.weight"].shape == (12, 6)
+
+
+@pytest.mark.parametrize(("heads", "size"), [(2, 5), (3, 4)])
+def test_an_attention_width_that_transformers_cannot_build_is_not_saved(heads, size, tmp_path):
+    model = models.build_encoder(CONFIG.replace(num_heads=heads, head_size=size))
+    with pytest.raises(errors.WeightsError, match=r"Choose other heads, or keep the \.keras file"):
+        weights.save_hf(model, tmp_path / "hf")
+    assert not (tmp_path / "hf").exists()
+
+
+def test_layers_with_different_numbers_of_heads_are_refused(folder):
+    edit_config(folder, pruned_heads={"0": [0, 1]})
+    with pytest.raises(errors.WeightsError, match=r"pruned_heads.*at least one"):
+        weights.load_classifier(folder)
 
 
 def test_the_saved_tokenizer_is_the_one_that_was_given(folder):

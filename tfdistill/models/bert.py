@@ -89,10 +89,10 @@ def _block(hidden: Any, mask: Any, make: LayerFactory, prefix: str) -> Any:
     """Maps (B L, d) to (B L, d): attention, then feed-forward, each with residual and LayerNorm."""
     config = make.config
     width = config.hidden_size
-    query = make.dense(width, f"{prefix}_query")(hidden)
-    key = make.dense(width, f"{prefix}_key")(hidden)
-    value = make.dense(width, f"{prefix}_value")(hidden)
-    context = make.attention(query, key, value, mask, prefix)  # (B L, d)
+    query = make.dense(config.attention_width, f"{prefix}_query")(hidden)
+    key = make.dense(config.attention_width, f"{prefix}_key")(hidden)
+    value = make.dense(config.attention_width, f"{prefix}_value")(hidden)
+    context = make.attention(query, key, value, mask, prefix)  # (B L, attention width)
     attended = make.dense(width, f"{prefix}_attention_output")(context)
     attended = make.dropout(config.dropout, f"{prefix}_attention_output_dropout")(attended)
     attended = make.add(f"{prefix}_attention_add")([attended, hidden])

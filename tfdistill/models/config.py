@@ -44,8 +44,11 @@ class EncoderConfig:
         and the names in a Hugging Face checkpoint; the encoder stack is the same in all three.
         The family "mobilebert" has a stack of its own, see `MobileBertConfig`.
       num_layers: Transformer layers.
-      hidden_size: Width of the residual stream, a multiple of `num_heads`.
+      hidden_size: Width of the residual stream; without `head_size` a multiple of `num_heads`.
       num_heads: Attention heads.
+      head_size: Width of one attention head. None: the heads share `hidden_size`. A model with
+        pruned heads has another attention width than that, `num_heads * head_size`. A value that
+        says the same as None becomes None, so that equal networks have equal configurations.
       intermediate_size: Width of the feed-forward layers.
       vocab_size: Rows of the word embedding.
       max_positions: Longest sequence, in tokens.
@@ -66,6 +69,7 @@ class EncoderConfig:
     num_layers: int
     hidden_size: int
     num_heads: int
+    head_size: int | None = None
     intermediate_size: int
     vocab_size: int = 30522
     max_positions: int = 512
@@ -85,16 +89,15 @@ class EncoderConfig:
             faults += _mobilebert_faults(self)
         if faults:
             raise errors.ConfigError("\n".join(faults))
+        if self.head_size is not None and self.num_heads * self.head_size == self.hidden_size:
+            object.__setattr__(self, "head_size", None)
 
     @property
     def attention_width(self) -> int:
         """Width of queries, keys and values, all heads together."""
-        return self.bottleneck_size if isinstance(self, MobileBertConfig) else self.hidden_size
-
-    @property
-    def head_size(self) -> int:
-        """Width of one attention head."""
-        return self.attention_width // self.num_heads
+        if isinstance(self, MobileBertConfig):
+            return self.bottleneck_size
+        return self.hidden_size if self.head_size is None else self.num_heads * self.head_size
 
     @property
     def head_dropout(self) -> float:
@@ -153,6 +156,8 @@ def _mobilebert_faults(config: MobileBertConfig) -> Iterator[str]:
 
     if config.family != "mobilebert":
         yield fault("family", "'mobilebert' for a MobileBertConfig", "Others: EncoderConfig.")
+    if config.head_size is not None:
+        yield fault("head_size", "None: MobileBERT's heads share bottleneck_size")
     for name in ("embedding_size", "bottleneck_size", "num_feed_forward"):
         if not _is_count(config, name, 1):
             yield fault(name, "an integer of at least 1")
@@ -186,7 +191,9 @@ def _faults(config: EncoderConfig) -> Iterator[str]:
     for name in broken:
         yield fault(name, "an integer of at least 1")
     sized = "hidden_size" not in broken and "num_heads" not in broken
-    if sized and config.hidden_size % config.num_heads:
+    if config.head_size is not None and not _is_count(config, "head_size", 1):
+        yield fault("head_size", "an integer of at least 1, or None")
+    elif sized and config.head_size is None and config.hidden_size % config.num_heads:
         yield fault("hidden_size", f"a multiple of num_heads ({config.num_heads})")
     for name in ("type_vocab_size", "pad_token_id"):
         if not _is_count(config, name, 0):

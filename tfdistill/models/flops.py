@@ -17,7 +17,8 @@ def flops(
     """Counts the floating-point operations of one example's forward pass.
 
     2 x multiply-accumulate of the matrix products only, with L tokens, width d and inner width f:
-    per layer 2 L (4 d^2 + 2 d f) for the dense layers and 2 (2 L^2 d) for scores and context.
+    per layer 2 L (4 d a + 2 d f) for the dense layers and 2 (2 L^2 a) for scores and context, a
+    being the attention width, d unless heads were pruned.
     With `num_labels`, also the dense layers over [CLS]: 2 d (d + num_labels). MobileBERT's layers
     have other widths, and its projection of the embeddings counts. Over every token the classifier
     is one dense layer: 2 L d num_labels. Embedding, LayerNorm, softmax and activations are left
@@ -36,7 +37,7 @@ def flops(
         return bilstm_config.flops(config, sequence_length, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
     embedding = 0
-    block = 4 * width**2 + 2 * width * inner
+    block = 4 * width * config.attention_width + 2 * width * inner
     if isinstance(config, MobileBertConfig):
         embedding = sum(inputs * units for inputs, units in _embedding_projection(config))
         block = sum(inputs * units for inputs, units in _block_dense(config))
@@ -70,9 +71,11 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     width, inner = config.hidden_size, config.intermediate_size
     square = width * (width + 1)  # a dense layer of width d with its bias
     norm = 2 * width
+    inside = config.attention_width
+    attention = 3 * (width + 1) * inside + (inside + 1) * width  # query, key, value; output
     rows = config.vocab_size + config.max_positions + config.type_vocab_size
     feed_forward = width * inner + inner + inner * width + width
-    total = rows * width + norm + config.num_layers * (4 * square + feed_forward + 2 * norm)
+    total = rows * width + norm + config.num_layers * (attention + feed_forward + 2 * norm)
     if config.pooler:
         total += square
     if num_labels is not None:

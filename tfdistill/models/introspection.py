@@ -101,11 +101,13 @@ def config_of(model: keras.Model) -> EncoderConfig:
         return mobilebert.read_config(model, head_dropout=head_dropout)
     types = layer_of(model, "token_type_embeddings") if "token_type_embeddings" in names else None
     activation = layer_of(model, "layer_0_intermediate_activation").activation
+    num_heads = layer_of(model, "layer_0_attention_scores").num_heads
     return EncoderConfig(
         family=words.family,
         num_layers=num_layers,
         hidden_size=words.output_dim,
-        num_heads=layer_of(model, "layer_0_attention_scores").num_heads,
+        num_heads=num_heads,
+        head_size=layer_of(model, "layer_0_query").units // num_heads,
         intermediate_size=layer_of(model, "layer_0_intermediate").units,
         vocab_size=words.input_dim,
         max_positions=layer_of(model, "position_embeddings").max_positions,

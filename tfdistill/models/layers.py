@@ -4,7 +4,8 @@ Between the embeddings and the output the tokens of a batch are in one matrix (B
 is then one matrix product that TensorFlow fuses with its bias, GELU or residual, which it does not
 do at rank 3. Attention is at rank 4 with explicit transposes: that is what TFLite, XNNPACK and the
 phone GPU delegates digest.
-Shapes: B examples, L tokens, h heads, d hidden width, k = d / h head width.
+Shapes: B examples, L tokens, h heads, d hidden width, k head width
+(d / h unless heads were pruned).
 """
 
 from __future__ import annotations

@@ -43,8 +43,11 @@ class MeasurementContext:
         Of a device what identifies it counts, not its clocks; of the settings all.
         """
         device = self.device
+        shape = dataclasses.asdict(candidate.config)
+        if shape["head_size"] is None:  # readings of earlier versions keep their keys
+            del shape["head_size"]
         known = {
-            "config": dataclasses.asdict(candidate.config),
+            "config": shape,
             "device": [device.id, device.name, device.fingerprint, device.soc, device.abi],
             "runtime": self.runtime.model_dump(mode="json"),
             "settings": self.settings,

@@ -211,10 +211,11 @@ def _layer(
     """
     width, inner = config.hidden_size, config.intermediate_size
     if not isinstance(config, models.MobileBertConfig):
-        yield asking, width, width, False  # query
-        yield length, width, width, False  # key
-        yield length, width, width, False  # value
-        yield asking, width, width, True  # attention output
+        inside = config.attention_width
+        yield asking, width, inside, False  # query
+        yield length, width, inside, False  # key
+        yield length, width, inside, False  # value
+        yield asking, inside, width, True  # attention output
         yield asking, width, inner, False
         yield asking, inner, width, True
         return

@@ -79,13 +79,15 @@ def check(config: EncoderConfig) -> None:
     """Refuses an architecture that the Garden's encoders cannot have.
 
     Raises:
-      WeightsError: If it has another LayerNorm epsilon, no token types, or no trigrams.
+      WeightsError: If it has another LayerNorm epsilon, no token types, no trigrams, or pruned
+        heads.
     """
     for field, fits, expected in (
         ("family", config.family in ("bert", "tinybert", "mobilebert"), "BERT or MobileBERT"),
         ("layer_norm_eps", config.layer_norm_eps == _EPSILON, f"{_EPSILON}, as in the Garden"),
         ("type_vocab_size", config.type_vocab_size > 0, "at least 1, as in the Garden"),
         ("trigram", getattr(config, "trigram", True), "True, as in the Garden"),
+        ("head_size", config.head_size is None, "None, heads that share hidden_size"),
     ):
         if not fits:
             what = f"{field} of a Model Garden encoder"
@@ -103,7 +105,7 @@ def variables(model: keras.Model) -> list[Variable]:
     """
     config = models.config_of(model)
     rules = _MOBILEBERT if isinstance(config, MobileBertConfig) else _BERT
-    heads = (config.num_heads, config.head_size)
+    heads = (config.num_heads, config.attention_width // config.num_heads)
     listed = []
     for layer, index, name, shape in weights_of(model):
         prefix = renamed(layer, rules)

@@ -129,6 +129,8 @@ def _common(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Reads the fields that a file has, besides those of every family."""
     sizes = {field: raw[name] for field, name in names.items() if field in _REQUIRED or name in raw}
     sizes["hidden_act"] = _activation(sizes.get("hidden_act", "gelu"))
+    if raw.get("pruned_heads"):
+        sizes |= _after_pruning(raw["pruned_heads"], sizes)
     return {
         **sizes,
         "vocab_size": raw["vocab_size"],
@@ -170,6 +172,39 @@ def _distilbert(raw: Mapping[str, Any]) -> EncoderConfig:
         pooler=False,
         **sizes,
     )
+
+
+def _after_pruning(pruned: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, int]:
+    """Reads the number of heads that are left, and their size.
+
+    ``pruned_heads`` maps a layer to the heads that its tensors lack. Every layer of ours has the
+    same number of heads.
+    """
+    heads = sizes["num_heads"]
+    lacking = [set(pruned.get(str(layer), ())) for layer in range(sizes["num_layers"])]
+    left = {heads - len(layer) for layer in lacking}
+    if len(left) > 1 or min(left) < 1:
+        raise errors.WeightsError(
+            "config.json pruned_heads",
+            "the same number of heads in each layer, at least one",
+            f"{sorted(left)} heads left",
+        )
+    return {"num_heads": left.pop(), "head_size": sizes["hidden_size"] // heads}
+
+
+def _before_pruning(config: EncoderConfig) -> int:
+    """Returns the number of heads that `transformers` must build before it prunes them."""
+    if config.head_size is None:
+        return config.num_heads
+    heads, rest = divmod(config.hidden_size, config.head_size)
+    if rest or heads < config.num_heads:
+        raise errors.WeightsError(
+            "attention of a model saved for transformers",
+            f"heads whose size divides hidden_size {config.hidden_size}, no more than fill it",
+            f"{config.num_heads} heads of {config.head_size}",
+            "transformers has no such model. Choose other heads, or keep the .keras file.",
+        )
+    return heads
 
 
 def _activation(name: Any) -> str:
@@ -239,6 +274,10 @@ def _sizes(config: EncoderConfig) -> dict[str, Any]:
     written[names["hidden_act"]] = (
         "gelu_new" if config.hidden_act == "gelu_tanh" else config.hidden_act
     )
+    heads = written[names["num_heads"]] = _before_pruning(config)
+    if heads > config.num_heads:
+        lacking = list(range(config.num_heads, heads))
+        written["pruned_heads"] = {str(layer): lacking for layer in range(config.num_layers)}
     if distil:
         written[names["classifier_dropout"]] = config.head_dropout
         return {**written, "sinusoidal_pos_embds": False, "tie_weights_": True}
