@@ -34,6 +34,7 @@ RANKS = {
     "training": 5,
     "compress": 5,
     "augmentation": 5,
+    "structured": 5,
     "export": 6,
     "report": 6,
     "search": 7,

@@ -1,0 +1,127 @@
+"""Importance against finite differences, and what must not change it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import errors, models, structured
+from tfdistill.structured import sample as samples
+
+LENGTHS = (5, 9, 3, 7)
+BUILD = {
+    "sequence": lambda config: models.build_classifier(config, 3),
+    "regression": lambda config: models.build_classifier(config, 1),
+    "token": lambda config: models.build_token_classifier(config, 3),
+    "span": models.build_span_classifier,
+    "none": models.build_encoder,
+}
+
+
+def teacher_of(kind, seed=3):
+    config = toys.SHALLOW_TEACHER.replace(num_heads=3, pooler=kind in ("sequence", "regression"))
+    return toys.randomise(BUILD[kind](config), seed)
+
+
+def example(features, index, length):
+    return {name: tensor[index : index + 1, :length] for name, tensor in features.items()}
+
+
+def loss_of(model, features):
+    answer = model(features, training=False)
+    head = models.head_of(model)
+    if head == "none":
+        answer = answer["sequence_output"]
+    return samples.answer_loss(answer, features["attention_mask"], head).numpy()
+
+
+def slope(model, layer, rows, features):
+    """d loss / d scale of some rows of an output matrix: each example's <a, dl/da>."""
+    before = model.get_layer(layer).get_weights()
+    losses = []
+    step = 1e-2
+    for sign in (1, -1):
+        kernel = before[0].copy()
+        kernel[rows] *= 1 + sign * step
+        model.get_layer(layer).set_weights([kernel, before[1]])
+        losses.append(loss_of(model, features))
+    model.get_layer(layer).set_weights(before)
+    return (losses[0] - losses[1]) / (2 * step)
+
+
+@pytest.mark.parametrize("kind", BUILD)
+def test_importance_is_the_slope_of_the_loss_along_each_activation(kind):
+    teacher = teacher_of(kind)
+    features = toys.features(LENGTHS)
+    measured = structured.measure(teacher, [features])
+    size = 4  # 12 wide, 3 heads
+    for layer in (0, 1):
+        for unit in (0, 5):
+            expected = np.mean(np.abs(slope(teacher, f"layer_{layer}_output", [unit], features)))
+            # Central differences of float32 losses.
+            assert measured.neurons[layer, unit] == pytest.approx(expected, rel=0.02, abs=1e-4)
+        rows = range(size, 2 * size)
+        slopes = slope(teacher, f"layer_{layer}_attention_output", rows, features)
+        expected = np.mean(np.abs(slopes))
+        assert measured.heads[layer, 1] == pytest.approx(expected, rel=0.02, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", BUILD)
+def test_padding_and_batching_change_nothing(kind):
+    teacher = teacher_of(kind)
+    features = toys.features(LENGTHS)
+    whole = structured.measure(teacher, [features])
+    padded = {name: tf.pad(tensor, [[0, 0], [0, 3]]) for name, tensor in features.items()}
+    padded["input_ids"] += 7 * (1 - padded["attention_mask"])  # padding that is not [PAD]
+    split = [example(features, i, length) for i, length in enumerate(LENGTHS)]
+    for other in ([padded], split):
+        again = structured.measure(teacher, other)
+        assert (again.examples, again.tokens) == (4, sum(LENGTHS))
+        for name in ("neurons", "heads", "pooled", "states", "queries", "keys", "contexts"):
+            # float32 sums in another order; exp(-100) of padding is 0 in float32.
+            np.testing.assert_allclose(
+                getattr(again, name), getattr(whole, name), rtol=2e-3, atol=2e-5, err_msg=name
+            )
+
+
+def test_states_are_the_second_moments_over_real_tokens():
+    teacher = teacher_of("sequence")
+    features = toys.features(LENGTHS)
+    measured = structured.measure(teacher, [features])
+    found = models.taps(teacher)(features, training=False)
+    real = features["attention_mask"].numpy() > 0
+    for place, states in enumerate([found["embeddings"], *found["hidden_states"]]):
+        rows = states.numpy()[real]
+        np.testing.assert_allclose(measured.states[place], rows.T @ rows / len(rows), rtol=1e-3)
+
+
+def test_a_frozen_teacher_can_be_measured():
+    teacher = teacher_of("sequence")
+    features = toys.features(LENGTHS)
+    before = structured.measure(teacher, [features]).neurons
+    teacher.trainable = False
+    np.testing.assert_allclose(structured.measure(teacher, [features]).neurons, before)
+
+
+def test_several_labels_count_each_for_itself():
+    logits = tf.constant([[2.0, -1.0], [0.5, 3.0]])
+    losses = samples.answer_loss(logits, tf.ones((2, 1)), "sequence", multi_label=True)
+    expected = np.log1p(np.exp(-np.abs(logits))).sum(axis=1)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+
+
+def test_an_empty_sample_is_refused():
+    teacher = teacher_of("sequence")
+    with pytest.raises(errors.DataError, match="at least one text"):
+        structured.measure(teacher, [])
+    with pytest.raises(errors.DataError, match="at least one text"):
+        structured.take_sample([])
+    nothing = {name: tensor * 0 for name, tensor in toys.features(LENGTHS).items()}
+    with pytest.raises(errors.DataError, match="at least one text"):
+        structured.take_sample([nothing])
+
+
+def test_a_sample_ends_with_the_batch_that_is_enough():
+    batch = toys.features(LENGTHS)
+    assert len(structured.take_sample([(batch, None)] * 5, examples=8)) == 2
+    assert len(structured.take_sample([batch] * 5, tokens=25)) == 2

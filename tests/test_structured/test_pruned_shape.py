@@ -1,0 +1,89 @@
+"""The short form of a pruned shape, and what fits into which teacher."""
+
+import pytest
+import toys
+
+from tfdistill import errors, models, structured
+from tfdistill.config import pruned
+
+MINILM = models.preset("minilm_6l_384d")
+
+
+def test_the_short_form_is_read_and_written():
+    text = "pruned:layers=3,ffn=384,heads=6,width=384"
+    shape = pruned.parse_pruned(text)
+    assert shape == pruned.PrunedShape(layers=3, ffn=384, heads=6, width=384)
+    assert str(shape) == text
+    assert pruned.parse_pruned(" pruned:ffn = 8 ,".strip()) == pruned.PrunedShape(ffn=8)
+    assert pruned.is_pruned(text)
+    assert not pruned.is_pruned("tinybert_4l_312d")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pruned:", "a shape such as pruned:layers=3"),
+        ("layers=3", "a shape such as pruned:layers=3"),
+        ("pruned:layer=3", "Did you mean 'layers'"),
+        ("pruned:ffn=1,ffn=2", "ffn once"),
+        ("pruned:ffn", "whole number"),
+        ("pruned:ffn=-1", "whole number"),
+        ("pruned:ffn=1.5", "whole number"),
+        ("pruned:ffn=²", "whole number"),
+    ],
+)
+def test_a_faulty_short_form_is_refused(text, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        pruned.parse_pruned(text)
+
+
+def test_all_faults_of_a_short_form_are_told_at_once():
+    with pytest.raises(errors.ConfigError, match=r"(?s)'depth'.*ffn"):
+        pruned.parse_pruned("pruned:depth=3,ffn=0")
+
+
+def config(text):
+    return structured.pruned_config(MINILM, pruned.parse_pruned(f"pruned:{text}"))
+
+
+def test_what_is_left_out_is_as_in_the_teacher():
+    student = config("layers=3,ffn=384")
+    assert student == MINILM.replace(num_layers=3, intermediate_size=384)
+
+
+def test_heads_keep_the_size_of_the_teachers():
+    student = config("heads=6")
+    assert (student.hidden_size, student.attention_width, student.head_size) == (384, 192, 32)
+    assert config("heads=6,width=192") == config("width=192")
+    assert config("width=192").head_size is None  # 6 heads of 32 fill it
+    assert config("width=312,heads=12,head_size=26").attention_width == 312
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("width=200", "teacher's heads of 32 divide.*head_size=16"),
+        ("width=16", "teacher's heads of 32 divide"),
+        ("layers=7", "num_layers.*at most the teacher's 6"),
+        ("ffn=1537", "intermediate_size.*at most the teacher's 1536"),
+        ("heads=13", "num_heads.*at most the teacher's 12"),
+        ("width=416", "hidden_size.*at most the teacher's 384"),
+        ("head_size=33", "head size.*at most the teacher's 32"),
+    ],
+)
+def test_a_student_that_does_not_fit_into_its_teacher_is_refused(text, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        config(text)
+
+
+@pytest.mark.parametrize("preset", ["mobilebert_25m", "bilstm_1l_150d"])
+def test_other_families_say_how_they_start_instead(preset):
+    with pytest.raises(errors.ShapeError, match=r"(?s)initialise=teacher .* or random"):
+        structured.check_prunable(MINILM, models.preset(preset))
+    with pytest.raises(errors.ShapeError, match="teacher to prune"):
+        structured.check_prunable(models.preset(preset), toys.STUDENT)
+
+
+def test_another_vocabulary_is_refused():
+    with pytest.raises(errors.ConfigError, match=r"(?s)vocab_size.*initialise=teacher"):
+        structured.check_prunable(MINILM, MINILM.replace(vocab_size=100))

@@ -1,0 +1,308 @@
+"""Students cut from teachers of which it is known what can go: their logits do not change."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toys
+
+from tfdistill import errors, models, structured, training
+from tfdistill.structured import directions
+
+BATCHES = [toys.features((5, 9, 3, 7), seed=1), toys.features((8, 4, 6, 2), seed=2)]
+CHECK = toys.features((7, 3, 9), seed=3)  # not in the sample
+CONFIG = toys.TEACHER.replace(num_heads=3, num_layers=3)  # 12 wide, 3 heads of 4, 12 neurons
+
+
+def logits(model, features=CHECK):
+    return model({name: features[name] for name in model.input_names}, training=False).numpy()
+
+
+def change(model, layer, edit):
+    """Edits the arrays of a layer in place."""
+    arrays = model.get_layer(layer).get_weights()
+    edit(*arrays)
+    model.get_layer(layer).set_weights(arrays)
+
+
+def silence(rows):
+    def edit(kernel, bias):
+        kernel[rows] = 0
+
+    return edit
+
+
+def with_dead_neurons_and_heads(config=CONFIG):
+    """A teacher in which neurons 1, 4 and 7 and head 1 of each layer write nothing."""
+    teacher = toys.classifier(config, seed=5)
+    for index in range(config.num_layers):
+        change(teacher, f"layer_{index}_output", silence([1, 4, 7]))
+        change(teacher, f"layer_{index}_attention_output", silence(range(4, 8)))
+    return teacher
+
+
+def start(teacher, student_config, seed=9, **options):
+    student = toys.classifier(student_config, seed=seed)
+    return student, structured.initialise_by_pruning(student, teacher, BATCHES, **options)
+
+
+def assert_same_logits(teacher, student, tolerance=1e-4):
+    """The toys' logits are of size 1; float32 through three layers and a ridge leaves 1e-5."""
+    wanted = logits(teacher)
+    assert np.std(wanted) > 0.1
+    np.testing.assert_allclose(logits(student), wanted, atol=tolerance)
+
+
+@pytest.mark.parametrize("outputs", [False, True])
+def test_dead_neurons_and_heads_go_without_a_trace(outputs):
+    teacher = with_dead_neurons_and_heads()
+    student, pruned = start(
+        teacher,
+        CONFIG.replace(intermediate_size=9, num_heads=2, head_size=4),
+        outputs=outputs,
+    )
+    assert models.config_of(student).attention_width == 8
+    assert pruned.kept.heads == ((0, 2),) * 3
+    assert pruned.kept.neurons == ((0, 2, 3, 5, 6, 8, 9, 10, 11),) * 3
+    assert_same_logits(teacher, student)
+
+
+def test_a_distilbert_is_pruned_as_well():
+    config = CONFIG.replace(family="distilbert", type_vocab_size=0, pooler=False)
+    teacher = with_dead_neurons_and_heads(config)
+    student, _ = start(teacher, config.replace(intermediate_size=9, num_heads=2, head_size=4))
+    assert_same_logits(teacher, student)
+
+
+@pytest.mark.parametrize("kind", ["token", "span"])
+def test_heads_over_tokens_are_carried_over(kind):
+    def build(config, seed):
+        config = config.replace(pooler=False)
+        model = (
+            models.build_token_classifier(config, 3)
+            if kind == "token"
+            else models.build_span_classifier(config)
+        )
+        return toys.randomise(model, seed)
+
+    teacher = build(CONFIG, 5)
+    for index in range(3):
+        change(teacher, f"layer_{index}_output", silence([1, 4, 7]))
+    student = build(CONFIG.replace(intermediate_size=9), 6)
+    structured.initialise_by_pruning(student, teacher, BATCHES)
+    assert_same_logits(teacher, student)
+
+
+def test_layers_that_do_nothing_are_found_and_go_without_a_trace():
+    """A block that writes nothing repeats a LayerNorm, which nothing moves at gamma 1, beta 0."""
+    teacher = toys.classifier(CONFIG.replace(num_layers=4), seed=5)
+
+    def plain(gamma, beta):
+        gamma[:], beta[:] = 1, 0
+
+    def empty(kernel, bias):
+        kernel[:], bias[:] = 0, 0
+
+    for index in (0, 1, 2):
+        change(teacher, f"layer_{index}_layer_norm", plain)
+    for index in (1, 2):
+        change(teacher, f"layer_{index}_attention_layer_norm", plain)
+        change(teacher, f"layer_{index}_attention_output", empty)
+        change(teacher, f"layer_{index}_output", empty)
+    costs = structured.leave_one_out(teacher, BATCHES, range(4))
+    # Rounding of float32 logits, squared.
+    assert max(costs[1], costs[2]) < 1e-6 < 1e-3 < min(costs[0], costs[3])
+    student, pruned = start(teacher, CONFIG.replace(num_layers=2), layers="greedy")
+    assert pruned.kept.layers == (0, 3)
+    assert_same_logits(teacher, student)
+
+
+def rotated(seed=7, wide=20, narrow=12):
+    """A teacher whose hidden states lie in `narrow - 1` of its `wide` dimensions, not along axes.
+
+    It is a teacher of 12 dimensions whose states sum to 0 and whose LayerNorms have gamma 1 and
+    beta 0, in other coordinates: C (wide, narrow) is orthonormal on what sums to 0, on both sides.
+    Its LayerNorm divides by a deviation over `wide` dimensions: gamma makes up for it. Its
+    classifier reads 12 of its 20 pooled features.
+    """
+    small = toys.classifier(CONFIG.replace(hidden_size=narrow), seed=seed)
+    large = toys.classifier(CONFIG.replace(hidden_size=wide, head_size=4), seed=seed)
+    random = np.random.default_rng(seed)
+    mixing, _ = np.linalg.qr(random.normal(size=(wide - 1, narrow - 1)))
+    basis = directions.zero_sum_basis(wide) @ mixing @ directions.zero_sum_basis(narrow).T
+    read = np.sort(random.choice(wide, narrow, replace=False))
+    for layer in small.layers:
+        arrays = layer.get_weights()
+        if not arrays:
+            continue
+        target = large.get_layer(layer.name)
+        if layer.name.endswith("layer_norm"):
+            arrays = [np.full(wide, np.sqrt(narrow / wide)), np.zeros(wide)]
+        elif layer.name.endswith(("embeddings", "output")):
+            arrays = [array @ basis.T for array in arrays]
+        elif layer.name == "pooler":
+            kernel, bias = target.get_weights()
+            kernel[:, read], bias[read] = basis @ arrays[0], arrays[1]
+            arrays = [kernel, bias]
+        elif layer.name == "classifier":
+            kernel = np.zeros((wide, toys.NUM_LABELS))
+            kernel[read] = arrays[0]
+            arrays = [kernel, arrays[1]]
+        else:  # reads hidden states
+            arrays = [basis @ arrays[0], arrays[1]]
+        target.set_weights(arrays)
+    return large
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
+    teacher = rotated()
+    student, pruned = start(
+        teacher, CONFIG.replace(hidden_size=12), outputs=fits, norms=fits, head=fits
+    )
+    assert pruned.basis is not None
+    theirs, ours = (models.taps(model)(CHECK, training=False) for model in (teacher, student))
+    real = CHECK["attention_mask"].numpy() > 0
+    for name in ("embeddings", "sequence_output"):
+        # Float32 moments and, with the fits, a ridge.
+        np.testing.assert_allclose(
+            ours[name].numpy()[real] @ pruned.basis.T, theirs[name].numpy()[real], atol=1e-3
+        )
+    assert_same_logits(teacher, student, tolerance=1e-3)
+
+
+def test_heads_of_low_rank_shrink_without_a_trace():
+    """Two of four columns of each head's queries, and two rows of its output, say it all."""
+    teacher = toys.classifier(CONFIG, seed=5)
+    random = np.random.default_rng(0)
+    for index in range(3):
+        for head in range(3):
+            columns = slice(4 * head, 4 * head + 4)
+            low = random.normal(size=(4, 2)) @ random.normal(size=(2, 4)) / 2
+
+            def narrow_columns(kernel, bias, columns=columns, low=low):
+                kernel[:, columns] = kernel[:, columns] @ low
+                bias[columns] = bias[columns] @ low
+
+            def narrow_rows(kernel, bias, columns=columns, low=low):
+                kernel[columns] = low @ kernel[columns]
+
+            change(teacher, f"layer_{index}_query", narrow_columns)
+            change(teacher, f"layer_{index}_attention_output", narrow_rows)
+    student, _ = start(teacher, CONFIG.replace(head_size=2), outputs=False)
+    assert models.config_of(student).attention_width == 6
+    assert_same_logits(teacher, student, tolerance=1e-3)  # roots of float32 moments
+
+
+def test_leaving_a_layer_out_costs_the_divergence_of_the_teacher_without_it():
+    teacher = toys.classifier(CONFIG, seed=5)
+    costs = structured.leave_one_out(teacher, BATCHES, range(3))
+    for layer in range(3):
+        rest = [other for other in range(3) if other != layer]
+        shallow = toys.classifier(CONFIG.replace(num_layers=2), seed=8)
+        training.initialise_from_layers(shallow, teacher, layers=rest)
+        shallow.get_layer("classifier").set_weights(teacher.get_layer("classifier").get_weights())
+        whole, part = (
+            tf.nn.log_softmax(np.concatenate([logits(model, batch) for batch in BATCHES])).numpy()
+            for model in (teacher, shallow)
+        )
+        expected = np.mean(np.sum(np.exp(whole) * (whole - part), axis=1))
+        assert costs[layer] == pytest.approx(expected, rel=1e-3)
+
+
+def state_error(student, teacher, pruned):
+    """Between the last states, relative to the teacher's, on texts that are not in the sample."""
+    features = toys.features((9,) * 40, seed=11)
+    ours, theirs = (
+        models.taps(model)(features, training=False)["sequence_output"].numpy()
+        for model in (student, teacher)
+    )
+    if pruned.basis is not None:
+        ours = ours @ pruned.basis.T
+    return np.sum((ours - theirs) ** 2) / np.sum((theirs - theirs.mean(axis=(0, 1))) ** 2)
+
+
+def test_each_fit_brings_a_smaller_student_nearer_to_its_teacher():
+    teacher = toys.classifier(CONFIG.replace(hidden_size=24, head_size=4), seed=5)
+    config = CONFIG.replace(num_layers=2, hidden_size=12, intermediate_size=8)
+    sample = [toys.features((9,) * 480)]
+    found = []
+    for outputs, norms in ((False, False), (False, True), (True, True)):
+        student = toys.classifier(config, seed=9)
+        pruned = structured.initialise_by_pruning(
+            student, teacher, sample, outputs=outputs, norms=norms
+        )
+        found.append(state_error(student, teacher, pruned))
+    assert found[0] > 1.1 * found[1] > 1.2 * found[2]
+
+
+def test_the_classifier_is_fitted_to_the_teachers_logits():
+    """A TinyBERT's classifier reads relu(p), a BERT's p: carried over, it answers otherwise."""
+    teacher = toys.classifier(CONFIG, seed=5)
+    sample = [toys.features((9,) * 480)]
+    wanted = logits(teacher, toys.features((9,) * 40, seed=20))
+    errors_found = []
+    for head in (False, True):
+        student = toys.classifier(CONFIG.replace(family="tinybert", intermediate_size=11), seed=9)
+        structured.initialise_by_pruning(student, teacher, sample, head=head)
+        found = logits(student, toys.features((9,) * 40, seed=20))
+        errors_found.append(np.mean((found - wanted) ** 2) / np.var(wanted))
+    assert errors_found[1] < 0.2 * errors_found[0]
+
+
+def test_the_same_sample_gives_the_same_student():
+    teacher = toys.classifier(CONFIG, seed=5)
+    first, second = (start(teacher, toys.STUDENT, seed=seed)[0] for seed in (1, 2))
+    for ours, theirs in zip(first.weights, second.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_tinybert_takes_the_pooler_and_classifier_of_a_bert():
+    teacher = with_dead_neurons_and_heads()
+    config = CONFIG.replace(family="tinybert", intermediate_size=9)
+    student, _ = start(teacher, config, outputs=False, norms=False, head=False)
+    for name in ("pooler", "classifier"):
+        for ours, theirs in zip(
+            student.get_layer(name).get_weights(),
+            teacher.get_layer(name).get_weights(),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_head_that_only_the_student_has_stays():
+    teacher = toys.randomise(models.build_encoder(CONFIG), 5)
+    student = toys.classifier(CONFIG.replace(intermediate_size=9), seed=9)
+    before = student.get_layer("classifier").get_weights()
+    structured.initialise_by_pruning(student, teacher, BATCHES)
+    for old, new in zip(before, student.get_layer("classifier").get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "message"),
+    [
+        ({"num_layers": 4}, "uniform", "num_layers.*at most the teacher's 3"),
+        ({"intermediate_size": 13}, "uniform", "intermediate_size.*at most the teacher's 12"),
+        ({"num_heads": 4}, "uniform", "num_heads.*at most the teacher's 3"),
+        ({"num_layers": 2}, [1], "2"),
+        ({"num_layers": 2}, [2, 1], "ascending"),
+        ({"num_layers": 2}, [1, 1], "ascending"),
+        ({"num_layers": 2}, "best", "layer map"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_changes_nothing(changes, layers, message):
+    teacher = toys.classifier(CONFIG, seed=5)
+    student = toys.classifier(CONFIG.replace(**changes), seed=9)
+    before = student.get_weights()
+    with pytest.raises(errors.ConfigError, match=message):
+        structured.initialise_by_pruning(student, teacher, BATCHES, layers=layers)
+    for old, new in zip(before, student.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_the_teacher_stays_as_it_was():
+    teacher = toys.classifier(CONFIG, seed=5)
+    before = teacher.get_weights()
+    start(teacher, toys.STUDENT)
+    for old, new in zip(before, teacher.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)

@@ -1,0 +1,101 @@
+"""The shape of a pruned student: what fits into which teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfdistill import errors, models
+from tfdistill.config.pruned import PrunedShape
+
+_INSTEAD = "Start it with student.initialise=teacher (its word vectors) or random instead."
+# Fields in which a pruned student must be as its teacher.
+_SAME = ("vocab_size", "hidden_act", "layer_norm_eps")
+
+
+def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.EncoderConfig:
+    """Returns the configuration of a student that keeps `shape` of its teacher.
+
+    Heads keep the teacher's size. Where only the width is given, there are as many as fill it.
+
+    Args:
+      teacher: The teacher's configuration.
+      shape: What is kept.
+
+    Returns:
+      The student's configuration.
+
+    Raises:
+      ConfigError: If the teacher is smaller, or its heads do not divide the width.
+      ShapeError: If the teacher is of a family that cannot be pruned.
+    """
+    _check_family(teacher, "teacher")
+    theirs = teacher.attention_width // teacher.num_heads
+    width = shape.width or teacher.hidden_size
+    size, heads = shape.head_size or theirs, shape.heads or teacher.num_heads
+    if shape.width is not None and shape.heads is None and shape.head_size is None:
+        heads, rest = divmod(min(width, teacher.attention_width), size)
+        if rest or not heads:
+            raise errors.ConfigError(
+                str(shape),
+                f"a width that the teacher's heads of {size} divide",
+                width,
+                "Give heads and head_size too, such as "
+                f"heads={teacher.num_heads},head_size={max(1, width // teacher.num_heads)}.",
+            )
+    student = teacher.replace(
+        num_layers=shape.layers or teacher.num_layers,
+        hidden_size=width,
+        num_heads=heads,
+        head_size=size,
+        intermediate_size=shape.ffn or teacher.intermediate_size,
+    )
+    check_prunable(teacher, student)
+    return student
+
+
+def check_prunable(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:
+    """Refuses a student that cannot be cut out of a teacher.
+
+    Args:
+      teacher: The teacher's configuration.
+      student: The student's.
+
+    Raises:
+      ConfigError: If the student is larger in any size or differs in what pruning cannot change;
+        the message lists every fault and says how such a student starts instead.
+      ShapeError: If one of them is a MobileBERT or a BiLSTM.
+    """
+    for config, role in ((teacher, "teacher"), (student, "student")):
+        _check_family(config, role)
+    faults = list(_faults(teacher, student))
+    if faults:
+        raise errors.ConfigError("\n".join([*faults, _INSTEAD]))
+
+
+def _check_family(config: models.EncoderConfig, role: str) -> None:
+    plain = isinstance(config, models.EncoderConfig)
+    if not plain or isinstance(config, models.MobileBertConfig):
+        raise errors.ShapeError(
+            f"{role} to prune",
+            "a BERT, TinyBERT or DistilBERT, whose layers can be cut",
+            f"a {config.family}",
+            _INSTEAD if role == "student" else "Prune a student of a BERT teacher.",
+        )
+
+
+def _faults(teacher: models.EncoderConfig, student: models.EncoderConfig) -> Iterator[str]:
+    sizes = {
+        "num_layers": (teacher.num_layers, student.num_layers),
+        "hidden_size": (teacher.hidden_size, student.hidden_size),
+        "num_heads": (teacher.num_heads, student.num_heads),
+        "head size": tuple(c.attention_width // c.num_heads for c in (teacher, student)),
+        "intermediate_size": (teacher.intermediate_size, student.intermediate_size),
+    }
+    for name, (theirs, ours) in sizes.items():
+        if ours > theirs:
+            expected = f"at most the teacher's {theirs}"
+            yield errors.explain(f"{name} of a pruned student", expected, ours)
+    for name in _SAME:
+        theirs, ours = getattr(teacher, name), getattr(student, name)
+        if ours != theirs:
+            yield errors.explain(f"{name} of a pruned student", f"the teacher's {theirs!r}", ours)

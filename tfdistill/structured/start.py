@@ -1,0 +1,104 @@
+"""Starts a student as a pruned copy of its teacher."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import errors, models
+from tfdistill.structured.importance import measure
+from tfdistill.structured.layers import choose_layers
+from tfdistill.structured.refitting import refit
+from tfdistill.structured.sample import Sample
+from tfdistill.structured.shape import check_prunable
+from tfdistill.structured.weights import Kept, choose, pruned_weights, stream_basis
+
+
+@dataclasses.dataclass(frozen=True)
+class Pruned:
+    """What a student was cut from.
+
+    Attributes:
+      kept: Layers, neurons and heads.
+      basis: The teacher's directions that the student keeps, (d, w): a student state y stands for
+        the teacher state ``basis y``. None where the widths are equal.
+    """
+
+    kept: Kept
+    basis: np.ndarray | None
+
+
+def initialise_by_pruning(
+    student: keras.Model,
+    teacher: keras.Model,
+    sample: Sample,
+    *,
+    layers: str | Sequence[int] = "uniform",
+    outputs: bool = True,
+    norms: bool = True,
+    head: bool = True,
+    multi_label: bool = False,
+) -> Pruned:
+    """Starts a smaller student as a part of its teacher.
+
+    Layers are chosen by `choose_layers`, neurons and heads by importance (`measure`), directions
+    of a narrower student by the second moments of the hidden states (`stream_basis`). The weights
+    are cut (`pruned_weights`) and then fitted to the teacher's states (`refit`). Pooler and
+    classifier are carried over where both models have them; a head that only the student has
+    stays as it is.
+
+    Args:
+      student: A model of `tfdistill.models` with the teacher's vocabulary, in no size larger than
+        the teacher; changed in place.
+      teacher: A BERT, TinyBERT or DistilBERT; fine-tuned, if the student has a task. Not changed.
+      sample: Batches of training texts, see `take_sample`; the same sample gives the same student.
+      layers: As for `choose_layers`.
+      outputs: Whether `refit` fits the output matrices.
+      norms: Whether it fits the LayerNorms.
+      head: Whether it fits the classifier.
+      multi_label: Whether a text may have several labels.
+
+    Returns:
+      What was kept.
+
+    Raises:
+      ConfigError: If the student is larger in any size, or `layers` does not fit.
+      ShapeError: If one of the two is no BERT, TinyBERT or DistilBERT.
+      DataError: If the sample is empty. The student is then as it was.
+
+    Reference: Xia et al. 2022, CoFi, for pruning by task data and distilling what is left; there
+    masks are learned, here the importances are measured once.
+    """
+    theirs, ours = models.config_of(teacher), models.config_of(student)
+    check_prunable(theirs, ours)
+    measured = measure(teacher, sample, multi_label=multi_label)
+    chosen = choose_layers(teacher, sample, ours.num_layers, layers)
+    if list(chosen) != sorted(set(chosen)):
+        raise errors.ConfigError("layers of a pruned student", "each once, ascending", list(chosen))
+    kept = choose(measured, ours, chosen)
+    basis = stream_basis(measured, ours, chosen)
+    source = {layer.name: layer.get_weights() for layer in teacher.layers if layer.weights}
+    for name, arrays in pruned_weights(source, measured, ours, kept, basis).items():
+        _fill(student, name, arrays)
+    smaller = dataclasses.replace(ours, family=theirs.family) != theirs
+    if smaller:
+        refit(student, teacher, sample, chosen, basis, outputs=outputs, norms=norms, head=head)
+    return Pruned(kept, basis)
+
+
+def _fill(student: keras.Model, name: str, arrays: Sequence[np.ndarray]) -> None:
+    """Sets the weights of a layer that the student has; of position and type tables common rows."""
+    if name not in {layer.name for layer in student.layers}:
+        return
+    layer = student.get_layer(name)
+    own = layer.get_weights()
+    if name in ("position_embeddings", "token_type_embeddings"):
+        rows = min(len(own[0]), len(arrays[0]))
+        table = own[0] if name == "position_embeddings" else np.zeros_like(own[0])
+        table[:rows] = arrays[0][:rows]
+        arrays = [table]
+    if [array.shape for array in own] == [array.shape for array in arrays]:
+        layer.set_weights(list(arrays))

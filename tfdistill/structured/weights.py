@@ -1,0 +1,207 @@
+"""The cut itself: a teacher's weights and measurements -> a student's weights. NumPy alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfdistill import models
+from tfdistill.structured import directions
+from tfdistill.structured.importance import Measurements
+
+Weights = Mapping[str, Sequence[np.ndarray]]  # layer name -> arrays, as Keras orders them
+
+_TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+_BEFORE_CLASSIFIER = ("pooler", "pre_classifier")
+_OVER_POOLED = ("classifier", "nsp_classifier")
+_OVER_TOKENS = ("token_classifier", "span_classifier")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What a student keeps of its teacher, counted from 0.
+
+    Attributes:
+      layers: The teacher layer of each student layer.
+      neurons: Of each student layer the neurons of its teacher layer, ascending.
+      heads: Of each student layer the heads, ascending.
+      pooled: The neurons of the dense layer in front of the classifier, ascending.
+    """
+
+    layers: tuple[int, ...]
+    neurons: tuple[tuple[int, ...], ...]
+    heads: tuple[tuple[int, ...], ...]
+    pooled: tuple[int, ...]
+
+
+def choose(measured: Measurements, student: models.EncoderConfig, layers: Sequence[int]) -> Kept:
+    """Keeps the most important neurons and heads of each layer.
+
+    Args:
+      measured: The teacher's measurements.
+      student: The student's configuration.
+      layers: The teacher layer of each student layer.
+
+    Returns:
+      What is kept. Of equal importances the first.
+    """
+
+    def best(importance: np.ndarray, count: int) -> tuple[int, ...]:
+        return tuple(sorted(np.argsort(-importance, kind="stable")[:count].tolist()))
+
+    return Kept(
+        layers=tuple(layers),
+        neurons=tuple(best(measured.neurons[i], student.intermediate_size) for i in layers),
+        heads=tuple(best(measured.heads[i], student.num_heads) for i in layers),
+        pooled=best(measured.pooled, student.hidden_size),
+    )
+
+
+def stream_basis(
+    measured: Measurements, student: models.EncoderConfig, layers: Sequence[int]
+) -> np.ndarray | None:
+    """The directions that a student keeps of the embeddings and of its layers' hidden states.
+
+    Each counts alike. None where student and teacher are equally wide: all are kept.
+    """
+    if student.hidden_size == measured.states.shape[-1]:
+        return None
+    moments = measured.states[[0, *(layer + 1 for layer in layers)]]
+    return directions.hidden_basis(moments.mean(axis=0), student.hidden_size)
+
+
+def pruned_weights(
+    teacher: Weights,
+    measured: Measurements,
+    student: models.EncoderConfig,
+    kept: Kept,
+    basis: np.ndarray | None,
+) -> dict[str, list[np.ndarray]]:
+    """Cuts a student's weights out of a teacher's.
+
+    With C the basis (`directions.hidden_basis`; the identity where the width stays), tables
+    become ``E C``, matrices that read hidden states ``C^T W``, those that write them ``W C``. Of
+    queries, keys, values, intermediate neurons and the pooler the columns of kept heads and neurons
+    stay, of the matrices that read them the rows; heads of another size are mapped by
+    `directions.narrower_scores` and `narrower_values`. A LayerNorm with gamma g and beta b becomes
+    ``diag(C^T diag(g) C) sqrt(d / w)`` and ``C^T b``, d and w being the widths: what keeps the
+    scale of a state whose length lies in the kept directions. `refit` does better.
+
+    Args:
+      teacher: The teacher's weights by layer.
+      measured: Its measurements.
+      student: The student's configuration.
+      kept: What stays, see `choose`.
+      basis: C, (d, w), or None.
+
+    Returns:
+      Weights of the student's layers, float32, as far as the teacher has them.
+    """
+    cut = _Cut(teacher, basis)
+    result = {}
+    for name in _TABLES:
+        if name in teacher:
+            result[name] = [cut.write(teacher[name][0])]
+    if not student.type_vocab_size and "token_type_embeddings" in result:
+        # A single text has type 0 everywhere: its embeddings stay what they were.
+        result["position_embeddings"][0] += result.pop("token_type_embeddings")[0][0]
+    result["embeddings_layer_norm"] = cut.norm("embeddings_layer_norm")
+    for index, source in enumerate(kept.layers):
+        ours, theirs = f"layer_{index}", f"layer_{source}"
+        heads = list(kept.heads[index])
+        for name, arrays in _attention(cut, theirs, measured, source, heads, student).items():
+            result[f"{ours}_{name}"] = arrays
+        neurons = list(kept.neurons[index])
+        kernel, bias = cut.reading(f"{theirs}_intermediate")
+        result[f"{ours}_intermediate"] = [kernel[:, neurons], bias[neurons]]
+        kernel, bias = cut.writing(f"{theirs}_output")
+        result[f"{ours}_output"] = [kernel[neurons], bias]
+        for norm in ("attention_layer_norm", "layer_norm"):
+            result[f"{ours}_{norm}"] = cut.norm(f"{theirs}_{norm}")
+    before = next((name for name in _BEFORE_CLASSIFIER if name in teacher), None)
+    if before is not None:
+        kernel, bias = cut.reading(before)
+        pooled = list(kept.pooled)
+        result |= {name: [kernel[:, pooled], bias[pooled]] for name in _BEFORE_CLASSIFIER}
+        for name in filter(teacher.__contains__, _OVER_POOLED):
+            result[name] = [teacher[name][0][pooled], teacher[name][1]]
+    for name in filter(teacher.__contains__, _OVER_TOKENS):
+        result[name] = list(cut.reading(name))
+    if "mlm_transform" in teacher:
+        kernel, bias = cut.reading("mlm_transform")
+        result["mlm_transform"] = [cut.write(kernel), cut.write(bias)]
+        result["mlm_layer_norm"] = cut.norm("mlm_layer_norm")
+        result["mlm_bias"] = list(teacher["mlm_bias"])
+    return {
+        name: [np.asarray(array, np.float32) for array in arrays] for name, arrays in result.items()
+    }
+
+
+class _Cut:
+    """A teacher's matrices in the student's basis, float64."""
+
+    def __init__(self, teacher: Weights, basis: np.ndarray | None) -> None:
+        self._teacher, self._basis = teacher, basis
+
+    def write(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of hidden width, or one, in the student's basis."""
+        rows = np.asarray(rows, np.float64)
+        return rows.copy() if self._basis is None else rows @ self._basis
+
+    def reading(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Kernel and bias of a dense layer over hidden states."""
+        kernel, bias = (np.asarray(array, np.float64) for array in self._teacher[name])
+        return (kernel if self._basis is None else self._basis.T @ kernel), bias
+
+    def writing(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Kernel and bias of a dense layer whose output is added to hidden states."""
+        kernel, bias = self._teacher[name]
+        return self.write(kernel), self.write(bias)
+
+    def norm(self, name: str) -> list[np.ndarray]:
+        """Gamma and beta of a LayerNorm over hidden states."""
+        gamma, beta = (np.asarray(array, np.float64) for array in self._teacher[name])
+        if self._basis is None:
+            return [gamma, beta]
+        wide, narrow = self._basis.shape
+        kept = np.square(self._basis)  # (d, w); a column's sum is 1 but for what B takes
+        scale = np.sqrt(wide / narrow) / np.maximum(kept.sum(axis=0), 1e-12)
+        return [gamma @ kept * scale, beta @ self._basis]
+
+
+def _attention(
+    cut: _Cut,
+    theirs: str,
+    measured: Measurements,
+    source: int,
+    heads: list[int],
+    student: models.EncoderConfig,
+) -> dict[str, list[np.ndarray]]:
+    """Query, key, value and output of one layer: kept heads at the student's head size."""
+    found = {name: cut.reading(f"{theirs}_{name}") for name in ("query", "key", "value")}
+    output, output_bias = cut.writing(f"{theirs}_attention_output")
+    size = measured.queries.shape[-1]
+    new = student.attention_width // student.num_heads
+    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in found}
+    rows = []
+    for head in heads:
+        columns = slice(head * size, (head + 1) * size)
+        row = output[columns]
+        maps = dict.fromkeys(found, np.eye(size))
+        if new != size:
+            maps["query"], maps["key"] = directions.narrower_scores(
+                measured.queries[source, head], measured.keys[source, head], new
+            )
+            maps["value"], row = directions.narrower_values(
+                measured.contexts[source, head], row, new
+            )
+        for name, (kernel, bias) in found.items():
+            parts[name].append((kernel[:, columns] @ maps[name], bias[columns] @ maps[name]))
+        rows.append(row)
+    result = {
+        name: [np.concatenate([pair[i] for pair in pairs], axis=-1) for i in (0, 1)]
+        for name, pairs in parts.items()
+    }
+    return {**result, "attention_output": [np.concatenate(rows), output_bias]}
