@@ -111,6 +111,17 @@ COVERED_BY = (
         "tfdistill/search/learning tfdistill/search/proposals",
     ),
     (
+        "test_structured/test_shape.py",
+        "the short form of a shape is read before it is compared with the teacher's",
+        "tfdistill/config/pruned",
+    ),
+    (
+        "test_structured/test_pruning.py",
+        "layers, weights, refitting and the sample are parts of the cut",
+        "tfdistill/structured/layers tfdistill/structured/refitting tfdistill/structured/sample "
+        "tfdistill/structured/start tfdistill/structured/weights",
+    ),
+    (
         "test_run",
         "a run prepares, trains, delivers and records as a whole",
         "tfdistill/run/augmentation tfdistill/run/context tfdistill/run/corpora "
