@@ -95,7 +95,7 @@ def test_a_phone_that_goes_offline_loses_a_batch_and_the_search_goes_on(
     said = capsys.readouterr().err
     assert code == 1, said
     assert not (tmp_path / "found" / "search.json").exists()
-    assert "the same command goes on from there" in said
+    assert "the same command continues from there" in said
     assert f"adb -s {daemon.serial} shell rm -rf /data/local/tmp/tfdistill-" in said
     first = stored(kept)
     assert len(first) == 4 and first < set(made)
