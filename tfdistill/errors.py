@@ -58,6 +58,10 @@ class TeacherError(TfdistillError, ValueError):
     """A teacher is not fit to teach, for example one that answers near chance."""
 
 
+class StudentError(TfdistillError, ValueError):
+    """A student is not fit to ship, for example one that answers near chance."""
+
+
 class NonFiniteLossError(TfdistillError, ArithmeticError):
     """A loss became NaN or infinite; the last good checkpoint is kept."""
 

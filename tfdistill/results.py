@@ -114,10 +114,38 @@ class ModelResult(ResultPart):
         ]
 
 
+class BaselineResult(ResultPart):
+    """A linear model, or an answer that ignores its input, on the run's data.
+
+    Attributes:
+      name: "majority", "tfidf" or "word_vectors"; see `run.baselines`.
+      metrics: On the development set.
+      seconds: What it took.
+    """
+
+    name: str
+    metrics: Mapping[str, Metric]
+    seconds: float | None = None
+
+
+class Baselines(ResultPart):
+    """results/baselines.json of a run."""
+
+    rows: tuple[BaselineResult, ...]
+
+
 class SavedModel(ModelResult):
-    """A model as a single fine-tuning or distillation leaves it, and its folder in the run's."""
+    """A model as a single fine-tuning or distillation leaves it, and its folder in the run's.
+
+    Attributes:
+      model_folder: The folder.
+      baselines: What it is compared with.
+      teacher_metrics: Of its teacher, where it is a student of one.
+    """
 
     model_folder: str
+    baselines: tuple[BaselineResult, ...] = ()
+    teacher_metrics: Mapping[str, Metric] = {}
 
 
 class ExportedFile(ResultPart):
@@ -138,6 +166,7 @@ class RunMetrics(ResultPart):
     task: RunTask = RunTask()
     synthetic_data: bool = False
     models: tuple[ModelResult, ...] = ()
+    baselines: tuple[BaselineResult, ...] = ()
     chosen: str | None = None
     exports: tuple[ExportedFile, ...] = ()
 

@@ -147,7 +147,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
         if "demo" not in command:
             assert "train 5, dev 3" in shown
         if "distill" in command:
-            assert "intermediate: " in shown and "3 epochs of about 3 steps" in shown
+            assert "joint: " in shown and "learning rate by width" in shown
             assert "seeds     5" in shown
         assert not out.exists()
     assert cli.main([*command.split(), "--json"]) == 0

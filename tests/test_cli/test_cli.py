@@ -112,8 +112,8 @@ def test_check_names_what_does_not_fit_and_what_a_recipe_still_needs(capsys):
 def test_set_changes_the_recipe_that_options_make(tmp_path, capsys):
     command = ["distill", "--teacher", "preset:bert_tiny", "--student", "bert_tiny"]
     command += ["--task", "assistant", "--out", str(tmp_path / "out")]
-    assert cli.main([*command, "--set", "stages.prediction.epochs=0"]) == 2
-    assert "stages.prediction.epochs: expected more than 0, received 0." in capsys.readouterr().err
+    assert cli.main([*command, "--set", "stages.joint.epochs=0"]) == 2
+    assert "stages.joint.epochs: expected more than 0, received 0." in capsys.readouterr().err
     assert cli.main([*command, "--epochs", "0"]) == 2
     assert "  - --epochs: expected more than 0, received 0." in capsys.readouterr().err
 

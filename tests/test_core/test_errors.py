@@ -14,6 +14,7 @@ BUILT_IN = {
     "WeightsError": ValueError,
     "TeacherError": ValueError,
     "NonFiniteLossError": ArithmeticError,
+    "StudentError": ValueError,
     "OutputExistsError": FileExistsError,
     "ExportError": RuntimeError,
     "ParityError": RuntimeError,

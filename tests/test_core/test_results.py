@@ -28,6 +28,7 @@ METRICS = {
     "task": {"name": "t", "kind": "classification", "labels": ["a"], "primary_metric": "accuracy"},
     "synthetic_data": False,
     "models": [MODEL],
+    "baselines": [{"name": "tfidf", "metrics": {"accuracy": 0.5}, "seconds": 1.5}],
     "chosen": "students/full/seed-1",
     "exports": [{"name": "student", "of": "students/full/seed-1", "manifest": "export/model.json"}],
 }

@@ -10,6 +10,7 @@ import yaml
 from tfdistill import config, distillers, errors
 
 KINDS = tuple(config.STAGES)
+NEW_KINDS = ("joint",)  # no earlier version wrote one
 # Read by whatever trains: the schedule, the number and the size of the batches.
 EVERYWHERE = set(config.StageConfig.model_fields)
 OTHER_VALUES = {
@@ -117,7 +118,7 @@ def test_the_error_names_the_kinds_that_read_the_option():
     (fault,) = faults_of({"kind": "labels", "temperature": 3})
     assert fault == (
         "stages.it.temperature: expected none in a stage of kind labels, which does not read it, "
-        "received 3. Those that do: prediction, logits, patient, distilbert"
+        "received 3. Those that do: prediction, logits, joint, patient, distilbert"
     )
 
 
@@ -145,11 +146,13 @@ def test_a_stage_is_written_with_the_options_of_its_kind_and_read_back(kind):
     assert recipe(written_out) == recipe({"kind": kind})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEW_KINDS])
 def test_a_stage_that_an_earlier_version_saved_means_what_it_meant(kind):
     stage = recipe({**FORMER, "kind": kind}).stages["it"]
+    values = stage.model_dump(mode="json", exclude={"kind"})
 
-    for option, value in stage.model_dump(mode="json", exclude={"kind"}).items():
+    assert values.pop("min_steps", None) is None  # came later, and changes nothing by itself
+    for option, value in values.items():
         assert value == RENAMED.get((kind, option), FORMER[option]), option
 
 

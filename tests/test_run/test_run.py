@@ -28,6 +28,7 @@ def toy_values(data_dir: pathlib.Path) -> dict:
             "num_layers": 1,
             "hidden_size": 16,
             "intermediate_size": 32,
+            "allow_weak": True,
         },
         "stages": {
             "labels": {"kind": "labels", **step},

@@ -6,19 +6,26 @@ import argparse
 import pathlib
 from typing import Any
 
-from tfdistill import config
+from tfdistill import config, results
 from tfdistill.commands import base, options, plan
 
-STAGES = ("intermediate", "prediction", "logits", "patient", "relations", "labels")
+STAGES = ("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels")
+RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 _STAGE_OPTIONS = ("temperature", "layer_map")
 
 
-def add_run(parser: argparse.ArgumentParser, *, epochs: int = 3, gpus: bool = True) -> None:
+def add_run(
+    parser: argparse.ArgumentParser,
+    *,
+    epochs: int = 3,
+    rate: float | None = RATE,
+    gpus: bool = True,
+) -> None:
     """Adds what every command has that trains one model: data, training and output."""
     options.add_data(parser)
     group = parser.add_argument_group("training")
-    options.add_training(group, epochs)
+    options.add_training(group, epochs, rate)
     if gpus:
         options.add_gpus(group)
     options.add_output(parser, resume=True)
@@ -54,11 +61,12 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "--student",
         required=True,
         metavar="PRESET",
-        help="a preset, such as tinybert_4l_312d; see `tfdistill presets ls`",
+        help="a preset, such as tinybert_4l_312d (see `tfdistill presets ls`), or a part of the "
+        "teacher, such as pruned:layers=3,ffn=384,heads=6,width=192",
     )
     stages = parser.add_argument(
         "--stages",
-        default="intermediate,prediction",
+        default="joint",
         metavar="KIND,...",
         help=f"in order, of {', '.join(STAGES)} (default: %(default)s); labels alone trains the "
         "student without a teacher",
@@ -75,13 +83,19 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_LAYER_MAPS,
         help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
-    add_run(parser)
+    parser.add_argument(
+        "--allow-weak",
+        action="store_true",
+        help="accept a teacher or a student that answers near chance",
+    )
+    add_run(parser, rate=None)
 
 
 def _distill(args: argparse.Namespace) -> None:
     names = options.chosen_from(args.stages, "--stages", STAGES)
     plan.existing(args.teacher, "--teacher")
-    stages: dict[str, dict[str, Any]] = {name: {"kind": name, **step_of(args)} for name in names}
+    step = {field: value for field, value in step_of(args).items() if value is not None}
+    stages: dict[str, dict[str, Any]] = {name: {"kind": name, **step} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
     given = {option: getattr(args, option) for option in _STAGE_OPTIONS}
     for option, value in given.items():
@@ -90,8 +104,12 @@ def _distill(args: argparse.Namespace) -> None:
             stages[name][option] = value
     recipe = recipe_of(
         args,
-        teacher={"source": config.model_folder(args.teacher), "export": False},
-        student={"preset": args.student},
+        teacher={
+            "source": config.model_folder(args.teacher),
+            "export": False,
+            "allow_weak": args.allow_weak,
+        },
+        student={"preset": args.student, "initialise": "auto", "allow_weak": args.allow_weak},
         stages=stages,
         variants={"student": {"stages": names}},
         data=options.data_of(args),
@@ -143,9 +161,25 @@ def train(
         recipe, args.out, devices=devices, resume=args.resume, overwrite=args.overwrite
     )
     lines = [*record.metric_lines(), f"model: {pathlib.Path(args.out) / record.model_folder}"]
+    lines += _comparison(record)
     if quantize is not None:
         lines.append(f"next: tfdistill export {args.out} --quantize {quantize}")
     base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
+
+
+def _comparison(record: results.SavedModel) -> list[str]:
+    """The teacher and the baselines beside a student, and a warning where one of them wins."""
+    if record.role != "student" or not record.metrics:
+        return []
+    metric = next(iter(record.metrics))
+    own = record.metrics[metric]
+    compared = [*((row.name, row.metrics.get(metric)) for row in record.baselines)]
+    shown = [("teacher", record.teacher_metrics.get(metric)), *compared]
+    lines = [f"{name}: {value:.4f}" for name, value in shown if value is not None]
+    better = [name for name, value in compared if value is not None and (own or 0.0) < value]
+    if better:
+        lines.append(f"WARNING: the student is below the baseline {' and '.join(better)}.")
+    return ["compared with, " + metric, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:

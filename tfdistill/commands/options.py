@@ -203,11 +203,12 @@ def _gpus(text: str) -> int | None:
         raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
 
 
-def add_training(group: argparse._ActionsContainer, epochs: int) -> None:
-    """Adds the options of a fit: epochs, batch size, rate and seed."""
+def add_training(group: argparse._ActionsContainer, epochs: int, rate: float | None) -> None:
+    """Adds the options of a fit: epochs, batch size, rate and seed; `rate` None: the stage's."""
     add_field(group, config.FineTuneConfig, "epochs", epochs)
     add_field(group, config.FineTuneConfig, "batch_size")
-    add_field(group, config.FineTuneConfig, "learning_rate")
+    more = {} if rate is not None else {"help": "peak learning rate (default: the stage's own)"}
+    add_field(group, config.FineTuneConfig, "learning_rate", rate, **more)
     add_seed(group)
     add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
 

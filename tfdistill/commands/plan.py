@@ -77,8 +77,14 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
     named = {"student.preset": recipe.student.preset}
     if recipe.teacher.source.startswith(_PRESET):
         named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
+    known = models.presets()
+    if config.is_pruned(recipe.student.preset):
+        del named["student.preset"]
+        try:
+            config.parse_pruned(recipe.student.preset)
+        except errors.ConfigError as error:
+            yield str(error)
     for key, name in named.items():
-        known = models.presets()
         if name not in known:
             near = errors.nearest(name, known)
             hint = f"{near} " if near.startswith("Did") else ""
@@ -137,5 +143,6 @@ def _stage(stage: Any, num_train: int | None) -> str:
     long = f"{stage.epochs} epochs" if steps is None else f"{steps} steps"
     if steps is None and num_train is not None and not getattr(stage, "on_corpus", False):
         long += f" of about {-(-num_train // stage.batch_size)} steps"
-    parts = [kind, long, f"batches of {stage.batch_size}", f"learning rate {stage.learning_rate:g}"]
+    rate = "by width" if stage.learning_rate is None else f"{stage.learning_rate:g}"
+    parts = [kind, long, f"batches of {stage.batch_size}", f"learning rate {rate}"]
     return ", ".join(part for part in parts if part)

@@ -14,6 +14,7 @@ from tfdistill.config.compression import (
     QuantizeConfig,
 )
 from tfdistill.config.inputs import is_missing, missing_inputs, model_folder
+from tfdistill.config.pruned import PrunedShape, is_pruned, parse_pruned
 from tfdistill.config.recipe_files import (
     dump_recipe,
     find_recipe,
@@ -25,6 +26,7 @@ from tfdistill.config.recipe_files import (
 from tfdistill.config.scaled import scaled_down
 from tfdistill.config.sections import (
     BUILT_IN_DATA,
+    STARTS,
     AugmentConfig,
     BenchmarkConfig,
     DataConfig,
@@ -45,6 +47,7 @@ from tfdistill.config.stages import (
     EitherStage,
     GeneralStage,
     IntermediateStage,
+    JointStage,
     LabelsStage,
     LayerMap,
     LayerOptions,
@@ -70,6 +73,7 @@ __all__ = [
     "BUILT_IN_DATA",
     "METHODS",
     "STAGES",
+    "STARTS",
     "AugmentConfig",
     "BenchmarkConfig",
     "ClassifierStage",
@@ -84,6 +88,7 @@ __all__ = [
     "FineTuneConfig",
     "GeneralStage",
     "IntermediateStage",
+    "JointStage",
     "LabelsStage",
     "LayerMap",
     "LayerOptions",
@@ -97,6 +102,7 @@ __all__ = [
     "PredictionStage",
     "PretrainConfig",
     "PruneConfig",
+    "PrunedShape",
     "Quantize",
     "QuantizeConfig",
     "Recipe",
@@ -111,9 +117,11 @@ __all__ = [
     "dump_recipe",
     "find_recipe",
     "is_missing",
+    "is_pruned",
     "load_recipe",
     "missing_inputs",
     "model_folder",
+    "parse_pruned",
     "parse_recipe",
     "parse_section",
     "recipes",

@@ -6,7 +6,7 @@ import pathlib
 
 from tfdistill import errors
 from tfdistill.config.recipe_files import load_recipe
-from tfdistill.config.sections import BUILT_IN_DATA, Recipe
+from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe
 from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
 
 
@@ -64,7 +64,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append(f"data.dir: {recipe.data.dir} is not there")
     faults += _teacher_faults(recipe)
     faults += _augment_faults(recipe)
-    if recipe.student.keep_head and recipe.student.initialise in ("teacher", "layers", "random"):
+    if recipe.student.keep_head and recipe.student.initialise in STARTS:
         faults.append(
             "student.keep_head: a finished student has a head to keep. Name its folder with "
             "--set student.initialise=FOLDER"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdistill.config.sections import BUILT_IN_DATA, Recipe, ShapeConfig
+from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe, ShapeConfig
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
 _NO_SIZES = {name: None for name in ShapeConfig.model_fields if name != "hidden_act"}
@@ -79,8 +79,9 @@ def _student(recipe: Recipe, *, mobile: bool) -> dict[str, Any]:
     """Half the teacher's layers, and its width where the recipe's student has it."""
     start = recipe.student.initialise
     chosen: dict[str, Any] = {
-        "initialise": start if start in ("teacher", "layers", "random") else "teacher",
+        "initialise": start if start in STARTS else "teacher",
         "keep_head": False,
+        "allow_weak": True,
     }
     if mobile:
         return {**chosen, **_MOBILEBERT}

@@ -32,6 +32,7 @@ Quantize = Literal[
 ]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
 BUILT_IN_DATA = "assistant"
+STARTS = ("auto", "pruned", "teacher", "layers", "random")  # of a student; or a checkpoint
 SHORTHANDS = {
     "teacher": "source",
     "student": "preset",
@@ -152,15 +153,21 @@ class TeacherConfig(ShapeConfig):
 class StudentConfig(ShapeConfig):
     """The student's architecture and how its weights start.
 
-    The sizes that are given replace those of the preset. `initialise` is "teacher" (embeddings
-    projected from the teacher's), "layers" (embeddings and the teacher layers in `teacher_layers`,
-    copied), "random", or a Hugging Face folder or hub id of a student that went through a general
-    stage elsewhere, such as a published TinyBERT. With `keep_head` that folder holds a finished
-    student of the task, of any shape, which stages then compress.
+    `preset` is a preset's name, or ``pruned:layers=3,ffn=384,heads=6,width=384``: the teacher's own
+    shape, smaller (see `config.pruned`). The sizes that are given replace those of the preset.
+
+    `initialise` is "pruned" (cut out of the teacher and fitted to its states, see
+    `tfdistill.structured`), "teacher" (embeddings projected from the teacher's), "layers"
+    (embeddings and the teacher layers in `teacher_layers`, copied), "random", or a Hugging Face
+    folder or hub id of a student that went through a general stage elsewhere, such as a published
+    TinyBERT. "auto" is "pruned" where the student fits into its teacher, and otherwise "teacher".
+    With `keep_head` that folder holds a finished student of the task, of any shape, which stages
+    then compress. `allow_weak` accepts a student that ends near chance.
     """
 
     preset: str
     initialise: PathText = "teacher"
+    allow_weak: bool = False
     keep_head: bool = False
     teacher_layers: tuple[int, ...] | None = None
 
@@ -207,6 +214,7 @@ class Recipe(Section):
     stages: dict[str, Stage] = pydantic.Field(min_length=1)
     variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
     seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
+    baselines: bool = True  # whether linear models are trained on the task, for comparison
     export: ExportConfig = ExportConfig()
     benchmark: BenchmarkConfig = BenchmarkConfig()
 

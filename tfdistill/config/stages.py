@@ -1,8 +1,8 @@
 """The stages of a recipe: a class for each kind, with the options that its method reads.
 
 On a corpus learn general (TinyBERT's first stage), mlm, distilbert and mobilebert; on the task
-intermediate and prediction (TinyBERT's second stage), labels, logits and patient; on either of the
-two relations and combination. Defaults are those of the distiller's class.
+intermediate and prediction (TinyBERT's second stage), joint, labels, logits and patient; on either
+of the two relations and combination. Defaults are those of the distiller's class.
 """
 
 from __future__ import annotations
@@ -121,10 +121,11 @@ class ClassifierStage(TaskStage):
     """A stage that trains the classifier, watched on the development set.
 
     `keep_best` None keeps the best epoch, but not while a stage prunes: early epochs have few
-    zeros.
+    zeros. Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
     """
 
     keep_best: bool | None = None
+    min_steps: int | None = pydantic.Field(default=None, gt=0)
     patience: int | None = pydantic.Field(default=None, gt=0)
 
 
@@ -179,6 +180,27 @@ class LogitsStage(ClassifierStage):
     prediction: Prediction = "kl_divergence"
     temperature: Temperature = 1.0
     scale_by_t2: bool = True
+
+
+class JointStage(ClassifierStage):
+    """Answers and hidden states of mapped layers together, for a student that starts pruned.
+
+    The terms are "answers" (`prediction` with `temperature`), "hidden" (mean over layers of the
+    MSE of hidden states) and "label" (gold labels, weight 0 unless `loss_weights` has another). A
+    student without layers learns from the answers alone.
+
+    Attributes:
+      learning_rate: None: by the student's width, see `run.stages.joint_rate`.
+      temperature: None: 1, or for a teacher whose answers are nearly uniform the one below 1 that
+        calibrates them on the development set.
+    """
+
+    kind: Literal["joint"] = "joint"
+    learning_rate: float | None = pydantic.Field(default=None, gt=0)  # pyright: ignore
+    min_steps: int | None = pydantic.Field(default=1000, gt=0)
+    layer_map: LayerMap = "uniform"
+    prediction: Prediction = "kl_divergence"
+    temperature: Temperature | None = None
 
 
 class PatientStage(ClassifierStage):
@@ -243,6 +265,7 @@ STAGES: dict[str, type[StageConfig]] = {
     "prediction": PredictionStage,
     "labels": LabelsStage,
     "logits": LogitsStage,
+    "joint": JointStage,
     "patient": PatientStage,
     "relations": RelationsStage,
     "combination": CombinationStage,

@@ -12,6 +12,7 @@ from tfdistill import config, files, models, objectives, report, results
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
     augmentation,
+    baselines,
     deliver,
     multi_gpu,
     prepare,
@@ -94,12 +95,21 @@ def distill(
     opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
+        teacher, compared = None, ()
         if context.data.task is not None:
-            records.train_teacher(context)
+            teacher = records.train_teacher(context)
+            compared = baselines.measure_baselines(context)
         student = records.train_student(context, list(recipe.variants)[-1], recipe.seeds[0])
         _keep_chosen(context.root, student)
+        if context.data.task is not None:
+            records.check_student(context, student)
     saved = "student/hf" if (context.root / "student" / "hf").is_dir() else "student"
-    return results.SavedModel(**student.model_dump(), model_folder=saved)
+    return results.SavedModel(
+        **student.model_dump(),
+        model_folder=saved,
+        baselines=compared,
+        teacher_metrics={} if teacher is None else teacher.metrics,
+    )
 
 
 def _begin(
@@ -155,7 +165,10 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
         )
         chosen = records.choose(found, list(recipe.variants)[-1], task.primary_metric)
     _keep_chosen(root, chosen)
+    compared: tuple[results.BaselineResult, ...] = ()
     if task is not None:
+        compared = baselines.measure_baselines(context)
+        records.check_student(context, chosen)
         exports = _export_all(context, chosen)
     metrics = results.RunMetrics(
         format_version=results.FORMAT_VERSION,
@@ -165,6 +178,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
         task=described,
         synthetic_data=described.name == synthetic.TASK.name or recipe.data.placeholder_data,
         models=tuple(found),
+        baselines=compared,
         chosen=chosen.folder,
         exports=exports,
     )
@@ -211,11 +225,9 @@ def _say_layer_maps(context: RunContext) -> None:
     recipe, vocab_size = context.recipe, context.data.tokenizer.vocab_size
     stages = recipe.stages.values()
     for layer_map in {s.layer_map: None for s in stages if isinstance(s, config.LayerOptions)}:
-        mapped = objectives.layer_map(
-            models.config_of(context.teachers.task).num_layers,
-            task_models.student_shape(recipe.student, vocab_size).num_layers,
-            layer_map,
-        )
+        teacher = models.config_of(context.teachers.task)
+        student = task_models.student_shape(recipe.student, vocab_size, teacher)
+        mapped = objectives.layer_map(teacher.num_layers, student.num_layers, layer_map)
         say(f"layer map {layer_map}: {objectives.describe_layer_map(mapped)}")
 
 

@@ -117,6 +117,9 @@ class RunFolder:
             )
         before = config.load_recipe(str(saved)).model_dump(mode="json")
         now = recipe.model_dump(mode="json")
+        for values in (before, now):  # whether a weak model is accepted may change
+            for section in ("teacher", "student"):
+                del values[section]["allow_weak"]
         changed = [key for key in now if before.get(key) != now[key]]
         if changed:
             raise errors.ConfigError(

@@ -5,12 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import config, errors, models, training, weights
-from tfdistill.data import vocab
+from tfdistill import config, errors, files, models, structured, training, weights
+from tfdistill.data import batches, vocab
 from tfdistill.run import task_models, teachers
 from tfdistill.run.context import RunContext
+
+START = "start.safetensors"  # a pruned student before any training
+_BASIS = "basis"
 
 
 @dataclasses.dataclass
@@ -20,10 +25,13 @@ class Student:
     Attributes:
       model: What the run delivers: a classifier, or an encoder where there is no task.
       masked_lm: The same encoder under a head for masked words, once a stage needed one.
+      basis: Of a pruned student that is narrower than its teacher: the teacher's directions that it
+        keeps, (teacher width, width).
     """
 
     model: keras.Model
     masked_lm: keras.Model | None = None
+    basis: np.ndarray | None = None
 
     def with_words(self, *, next_sentence: bool) -> keras.Model:
         """The masked language model that starts as the student is now."""
@@ -56,12 +64,16 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     keras.utils.set_random_seed(seed)
     settings = context.recipe.student
     start = settings.initialise
-    shape = task_models.student_shape(settings, context.data.tokenizer.vocab_size)
-    if start not in ("teacher", "layers", "random"):
+    vocab_size = context.data.tokenizer.vocab_size
+    shape = task_models.student_shape(settings, vocab_size, context.teachers.shape(first))
+    if start not in config.STARTS:
         if settings.keep_head and context.data.task is not None:
             return Student(teachers.load_classifier(start, context.task_data))
         return Student(_from_checkpoint(context, start, shape))
     student = task_models.build_for_task(shape, context.data.task)
+    start = resolve_start(context, first, shape)
+    if start == "pruned":
+        return Student(student, basis=_prune(context, first, student))
     if start == "layers":
         layers = settings.teacher_layers
         if layers is None:
@@ -77,6 +89,63 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     elif start == "teacher" and first.has_teacher:
         training.initialise_from_teacher(student, context.teachers.in_float32(first))
     return Student(student)
+
+
+def resolve_start(
+    context: RunContext, first: config.StageConfig, shape: models.EncoderConfig
+) -> str:
+    """What `student.initialise` means for this student; "auto" is "pruned" or "teacher".
+
+    Raises:
+      ConfigError: If a student is to be pruned that cannot be.
+      ShapeError: If it is of another family than BERT's.
+    """
+    start = context.recipe.student.initialise
+    if start not in ("auto", "pruned"):
+        return start
+    learns_words = isinstance(first, config.MaskedStage)
+    if not first.has_teacher or learns_words or context.data.task is None:
+        if start == "auto":
+            return "teacher"
+        raise errors.ConfigError(
+            "student.initialise: pruned",
+            "a task, and a first stage that learns layers or answers from a teacher",
+            f"a first stage of kind {first.kind}",
+        )
+    try:
+        structured.check_prunable(context.teachers.shape(first), shape)
+    except (errors.ConfigError, errors.ShapeError):
+        if start == "pruned":
+            raise
+        return "teacher"
+    return "pruned"
+
+
+def _prune(
+    context: RunContext, first: config.StageConfig, student: keras.Model
+) -> np.ndarray | None:
+    """Starts a student as a part of its teacher; computed once in a run, for all seeds."""
+    path = context.root / "stages" / START
+    if path.is_file():
+        arrays = safetensors.numpy.load_file(path)
+        basis = arrays.pop(_BASIS, None)
+        for variable in student.weights:
+            variable.assign(arrays[variable.name])
+        return basis
+    data = context.task_data
+    texts = batches.Batches(data.train, batch_size=32, seed=context.recipe.seeds[0])
+    pruned = structured.initialise_by_pruning(
+        student,
+        context.teachers.in_float32(first),
+        structured.take_sample(texts.dataset()),
+        multi_label=data.task.kind == "multi_label",
+    )
+    arrays = {variable.name: np.asarray(variable) for variable in student.weights}
+    if pruned.basis is not None:
+        arrays[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
+    with files.atomic_write(path) as temporary:
+        safetensors.numpy.save_file(arrays, temporary)
+    return pruned.basis
 
 
 def initialise_words(context: RunContext, student: keras.Model) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+import sys
 
-from tfdistill import config, errors, files, weights
+from tfdistill import analysis, config, errors, files, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
 from tfdistill.run import corpora
 
@@ -85,9 +86,14 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         doc_stride=settings.doc_stride,
         max_question_length=settings.max_question_length,
     )
+    encoded = encode(train)
+    findings = analysis.check_data(task, train, dev)
+    findings.check()
+    for warning in findings.warnings:
+        print(f"data: {warning}", file=sys.stderr, flush=True)
     return TaskData(
         task=task,
-        train=encode(train),
+        train=encoded,
         train_examples=train,
         dev=batches.Batches(encode(dev), batch_size=64, shuffle=False),
         dev_examples=dev,

@@ -49,7 +49,11 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
 
 
 def train_teacher(context: RunContext) -> results.ModelResult:
-    """Gets the teacher of the task and saves it, unless that is done."""
+    """Gets the teacher of the task and saves it, unless that is done.
+
+    Raises:
+      TeacherError: If it answers near chance. It is saved all the same.
+    """
     data, tuned = context.task_data, context.recipe.teacher.finetune is not None
 
     def work() -> results.ModelResult:
@@ -70,7 +74,14 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             history=(history,) if tuned else (),
         )
 
-    return context.folder.step("teacher/result.json", results.ModelResult, work)
+    result = context.folder.step("teacher/result.json", results.ModelResult, work)
+    training.check_teacher(
+        result.metrics,
+        data.task,
+        training.gold_labels(data.dev),
+        allow_weak=context.recipe.teacher.allow_weak,
+    )
+    return result
 
 
 def train_student(context: RunContext, name: str, seed: int) -> results.ModelResult:
@@ -104,6 +115,21 @@ def train_student(context: RunContext, name: str, seed: int) -> results.ModelRes
         )
 
     return context.folder.step(f"results/{name}-{seed}.json", results.ModelResult, work)
+
+
+def check_student(context: RunContext, student: results.ModelResult) -> None:
+    """Refuses a student that answers near chance.
+
+    Raises:
+      StudentError: If it does, and the recipe does not allow it.
+    """
+    data = context.task_data
+    training.check_student(
+        student.metrics,
+        data.task,
+        training.gold_labels(data.dev),
+        allow_weak=context.recipe.student.allow_weak,
+    )
 
 
 def choose(found: Sequence[results.ModelResult], variant: str, metric: str) -> results.ModelResult:

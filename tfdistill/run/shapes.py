@@ -28,8 +28,9 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
     except errors.TfdistillError as error:
         faults.append(f"teacher.source: {error}")
     try:
-        if not recipe.student.keep_head:
-            student = task_models.student_shape(recipe.student, _VOCAB_SIZE)
+        known = teacher is not None or not config.is_pruned(recipe.student.preset)
+        if known and not recipe.student.keep_head:
+            student = task_models.student_shape(recipe.student, _VOCAB_SIZE, teacher)
     except errors.TfdistillError as error:
         faults.append(f"student: {error}")
     if teacher is not None and student is not None:

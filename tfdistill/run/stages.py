@@ -5,14 +5,59 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, distillers, models, results, training
+from tfdistill import analysis, config, distillers, models, results, training
 from tfdistill.run import teachers
 from tfdistill.run.context import RunContext
-from tfdistill.run.stage_batches import stage_batches
+from tfdistill.run.stage_batches import num_epochs, stage_batches
+
+_NEARLY_UNIFORM = 0.9  # of the largest entropy; soft targets beyond that teach next to nothing
+
+
+def joint_rate(hidden_size: int) -> float:
+    """The learning rate of a joint stage: ``3e-4 * min(1, 384 / hidden_size)``.
+
+    Measured for pruned students that are 192 to 384 wide (docs/guides/methods/pruned.md). Wider
+    ones get less in proportion, as in Yang et al. 2022, Tensor Programs V, for Adam.
+    """
+    return 3e-4 * min(1.0, 384 / hidden_size)
+
+
+def _resolved(
+    stage: config.JointStage,
+    context: RunContext,
+    teacher: keras.Model | None,
+    student: keras.Model,
+) -> config.JointStage:
+    """Chooses rate and temperature where the recipe leaves them open."""
+    rate = stage.learning_rate or joint_rate(models.config_of(student).hidden_size)
+    temperature = stage.temperature
+    if temperature is None and teacher is not None:
+        temperature = _sharpening(context, teacher)
+    return stage.model_copy(update={"learning_rate": rate, "temperature": temperature})
+
+
+def _sharpening(context: RunContext, teacher: keras.Model) -> float:
+    """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
+    data = context.task_data
+    if data.task.kind != "classification":
+        return 1.0
+    logits = training.predict_logits(teacher, data.dev)
+    share = analysis.entropy_share(logits)
+    if share < _NEARLY_UNIFORM:
+        return 1.0
+    temperature = min(analysis.fit_temperature(logits, training.gold_labels(data.dev)), 1.0)
+    print(
+        f"The teacher's answers are nearly uniform (mean entropy {share:.0%} of the largest): they "
+        f"are sharpened with the temperature {temperature:.2f}, fitted on the development set.",
+        file=sys.stderr,
+    )
+    return temperature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +116,8 @@ def build_stage(
         teacher = context.teachers.for_stage(stage)
     elif isinstance(stage, config.LayerOptions):
         stage = stage.model_copy(update={"projection": "none"})
+    if isinstance(stage, config.JointStage):
+        stage = _resolved(stage, context, teacher, student)
     task = context.data.task
     pair = _Pair(
         teacher,
@@ -81,7 +128,7 @@ def build_stage(
     )
     distiller = _distiller(stage, pair)
     train = stage_batches(context, stage, name, seed, distiller)
-    epochs = stage.epochs
+    epochs = num_epochs(stage, train.steps_per_epoch)
     if stage.steps is not None:
         train = training.StepRange(train, start=0, steps=stage.steps)
         epochs = train.parts
@@ -149,6 +196,27 @@ def _combination(stage: config.CombinationStage, pair: _Pair) -> distillers.Dist
     return distillers.CombinationDistiller(
         pair.teacher, pair.student, terms=stage.terms, seed=pair.seed
     )
+
+
+@_distiller.register
+def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
+    teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
+    terms: dict[str, dict[str, Any]] = {
+        "answers": {"objective": pair.objective(stage.prediction), "head": pair.head},
+        "label": {"objective": "label", "weight": 0.0, "head": pair.head},
+    }
+    if terms["answers"]["objective"] != "logit_mse":
+        temperature = stage.temperature or 1.0
+        # T^2 makes up for the smaller gradients above 1; below 1 it would silence the term.
+        terms["answers"] |= {"temperature": temperature, "scale_by_t2": temperature >= 1}
+    if student.num_layers:
+        terms["hidden"] = {
+            "objective": "hidden_state_mse",
+            "layer_map": stage.layer_map,
+            "over_layers": "mean",
+            "projection": "none" if teacher.hidden_size == student.hidden_size else "shared",
+        }
+    return distillers.CombinationDistiller(pair.teacher, pair.student, terms=terms, seed=pair.seed)
 
 
 @_distiller.register

@@ -73,7 +73,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             steps = num_batches(context, stage, last, seed)
             trained = compression.begin(compressing, student.model, steps)
         job = build_stage(context, last, seed, trained, teacher)
-        _start_projections(context, job.projections, tuple(earlier), seed, stage, student.model)
+        _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
         result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
             trained = student.model = compression.finish(trained)
@@ -124,7 +124,7 @@ def _start_projections(
     earlier: tuple[str, ...],
     seed: int,
     stage: config.StageConfig,
-    student: keras.Model,
+    student: Student,
 ) -> None:
     """Hidden projections continue from the stage before, or start as the teacher's directions."""
     if not layers:
@@ -134,8 +134,12 @@ def _start_projections(
     last = next((path for path in reversed(before) if path.is_file()), None)
     if last is not None and _names(variables).keys() == read_weights(last).keys():
         _load_weights(variables, last)
-    elif context.recipe.student.initialise == "teacher":
-        training.initialise_projections(layers, student, context.teachers.in_float32(stage))
+    elif student.basis is not None:
+        for layer in layers:
+            layer.set_weights([student.basis.T, np.zeros(len(student.basis), np.float32)])
+    elif context.recipe.student.initialise in ("auto", "teacher"):
+        teacher = context.teachers.in_float32(stage)
+        training.initialise_projections(layers, student.model, teacher)
 
 
 def _names(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import compress, config, models, weights
+from tfdistill import compress, config, errors, models, structured, weights
 from tfdistill.data import tasks
 
 PRESET = "preset:"
@@ -26,9 +26,36 @@ def shape_of(preset: str, sizes: config.ShapeConfig, vocab_size: int) -> models.
     return shape.replace(vocab_size=vocab_size, **given)
 
 
-def student_shape(settings: config.StudentConfig, vocab_size: int) -> models.EncoderConfig:
-    """The student's architecture: its preset, with the sizes that the recipe gives instead."""
-    return shape_of(settings.preset, settings, vocab_size)
+def student_shape(
+    settings: config.StudentConfig, vocab_size: int, teacher: models.EncoderConfig | None
+) -> models.EncoderConfig:
+    """The student's architecture: its preset or a part of the teacher's shape.
+
+    Args:
+      settings: The student's section; its sizes replace those of the preset.
+      vocab_size: Rows of the word table.
+      teacher: The teacher's configuration, for a pruned shape.
+
+    Returns:
+      The configuration.
+
+    Raises:
+      ConfigError: If the preset is unknown, or no Hugging Face folder can hold the shape.
+    """
+    if not config.is_pruned(settings.preset):
+        return shape_of(settings.preset, settings, vocab_size)
+    assert teacher is not None
+    shape = structured.pruned_config(teacher, config.parse_pruned(settings.preset))
+    shape = shape.replace(vocab_size=vocab_size, **settings.sizes())
+    size = shape.attention_width // shape.num_heads
+    if shape.hidden_size % size or shape.attention_width > shape.hidden_size:
+        raise errors.ConfigError(
+            f"student.preset {settings.preset}",
+            f"heads whose size divides the width {shape.hidden_size}, no more than fill it",
+            f"{shape.num_heads} heads of {size}",
+            "A Hugging Face folder can hold no other; give heads or head_size.",
+        )
+    return shape
 
 
 def build_for_task(shape: models.EncoderConfig, task: tasks.TaskSpec | None) -> keras.Model:

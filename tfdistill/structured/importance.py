@@ -100,13 +100,14 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
             {kind: found[kind] for kind in ("inner", "context", "pooled")},
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        real = tf.cast(tf.reshape(mask, (-1, 1)), tf.float32)  # (B L, 1)
+        real = tf.reshape(mask, (-1,)) > 0  # (B L,)
 
         def importance(kind: str, units: int) -> tf.Tensor:
             """Sums over examples, (L, units)."""
             rows = []
             for value, gradient in zip(found[kind], gradients[kind], strict=True):
-                product = tf.cast(value * gradient, tf.float32) * real  # (B L, units k)
+                # 0 at padding, which neither the loss nor a real token's attention reads.
+                product = tf.cast(value * gradient, tf.float32)  # (B L, units k)
                 shape = (tf.shape(mask)[0], tf.shape(mask)[1], units, value.shape[-1] // units)
                 by_example = tf.reduce_sum(tf.reshape(product, shape), axis=(1, 3))  # (B, units)
                 rows.append(tf.reduce_sum(tf.abs(by_example), axis=0))
@@ -117,7 +118,7 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
             rows = []
             for value in found[kind]:
                 value = tf.reshape(tf.cast(value, tf.float32), (-1, groups, width))
-                kept = tf.boolean_mask(value, real[:, 0] > 0)  # (N, groups, width)
+                kept = tf.boolean_mask(value, real)  # (N, groups, width)
                 rows.append(tf.einsum("ngi,ngj->gij", kept, kept))
             return tf.stack(rows)
 

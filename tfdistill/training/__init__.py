@@ -16,7 +16,7 @@ from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pairs import align_labels, build_student, load_teacher
 from tfdistill.training.pretrain import pretrain
 from tfdistill.training.teacher_answers import cached_logits
-from tfdistill.training.teachers import chance_level, check_teacher
+from tfdistill.training.teachers import chance_level, check_student, check_teacher
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,
@@ -37,6 +37,7 @@ __all__ = [
     "build_student",
     "cached_logits",
     "chance_level",
+    "check_student",
     "check_teacher",
     "evaluate",
     "fit",

@@ -1,4 +1,4 @@
-"""Teachers that are fit to teach."""
+"""Teachers that are fit to teach, and students that are fit to ship."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _chance_of_several(metric: str, labels: np.ndarray) -> float:
 
 
 def check_teacher(
-    metrics: Mapping[str, float],
+    metrics: Mapping[str, float | None],
     task: tasks.TaskSpec,
     labels: np.ndarray,
     *,
@@ -82,14 +82,54 @@ def check_teacher(
     Raises:
       TeacherError: If the primary metric is below chance + `MARGIN`.
     """
-    value = metrics[task.primary_metric]
-    bound = chance_level(task, labels) + MARGIN
-    if not value >= bound and not allow_weak:  # NaN is no better than chance
+    fault = _weakness(metrics, task, labels)
+    if fault is not None and not allow_weak:
         raise errors.TeacherError(
             f"teacher's {task.primary_metric} on {task.name}",
-            f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})",
-            f"{value:.3f}",
+            *fault,
             "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
             "the order of its labels, or continue all the same with --set "
             "teacher.allow_weak=true.",
         )
+
+
+def check_student(
+    metrics: Mapping[str, float | None],
+    task: tasks.TaskSpec,
+    labels: np.ndarray,
+    *,
+    allow_weak: bool = False,
+) -> None:
+    """Refuses a student that answers near chance, by the rule for teachers.
+
+    Args:
+      metrics: The student's development metrics.
+      task: Names the primary metric.
+      labels: The development labels.
+      allow_weak: Accept it all the same.
+
+    Raises:
+      StudentError: If the primary metric is below chance + `MARGIN`.
+    """
+    fault = _weakness(metrics, task, labels)
+    if fault is not None and not allow_weak:
+        raise errors.StudentError(
+            f"student's {task.primary_metric} on {task.name}",
+            *fault,
+            "Start it from its teacher (student.initialise=auto), train it longer (--epochs, "
+            "min_steps) or at another rate (--learning-rate), or add gold labels "
+            "(--set stages.joint.loss_weights.label=1). It is saved; --allow-weak or --set "
+            "student.allow_weak=true accepts it.",
+        )
+
+
+def _weakness(
+    metrics: Mapping[str, float | None], task: tasks.TaskSpec, labels: np.ndarray
+) -> tuple[str, str] | None:
+    """What was expected and received where a metric is near chance."""
+    value = metrics[task.primary_metric]
+    bound = chance_level(task, labels) + MARGIN
+    if value is not None and value >= bound:  # NaN is no better than chance
+        return None
+    received = "no number" if value is None else f"{value:.3f}"
+    return f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})", received
