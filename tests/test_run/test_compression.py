@@ -38,6 +38,7 @@ def recipe(data_dir):
             "num_layers": 1,
             "hidden_size": 16,
             "intermediate_size": 32,
+            "allow_weak": True,
         },
         "stages": {
             "prune": {**STEP, "compress": {"method": "prune", **own}},
@@ -159,6 +160,7 @@ def test_the_command_compresses_a_finished_student_and_keeps_its_head(
     usual = ["--task", "assistant", "--data-dir", str(data_dir), "--max-length", "24"]
     out = tmp_path / "out"
     options = ["--methods", "prune", "--epochs", "1", "--learning-rate", "1e-9"]
+    options += ["--set", "teacher.allow_weak=true", "--set", "student.allow_weak=true"]
 
     assert cli.main(["compress", str(teacher), *usual, *options, "--out", str(out)]) == 0
 

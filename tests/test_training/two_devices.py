@@ -116,7 +116,7 @@ def recipe(data):
             **{"source": "preset:bert_tiny", "dropout": 0.0, "finetune": step},
             **{"allow_weak": True, "export": False},
         },
-        "student": {"preset": "bert_tiny", "dropout": 0.0, **shape},
+        "student": {"preset": "bert_tiny", "dropout": 0.0, "allow_weak": True, **shape},
         "stages": {
             "intermediate": {"kind": "intermediate", **step},
             "prediction": {"kind": "prediction", **step},
