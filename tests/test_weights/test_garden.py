@@ -280,7 +280,7 @@ def mobilebert_checkpoint(tmp_path_factory):
     [
         (
             OURS.replace(num_feed_forward=3),
-            "missing: transformer_layer_0/ffn_layer_2/intermediate_dense/kernel, .* and 7 more",
+            "missing: transformer_layer_0/ffn_layer_2/intermediate_dense/bias, .* and 7 more",
         ),
         (
             OURS.replace(num_layers=1),
@@ -291,7 +291,7 @@ def mobilebert_checkpoint(tmp_path_factory):
             r"wrong shape: transformer_layer_0/attention/query/kernel \(8, 2, 4\) instead of "
             r"\(8, 4, 2\)",
         ),
-        (SHAPE, "missing: word_embeddings/embeddings, .*; unexpected: mobile_bert_embedding/"),
+        (SHAPE, "missing: embeddings/layer_norm/beta, .*; unexpected: mobile_bert_embedding/"),
         (None, 'params.yaml next to it, .* received none of them.*load_garden\\(path, "mobilebert'),
         (OURS.replace(trigram=False), "trigram of a Model Garden encoder: expected True"),
         (OURS.replace(type_vocab_size=0), "type_vocab_size of a Model Garden encoder"),
