@@ -17,6 +17,8 @@ SEED = 1  # of everything that is drawn at random
 _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
     **{"max_length": "TOKENS", "doc_stride": "TOKENS", "min_seconds": "S"},
+    **{"mask_rate": "SHARE", "held_out": "SHARE", "smoothing": "EXPONENT"},
+    **{"steps": "BATCHES", "gradient_accumulation": "BATCHES", "checkpoint_every": "STEPS"},
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
 }
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
@@ -38,6 +40,7 @@ def add_field(
     section: type[pydantic.BaseModel],
     field: str,
     default: Any = ...,
+    flag: str | None = None,
     **options: Any,
 ) -> argparse.Action:
     """Adds the option that sets a field of a section: its name, type, default and help.
@@ -47,6 +50,7 @@ def add_field(
       section: The section's model.
       field: A field with a description.
       default: Instead of the field's own.
+      flag: The option, where it is not `flag_of` the field.
       **options: Of ``add_argument``, instead of what follows from the field.
     """
     info = section.model_fields[field]
@@ -66,7 +70,9 @@ def add_field(
         chosen |= {} if kind is str else {"type": kind}
     if kind is not bool and default is not None:
         text = f"{text} (default: {_listed(default)})"
-    return group.add_argument(flag_of(field), **{"help": text, **chosen, **options})
+    chosen |= {"help": text, "dest": field if flag else None, **options}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    return group.add_argument(flag or flag_of(field), **chosen)
 
 
 def _plain_type(annotation: Any) -> Any:

@@ -12,6 +12,27 @@ from tfdistill import config, errors
 from tfdistill.commands import base, options, plan
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
+_MASKING = ("mask_rate", "smoothing", "whole_words")
+_TRAINING = (
+    *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
+    *("schedule", "weight_decay", "held_out", "held_out_examples", "evaluations"),
+    *("checkpoint_every", "precision"),
+)
+
+
+def _add_reading(parser: argparse._ActionsContainer) -> None:
+    """How text files become examples: the options that `data prepare` and `pretrain` share."""
+    parser.add_argument(
+        "--max-length",
+        type=int,
+        default=128,
+        metavar="TOKENS",
+        help="longest example in tokens (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
+    )
+    _add_invalid(parser)
 
 
 def _add_invalid(parser: argparse._ActionsContainer) -> None:
@@ -85,13 +106,6 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's vocab.txt")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
     parser.add_argument(
-        "--max-length",
-        type=int,
-        default=128,
-        metavar="TOKENS",
-        help="longest example in tokens (default: %(default)s)",
-    )
-    parser.add_argument(
         "--next-sentence",
         action="store_true",
         help="write sentence pairs with labels, half of them random",
@@ -117,11 +131,8 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         help="text per shard, 2^20 bytes (default: 4)",
     )
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
-    )
+    _add_reading(parser)
     options.add_seed(parser, "lengths and pairs")
-    _add_invalid(parser)
     options.add_output(parser, resume=True)
     options.add_json(parser)
     options.add_runner(parser)
@@ -190,132 +201,25 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
         help="change a number of the preset, such as num_layers=6; may be repeated",
     )
     options.renamed(source, "--set", shape)
-    source.add_argument(
-        "--next-sentence",
-        action="store_true",
-        help="also learn next-sentence prediction, as BERT does",
-    )
+    options.add_field(source, config.PretrainConfig, "next_sentence")
     text = parser.add_argument_group("text files")
-    text.add_argument(
-        "--max-length",
-        type=int,
-        default=128,
-        metavar="TOKENS",
-        help="longest example in tokens (default: %(default)s)",
-    )
-    text.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
-    )
-    _add_invalid(text)
-    _add_masking(parser.add_argument_group("masking"))
-    _add_training(parser.add_argument_group("training"))
-    options.add_output(parser, resume=True)
-    options.add_json(parser)
-
-
-def _add_masking(group: argparse._ActionsContainer) -> None:
-    group.add_argument(
-        "--mask-rate",
-        type=float,
-        default=0.15,
-        metavar="SHARE",
-        help="share of the tokens that are masked (default: %(default)s)",
-    )
-    group.add_argument(
-        "--smoothing",
-        type=float,
-        metavar="EXPONENT",
-        help="mask rare tokens more often (DistilBERT: 0.7)",
-    )
-    group.add_argument("--whole-words", action="store_true", help="mask all pieces of a word")
-
-
-def _add_training(group: argparse._ActionsContainer) -> None:
-    shown = "(default: %(default)s)"
+    _add_reading(text)
+    masking = parser.add_argument_group("masking")
+    for field in _MASKING:
+        options.add_field(masking, config.PretrainConfig, field)
+    group = parser.add_argument_group("training")
     length = group.add_mutually_exclusive_group()
-    length.add_argument(
-        "--steps", type=int, metavar="BATCHES", help="train so many batches instead of epochs"
-    )
-    length.add_argument(
-        "--epochs", type=int, default=1, metavar="N", help=f"passes over the text {shown}"
-    )
-    group.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help=f"examples per batch {shown}"
-    )
-    group.add_argument(
-        "--gradient-accumulation",
-        type=int,
-        default=1,
-        metavar="BATCHES",
-        help=f"batches per optimizer step {shown}",
-    )
-    group.add_argument(
-        "--optimizer", choices=("adamw", "lamb"), default="adamw", help=f"optimizer {shown}"
-    )
-    group.add_argument(
-        "--learning-rate",
-        type=float,
-        default=5e-4,
-        metavar="X",
-        help=f"peak learning rate, after the warm-up {shown}",
-    )
-    group.add_argument(
-        "--schedule",
-        choices=("linear", "constant"),
-        default="linear",
-        help=f"learning rate after the warm-up {shown}",
-    )
-    warmup = group.add_argument(
-        "--warmup-ratio",
-        type=float,
-        default=0.05,
-        metavar="SHARE",
-        help=f"share of the steps in which the learning rate rises {shown}",
+    for field in _TRAINING:
+        into = length if field in ("steps", "epochs") else group
+        options.add_field(into, config.PretrainConfig, field)
+    warmup = options.add_field(
+        group, config.PretrainConfig, "warmup", flag="--warmup-ratio", metavar="SHARE"
     )
     options.renamed(group, "--warmup", warmup)
-    group.add_argument(
-        "--weight-decay",
-        type=float,
-        default=0.01,
-        metavar="X",
-        help=f"weight decay of matrices {shown}",
-    )
-    group.add_argument(
-        "--held-out",
-        type=float,
-        default=0.01,
-        metavar="SHARE",
-        help=f"share of the text that is kept for evaluation {shown}",
-    )
-    group.add_argument(
-        "--held-out-examples",
-        type=int,
-        default=2000,
-        metavar="N",
-        help=f"most examples of it that are evaluated {shown}",
-    )
-    group.add_argument(
-        "--evaluations",
-        type=int,
-        default=10,
-        metavar="N",
-        help=f"most evaluations during training {shown}",
-    )
-    group.add_argument(
-        "--checkpoint-every",
-        type=int,
-        default=500,
-        metavar="STEPS",
-        help=f"steps between checkpoints, from which --resume continues {shown}",
-    )
-    group.add_argument(
-        "--precision",
-        choices=("float32", "mixed_bfloat16"),
-        default="float32",
-        help=f"number format of the arithmetic; weights stay float32 {shown}",
-    )
     options.add_seed(group)
     options.add_gpus(group)
+    options.add_output(parser, resume=True)
+    options.add_json(parser)
 
 
 def _pretrain(args: argparse.Namespace) -> None:
@@ -324,14 +228,7 @@ def _pretrain(args: argparse.Namespace) -> None:
     _existing_files([*args.corpus, *filter(None, [args.vocab])])
     from tfdistill.training import pretrain_run
 
-    names = (
-        *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
-        *("schedule", "weight_decay", "next_sentence", "mask_rate", "smoothing"),
-        *("whole_words", "held_out", "held_out_examples", "evaluations", "checkpoint_every"),
-        "precision",
-    )
-    given = {name: getattr(args, name) for name in names}
-    given["warmup"] = args.warmup_ratio
+    given = {name: getattr(args, name) for name in config.PretrainConfig.model_fields}
     settings = config.parse_section(config.PretrainConfig, given, source="command line")
     source = pretrain_run.PretrainSource(
         args.model,

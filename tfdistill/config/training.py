@@ -62,46 +62,39 @@ class FineTuneConfig(OptimizerConfig):
 class PretrainConfig(Section):
     """Pre-training of a masked language model; the defaults suit a small model.
 
-    Attributes:
-      steps: Batches in all; None counts `epochs` instead.
-      epochs: Epochs of the corpus.
-      batch_size: Examples of a batch.
-      gradient_accumulation: Batches of an optimizer step.
-      optimizer: "adamw" or "lamb".
-      learning_rate: The peak rate.
-      schedule: "linear" falls to 0 at the last step, "constant" stays.
-      warmup: The share of the steps in which the rate rises.
-      weight_decay: Decay, not of biases and norms.
-      next_sentence: Whether to train next-sentence prediction too.
-      mask_rate: The share of tokens that is chosen for prediction.
-      smoothing: Exponent of smoothed masking (DistilBERT: 0.7), or None for equal probabilities.
-      whole_words: Whether the pieces of a word are masked together.
-      held_out: The share of the corpus, at the end of each shard, that is never trained on.
-      held_out_examples: At most so many of them are evaluated.
-      evaluations: The most evaluations on the way; the steps are cut into as many equal parts as
-        divide them, each with its row in history.csv.
-      checkpoint_every: Steps between checkpoints.
-      precision: "float32" or "mixed_bfloat16".
+    Without `steps` it trains `epochs` of the corpus. The share `held_out`, at the end of each
+    shard, is never trained on. The steps are cut into at most `evaluations` equal parts that divide
+    them, each with its row in history.csv.
     """
 
-    steps: int | None = pydantic.Field(default=None, ge=1)
-    epochs: int = pydantic.Field(default=1, ge=1)
-    batch_size: int = pydantic.Field(default=32, ge=1)
-    gradient_accumulation: int = pydantic.Field(default=1, ge=1)
-    optimizer: Literal["adamw", "lamb"] = "adamw"
-    learning_rate: float = pydantic.Field(default=5e-4, gt=0)
-    schedule: Literal["linear", "constant"] = "linear"
-    warmup: float = pydantic.Field(default=0.05, ge=0, lt=1)
-    weight_decay: float = pydantic.Field(default=0.01, ge=0)
-    next_sentence: bool = False
-    mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
-    smoothing: float | None = pydantic.Field(default=None, ge=0)
-    whole_words: bool = False
-    held_out: float = pydantic.Field(default=0.01, gt=0, lt=1)
-    held_out_examples: int = pydantic.Field(default=2000, ge=1)
-    evaluations: int = pydantic.Field(default=10, ge=1)
-    checkpoint_every: int = pydantic.Field(default=500, ge=1)
-    precision: Literal["float32", "mixed_bfloat16"] = "float32"
+    steps: int | None = described(None, "train so many batches instead of epochs", ge=1)
+    epochs: int = described(1, "passes over the text", ge=1)
+    batch_size: int = described(32, "examples per batch", ge=1)
+    gradient_accumulation: int = described(1, "batches per optimizer step", ge=1)
+    optimizer: Literal["adamw", "lamb"] = described("adamw", "optimizer")
+    learning_rate: float = described(5e-4, "peak learning rate, after the warm-up", gt=0)
+    schedule: Literal["linear", "constant"] = described(
+        "linear", "learning rate after the warm-up: falls to 0 at the last step, or stays"
+    )
+    warmup: float = described(
+        0.05, "share of the steps in which the learning rate rises", ge=0, lt=1
+    )
+    weight_decay: float = described(0.01, "weight decay of matrices", ge=0)
+    next_sentence: bool = described(False, "also learn next-sentence prediction, as BERT does")
+    mask_rate: float = described(0.15, "share of the tokens that are masked", gt=0, lt=1)
+    smoothing: float | None = described(
+        None, "exponent that masks rare tokens more often (DistilBERT: 0.7)", ge=0
+    )
+    whole_words: bool = described(False, "mask all pieces of a word together")
+    held_out: float = described(0.01, "share of the text kept for evaluation", gt=0, lt=1)
+    held_out_examples: int = described(2000, "most examples of it that are evaluated", ge=1)
+    evaluations: int = described(10, "most evaluations during training", ge=1)
+    checkpoint_every: int = described(
+        500, "steps between checkpoints, from which --resume continues", ge=1
+    )
+    precision: Literal["float32", "mixed_bfloat16"] = described(
+        "float32", "number format of the arithmetic; weights stay float32"
+    )
 
 
 class TeacherPretrainConfig(PretrainConfig):
