@@ -24,6 +24,7 @@ INSTALL_REQUIRES = [
     "transformers>=4.57,<5",
     "huggingface-hub>=0.34,<1",
     "safetensors>=0.5,<1",
+    "h5py>=3.11,<4",
     "tokenizers>=0.22,<1",
     "ai-edge-litert>=2.3,<3",
     "ai-edge-quantizer>=0.10,<0.11",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 
 import tf_keras as keras
 
@@ -13,7 +12,6 @@ from tfdistill.data import batches, tasks
 from tfdistill.run import prepare
 
 QUANTIZE_AWARE = ("static_wi8_ai8",)  # what a quantization-aware model is trained for
-CLASSIFIER = "classifier.json"  # what a model without a Hugging Face folder does not say itself
 
 
 def save_model(
@@ -24,9 +22,10 @@ def save_model(
 ) -> None:
     """Saves a model as ``model.keras`` and as a Hugging Face folder ``hf``, both or none.
 
-    A BiLSTM has no class in `transformers`: ``vocab.txt`` and ``classifier.json`` (labels and case)
-    are written instead. A quantization-aware model is saved as its float weights, and its ranges
-    as ``ranges.safetensors``.
+    A BiLSTM has no class in `transformers`: ``model.safetensors``, ``vocab.txt`` and
+    ``classifier.json`` (labels and case) are written instead. A quantization-aware model is saved
+    as its float weights, and its ranges as ``ranges.safetensors``. ``model.keras`` is for other
+    programs: it can name any code to run, so that tfdistill itself never loads one.
     """
     plain = compress.strip(model)
     with files.atomic_folder(folder) as temporary:
@@ -34,13 +33,13 @@ def save_model(
         if compress.is_quantize_aware(model):
             compress.save_ranges(model, temporary / compress.RANGES)
         if models.config_of(model).family == "bilstm":
-            shutil.copyfile(data.vocab_file, temporary / "vocab.txt")
-            facts = {
-                "format_version": 1,
-                "labels": list(labels),
-                "lower_case": data.tokenizer.lower_case,
-            }
-            files.atomic_write_json(temporary / CLASSIFIER, facts)
+            weights.save_bilstm(
+                plain,
+                temporary,
+                labels=labels,
+                vocab_file=data.vocab_file,
+                lower_case=data.tokenizer.lower_case,
+            )
             return
         weights.save_hf(
             plain,

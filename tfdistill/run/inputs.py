@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 
 import numpy as np
@@ -13,7 +12,6 @@ from export.checking import verify
 from export.file import bundle, runtime
 from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, tasks, tokenize
-from tfdistill.run import deliver
 from tfdistill.run import folder as folders
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
 
@@ -189,30 +187,26 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     recipe = config.load_recipe(str(saved)) if saved.is_file() else None
     data = None if recipe is None else recipe.data
     for folder in (path / "student", path):
-        if (folder / deliver.CLASSIFIER).is_file():
-            return _without_hf(folder, data, path / "data")
+        if (folder / weights.DESCRIPTION).is_file():
+            return _source(weights.load_bilstm(folder), folder, data, path / "data")
     folder = config.model_folder(source)
     loaded = weights.load_classifier(folder) if task is None else open_for_task(folder, task)
-    if loaded.vocab_file is None:
-        raise errors.WeightsError(source, "a vocab.txt next to the weights", "none")
-    labels = getattr(loaded, "labels", ())  # spans have none
     model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
-    return Source(model, labels, loaded.vocab_file, loaded.lower_case, data, path / "data")
+    loaded = dataclasses.replace(loaded, model=model)
+    return _source(loaded, source, data, path / "data")
 
 
-def _without_hf(
-    folder: pathlib.Path, data: config.DataConfig | None, data_folder: pathlib.Path
+def _source(
+    loaded: weights.LoadedModel,
+    name: object,
+    data: config.DataConfig | None,
+    data_folder: pathlib.Path,
 ) -> Source:
-    """Opens what `deliver.save_model` saved of a model that `transformers` has no class for."""
-    try:
-        facts = json.loads((folder / deliver.CLASSIFIER).read_text(encoding="utf-8"))
-        labels, lower_case = tuple(map(str, facts["labels"])), bool(facts["lower_case"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise errors.WeightsError(
-            f"{folder / deliver.CLASSIFIER}", "labels and lower_case", error
-        ) from error
-    model = keras.models.load_model(folder / "model.keras", compile=False)
-    return Source(model, labels, folder / "vocab.txt", lower_case, data, data_folder)
+    if loaded.vocab_file is None:
+        raise errors.WeightsError(name, "a vocab.txt next to the weights", "none")
+    return Source(
+        loaded.model, loaded.labels, loaded.vocab_file, loaded.lower_case, data, data_folder
+    )
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:

@@ -79,7 +79,7 @@ def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32
     if (folder / "hf").is_dir():
         model = with_saved_ranges(open_for_task(str(folder / "hf"), task).model, folder)
     else:
-        model = keras.models.load_model(folder / "model.keras", compile=False)
+        model = weights.load_bilstm(folder).model
     return in_precision(model, dtype)
 
 

@@ -1,5 +1,6 @@
 """Checkpoints of Hugging Face and of the Model Garden <-> our models, both directions."""
 
+from tfdistill.weights.bilstm import DESCRIPTION, load_bilstm, save_bilstm
 from tfdistill.weights.checkpoint import Checkpoint, open_checkpoint
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.garden import load_garden, load_garden_masked_lm
@@ -17,9 +18,11 @@ from tfdistill.weights.load import (
 from tfdistill.weights.save import save_hf
 
 __all__ = [
+    "DESCRIPTION",
     "Checkpoint",
     "LoadReport",
     "LoadedModel",
+    "load_bilstm",
     "load_classifier",
     "load_encoder",
     "load_garden",
@@ -30,6 +33,7 @@ __all__ = [
     "load_token_classifier",
     "open_checkpoint",
     "open_encoder",
+    "save_bilstm",
     "save_garden",
     "save_hf",
 ]

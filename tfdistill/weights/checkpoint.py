@@ -64,11 +64,11 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         file is missing or corrupt, or a tensor holds NaN or infinity.
     """
     folder = _folder(source)
-    raw_config = _read_json(folder / CONFIG_FILE, required=True)
+    raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
     tensors, ignored = _read_tensors(folder / WEIGHTS_FILE)
     vocab = folder / VOCAB_FILE
-    tokenizer = _read_json(folder / TOKENIZER_FILE, required=False)
+    tokenizer = read_json(folder / TOKENIZER_FILE, required=False)
     return Checkpoint(
         folder=folder,
         raw_config=raw_config,
@@ -119,7 +119,8 @@ def _folder(source: files.Path) -> pathlib.Path:
         ) from error
 
 
-def _read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
+def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
+    """Reads a file of a checkpoint that holds a JSON object; {} where it may be absent."""
     if not path.is_file():
         if not required:
             return {}

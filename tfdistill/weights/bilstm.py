@@ -1,0 +1,211 @@
+"""A BiLSTM on disk: weights, vocabulary, labels. `transformers` has no class for one.
+
+Nothing in such a folder is ever executed: the shape follows from the tensors, the network is built
+here, and only numbers are read.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import shutil
+import zipfile
+from collections.abc import Sequence
+
+import h5py
+import numpy as np
+import safetensors.numpy
+import tf_keras as keras
+
+from tfdistill import errors, files, models
+from tfdistill.data import vocab
+from tfdistill.weights import checkpoint
+from tfdistill.weights.filling import LoadReport
+from tfdistill.weights.load import LoadedModel
+
+DESCRIPTION = "classifier.json"
+_FORMAT_VERSION = 1
+_KERAS_FILE = "model.keras"
+_LSTM = ("kernel", "recurrent_kernel", "bias")
+_DENSE = ("kernel", "bias")
+# Layer -> its weights in order, and its group in the HDF5 file inside a model.keras.
+_LAYERS = {
+    "word_embeddings": (("embeddings",), "word_embedding"),
+    "lstm_forward": (_LSTM, "last_lstm_state"),
+    "lstm_backward": (_LSTM, "last_lstm_state_1"),
+    "dense": (_DENSE, "dense"),
+    "classifier": (_DENSE, "dense_1"),
+}
+
+
+def save_bilstm(
+    model: keras.Model,
+    folder: files.Path,
+    *,
+    labels: Sequence[str],
+    vocab_file: files.Path,
+    lower_case: bool,
+) -> None:
+    """Writes model.safetensors, vocab.txt and classifier.json into a folder that exists.
+
+    Args:
+      model: A BiLSTM of `tfdistill.models`.
+      folder: The folder.
+      labels: Names of the classes in the order of the logits.
+      vocab_file: Its vocabulary.
+      lower_case: Whether its tokenizer lower-cases.
+    """
+    folder = pathlib.Path(folder)
+    tensors = {
+        f"{layer}/{name}": value
+        for layer, (names, _) in _LAYERS.items()
+        if layer in {found.name for found in model.layers}
+        for name, value in zip(names, model.get_layer(layer).get_weights(), strict=True)
+    }
+    with files.atomic_write(folder / checkpoint.WEIGHTS_FILE) as temporary:
+        safetensors.numpy.save_file(tensors, temporary)
+    shutil.copyfile(vocab_file, folder / checkpoint.VOCAB_FILE)
+    description = {
+        "format_version": _FORMAT_VERSION,
+        "labels": list(labels),
+        "lower_case": lower_case,
+    }
+    files.atomic_write_json(folder / DESCRIPTION, description)
+
+
+def load_bilstm(folder: files.Path) -> LoadedModel:
+    """Loads what `save_bilstm` wrote, or an earlier version, which left model.keras alone.
+
+    Of a model.keras only the arrays in its HDF5 file are read, never its description of layers.
+
+    Args:
+      folder: The folder.
+
+    Returns:
+      The model with its labels and vocabulary.
+
+    Raises:
+      WeightsError: If a file is missing or damaged, or the tensors are not those of a BiLSTM.
+    """
+    folder = pathlib.Path(folder)
+    described = checkpoint.read_json(folder / DESCRIPTION, required=True)
+    labels, lower_case = described.get("labels"), described.get("lower_case")
+    named = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not named or not isinstance(lower_case, bool):
+        raise errors.WeightsError(
+            f"{folder / DESCRIPTION}", "a list of labels, and lower_case", described
+        )
+    source = folder / checkpoint.WEIGHTS_FILE
+    if source.is_file():
+        tensors = _from_safetensors(source)
+    else:
+        source = folder / _KERAS_FILE
+        tensors = _from_keras_file(source)
+    vocab_file = folder / checkpoint.VOCAB_FILE
+    config, num_labels = _shape(tensors, source, vocab.read_vocab(vocab_file))
+    checkpoint.check_vocab_size(vocab_file, config.vocab_size)
+    model = models.build_bilstm(config, num_labels)
+    for layer, (names, _) in _LAYERS.items():
+        if f"{layer}/{names[0]}" in tensors:
+            model.get_layer(layer).set_weights([tensors[f"{layer}/{name}"] for name in names])
+    report = LoadReport(loaded=tuple(sorted(tensors)), ignored=(), fresh=())
+    # A BiLSTM has a configuration of its own; `models.config_of` returns either, too.
+    return LoadedModel(model, config, vocab_file, lower_case, report, tuple(labels))  # pyright: ignore[reportArgumentType]
+
+
+def _from_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load_file(path)
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
+        raise errors.WeightsError(f"{path}", "a whole safetensors file", error) from error
+
+
+def _from_keras_file(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """Reads the arrays of a model.keras: plain ones, stored in the file itself."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            member = archive.getinfo("model.weights.h5")
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError("compressed weights")
+            content = archive.read(member)
+        with h5py.File(io.BytesIO(content), "r") as file:
+            found: dict[str, h5py.Dataset] = {}
+            # Follows no link to elsewhere.
+            file.visititems(
+                lambda name, item: (
+                    found.update({name: item}) if isinstance(item, h5py.Dataset) else None
+                )
+            )
+            whole = all(
+                dataset.external is None and dataset.id.get_storage_size() == dataset.nbytes
+                for dataset in found.values()
+            )
+            if not whole:
+                raise ValueError("arrays that are not stored as they are")
+            return {
+                f"{layer}/{name}": found[key][()]
+                for layer, (names, group) in _LAYERS.items()
+                for index, name in enumerate(names)
+                if (key := f"layers/{group}/vars/{index}") in found
+            }
+    except (OSError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
+        raise errors.WeightsError(
+            f"{path}",
+            "the weights of a BiLSTM that a run saved",
+            error,
+            "Remove the folder and its results/*.json, and continue the run with --resume.",
+        ) from error
+
+
+def _shape(
+    tensors: dict[str, np.ndarray], source: pathlib.Path, tokens: list[str]
+) -> tuple[models.BiLstmConfig, int]:
+    """Derives the configuration and the number of labels from the shapes of the tensors."""
+    shapes = {name: array.shape for name, array in tensors.items()}
+    try:
+        rows, width = shapes["word_embeddings/embeddings"]
+        units, _ = shapes["lstm_forward/recurrent_kernel"]
+        features, dense = shapes["dense/kernel"]
+        _, num_labels = shapes["classifier/kernel"]
+        bidirectional = "lstm_backward/kernel" in shapes
+        config = models.BiLstmConfig(
+            embedding_size=width,
+            hidden_size=units,
+            dense_size=dense,
+            vocab_size=rows,
+            bidirectional=bidirectional,
+            pair_encoding="siamese" if features == 4 * units * (1 + bidirectional) else "joined",
+            pad_token_id=tokens.index("[PAD]"),
+        )
+        fits = shapes == _expected(config, num_labels)
+        fits = fits and all(
+            array.dtype.kind == "f" and np.isfinite(array).all() for array in tensors.values()
+        )
+    except (KeyError, ValueError, errors.ConfigError):
+        fits = False
+    if not fits:
+        raise errors.WeightsError(
+            f"{source}",
+            "finite weights of word vectors, LSTMs and two dense layers that fit each other",
+            ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:6]) or "none",
+            "It was not saved by a run, or is damaged.",
+        )
+    return config, num_labels
+
+
+def _expected(config: models.BiLstmConfig, num_labels: int) -> dict[str, tuple[int, ...]]:
+    units = config.hidden_size
+    lstm = {
+        "kernel": (config.embedding_size, 4 * units),
+        "recurrent_kernel": (units, 4 * units),
+        "bias": (4 * units,),
+    }
+    directions = ("forward", "backward")[: config.directions]
+    return {
+        "word_embeddings/embeddings": (config.vocab_size, config.embedding_size),
+        **{f"lstm_{way}/{name}": shape for way in directions for name, shape in lstm.items()},
+        "dense/kernel": (config.feature_width, config.dense_size),
+        "dense/bias": (config.dense_size,),
+        "classifier/kernel": (config.dense_size, num_labels),
+        "classifier/bias": (num_labels,),
+    }
