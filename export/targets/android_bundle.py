@@ -13,7 +13,6 @@ model straight from the package, so its build must not compress it: ``noCompress
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import re
@@ -23,7 +22,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill import manifest as manifests
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
@@ -211,7 +210,7 @@ def _contents(
             "Export with vocab_file.",
         )
     golden = manifest.golden_file
-    examples = json.loads((source / golden.file).read_bytes())["examples"] if golden else []
+    examples = reading.read_json_object(source / golden.file)["examples"] if golden else []
     if not any(example.get("text") is not None for example in examples):
         raise errors.ManifestError(
             f"export {source}",

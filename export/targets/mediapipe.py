@@ -7,7 +7,6 @@ the file, with its weights as they are, and softmax is put behind it.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, files, models, reading
 from tfdistill import manifest as manifests
 from tfdistill.data.tasks import TaskSpec
 from tfdistill.tflite import editing
@@ -72,7 +71,7 @@ def to_mediapipe(
     vocab = None if manifest.tokenizer is None else folder / manifest.tokenizer.vocab.file
     labels: list[str] = []
     if manifest.labels_file is not None:
-        labels = (folder / manifest.labels_file.file).read_text("utf-8").splitlines()
+        labels = reading.read_text(folder / manifest.labels_file.file).splitlines()
     found = metadata.obstacles(
         head=file.head.name,
         kind=None if manifest.task is None else manifest.task.kind,
@@ -144,7 +143,7 @@ def _examples(
 ) -> list[tuple[list[int], list[int]]]:
     """Returns ids and types of the golden examples that fit a length, or of random ones."""
     if manifest.golden_file is not None:
-        golden = json.loads((folder / manifest.golden_file.file).read_text("utf-8"))
+        golden = reading.read_json_object(folder / manifest.golden_file.file)
         found = [
             (example["input_ids"], example["token_type_ids"])
             for example in golden["examples"]

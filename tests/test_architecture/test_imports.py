@@ -18,6 +18,8 @@ RANKS = {
     "_version": 0,
     "errors": 0,
     "files": 0,
+    "reading": 0,
+    "arrays": 0,
     "config": 0,
     "manifest": 0,
     "pareto": 0,

@@ -13,7 +13,7 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
@@ -308,7 +308,7 @@ def _open_folder(
 
 def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]:
     try:
-        record = json.loads(manifest.read_text(encoding="utf-8"))
+        record = reading.read_json_object(manifest)
         version, before = record["format_version"], record["identity"]
     except (ValueError, KeyError, TypeError) as error:
         raise errors.DataError(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.benchmark import modelfile
 
 NUM_GENERATED = 16  # examples per length where none are recorded
@@ -45,7 +44,7 @@ def read_golden(path: files.Path) -> tuple[Example, ...]:
       BenchmarkError: If it is not valid.
     """
     try:
-        content = json.loads(pathlib.Path(path).read_bytes())
+        content = reading.read_json(path, error=errors.BenchmarkError, remedy="Export again.")
         return tuple(_golden_example(example) for example in content["examples"])
     except (KeyError, TypeError, ValueError) as error:
         raise errors.BenchmarkError(

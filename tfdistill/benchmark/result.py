@@ -11,7 +11,7 @@ from typing import Any
 
 import pydantic
 
-from tfdistill import _version, errors, files
+from tfdistill import _version, errors, files, reading
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import remarks, summaries
@@ -154,13 +154,20 @@ def read_result(path: files.Path) -> schema.Result:
                 "Measure fewer files in one result.",
             )
         content = path.read_bytes()
-        value = json.loads(content)
-    except (OSError, ValueError, RecursionError) as error:
-        unread = isinstance(error, OSError)
-        received = error.strerror or error if unread else f"no JSON ({error})"
+    except OSError as error:
         raise errors.BenchmarkError(
-            f"{path}", "a benchmark result", received, "`tfdistill benchmark` makes one."
+            f"{path}",
+            "a benchmark result",
+            error.strerror or error,
+            "`tfdistill benchmark` makes one.",
         ) from error
+    value = reading.parse_json(
+        content,
+        f"{path}",
+        error=errors.BenchmarkError,
+        expected="a benchmark result",
+        remedy="`tfdistill benchmark` makes one.",
+    )
     version = value.get("format_version") if isinstance(value, dict) else None
     if version != FORMAT_VERSION:
         raise errors.BenchmarkError(

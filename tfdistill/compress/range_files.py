@@ -5,12 +5,10 @@ from __future__ import annotations
 import pathlib
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, files
+from tfdistill import arrays, errors, files
 from tfdistill.compress import quantization_aware
 
 RANGES = "ranges.safetensors"  # its name next to a saved model
@@ -26,8 +24,7 @@ def save_ranges(model: keras.Model, path: files.Path) -> None:
         activation's range is made of.
     """
     ranges = {name: np.asarray(variable) for name, variable in _ranges(model).items()}
-    with files.atomic_write(pathlib.Path(path)) as temporary:
-        safetensors.numpy.save_file(ranges, temporary, metadata={"format_version": _FORMAT})
+    arrays.write_arrays(path, ranges, metadata={"format_version": _FORMAT})
 
 
 def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
@@ -44,12 +41,8 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
       WeightsError: If the file is damaged or belongs to another model.
     """
     path = pathlib.Path(path)
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            version = (file.metadata() or {}).get("format_version")
-            saved: dict[str, np.ndarray] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
-        raise errors.WeightsError(f"{path}", "ranges that save_ranges wrote", error) from error
+    saved, header = arrays.read_with_metadata(path)
+    version = header.get("format_version")
     wrapped = sorted({name.split("/")[0] for name in saved})
     known = {layer.name for layer in plain.layers}
     if version != _FORMAT or not wrapped or not known.issuperset(wrapped):

@@ -12,7 +12,7 @@ from typing import Any
 import pydantic
 import yaml
 
-from tfdistill import errors
+from tfdistill import errors, reading
 from tfdistill.config import sections, unions
 from tfdistill.config.compression import METHODS
 from tfdistill.config.sections import SHORTHANDS, Recipe
@@ -75,10 +75,7 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
 
 def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> dict[str, Any]:
     """Reads a recipe file and lays it over the one that it ``extends``, if it does."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise errors.ConfigError(f"recipe {path.name}", "YAML in UTF-8", error) from error
+    values = reading.read_yaml(path, what=f"recipe {path.name}")
     if not isinstance(values, dict):
         raise errors.ConfigError(f"recipe {path.name}", "a mapping", type(values).__name__)
     if "extends" not in values:
@@ -165,10 +162,7 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
     key, separator, text = assignment.partition("=")
     if not separator or not key:
         raise errors.ConfigError("--set", "dotted.key=value", repr(assignment))
-    try:
-        value = yaml.safe_load(text) if text else None
-    except yaml.YAMLError as error:
-        raise errors.ConfigError(f"--set {key}", "a YAML value", text) from error
+    value = reading.parse_yaml(text, f"--set {key}", expected="a YAML value") if text else None
     *parents, last = key.split(".")
     section: Any = values
     for parent in parents:

@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import json
 import multiprocessing
 import os
 import pathlib
@@ -23,7 +22,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 
 _DIRECT = ("direct", "directrunner")
 
@@ -223,7 +222,7 @@ def _check_targets(units: Sequence[WorkUnit], token: str, ending: Exception | st
     cause = ending if isinstance(ending, Exception) else None
     faults = [path for unit in missing if (path := _fault_file(unit, token)).is_file()]
     if faults:
-        fault = json.loads(faults[0].read_text(encoding="utf-8"))
+        fault = reading.read_json_object(faults[0])
         kind = getattr(errors, fault["kind"], errors.EnvironmentFault)
         others = f" (So did {len(faults) - 1} more.)" if len(faults) > 1 else ""
         raise kind(fault["message"] + others) from cause

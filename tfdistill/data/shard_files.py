@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.encoded import EncodedExamples
 
@@ -115,7 +114,7 @@ def read_manifest(folder: files.Path) -> PreparedCorpus:
             "Prepare it with `tfdistill data prepare`.",
         )
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = reading.read_json_object(path, remedy="Prepare the corpus again.")
         version = value["format_version"]
         if version != FORMAT_VERSION:
             raise errors.DataError(
@@ -138,7 +137,7 @@ def write_entry(shard: Shard, path: files.Path) -> None:
 
 def read_entry(path: files.Path) -> Shard:
     """Reads what `write_entry` wrote."""
-    return Shard(**json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+    return Shard(**reading.read_json_object(path))
 
 
 def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedCorpus:

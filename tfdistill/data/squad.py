@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import pathlib
 import re
 import string
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdistill import errors
+from tfdistill import errors, reading
 from tfdistill.data import tables
 
 SUFFIXES = (".json",)
@@ -78,13 +77,7 @@ def read_questions(
       DataError: If the file is missing or malformed, or a question has no answer where it must;
         the message names the location.
     """
-    text = tables.read_text(path)
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise errors.DataError(
-            f"{path}, line {error.lineno}", "JSON", f"a fault: {error.msg}"
-        ) from None
+    content = reading.parse_json(tables.read_text(path), f"{path}")
     found: list[Question] = []
     skipped = 0
     locations: dict[str, str] = {}

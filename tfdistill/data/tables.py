@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tfdistill import errors
+from tfdistill import errors, reading
 
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
@@ -145,10 +145,10 @@ def column_names(path: pathlib.Path) -> list[str]:
         line = file.readline().rstrip("\r\n")
     if suffix != ".jsonl":
         return [name.strip() for name in line.split("\t")]
-    try:
-        return list(json.loads(line))
-    except (ValueError, TypeError) as error:
-        raise errors.DataError(f"{path}, line 1", "a JSON object", f"a fault: {error}") from None
+    row = reading.parse_json(line, f"{path}, line 1", expected="a JSON object")
+    if not isinstance(row, dict):
+        raise errors.DataError(f"{path}, line 1", "a JSON object", f"a {type(row).__name__}")
+    return list(row)
 
 
 def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
@@ -173,18 +173,7 @@ def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
         ) from None
     if not path.is_file():
         raise errors.DataError("data file", "a file", f"{path}: not there")
-    data = path.read_bytes()
-    try:
-        text = data.decode("utf-8-sig" if name == "utf-8" else name)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise errors.DataError(
-            f"{path}, line {line}",
-            f"{name.upper()} text",
-            f"byte 0x{data[error.start]:02x}",
-            "Convert the file, for example with `iconv -t utf-8`.",
-        ) from None
-    return text.replace("\r\n", "\n")
+    return reading.read_text(path, encoding=name).replace("\r\n", "\n")
 
 
 def _read_cells(
@@ -265,12 +254,7 @@ def _read_json_lines(
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise errors.DataError(
-                f"{path}, line {number}", "a JSON object", f"a fault: {error}"
-            ) from None
+        row = reading.parse_json(line, f"{path}, line {number}", expected="a JSON object")
         if not isinstance(row, dict):
             raise errors.DataError(f"{path}, line {number}", "a JSON object", type(row).__name__)
         if not lines:

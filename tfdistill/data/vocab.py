@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
@@ -37,12 +37,7 @@ def read_vocab(path: Path) -> list[str]:
             f"{str(file)!r}, which is not a file",
             "A Hugging Face model folder holds it as vocab.txt.",
         )
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise errors.VocabularyError(
-            f"vocabulary {file}", "UTF-8 text", f"other bytes ({error})"
-        ) from None
+    text = reading.read_text(file, error=errors.VocabularyError, what=f"vocabulary {file}")
     # Not splitlines(): real vocabularies hold U+2028 as a token.
     tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     check_vocab(tokens, str(file))

@@ -7,7 +7,6 @@ continues from there.
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import _version, errors, files, manifest, models
+from tfdistill import _version, errors, files, manifest, models, reading
 from tfdistill.benchmark import environment, result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.papers import exporting, published, rendering, table
@@ -259,10 +258,9 @@ def _prepare(folder: pathlib.Path, asked: dict[str, Any], *, overwrite: bool) ->
 
 def _earlier(path: pathlib.Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        value = None
-    return value if isinstance(value, dict) else {}  # no request at all: another table
+        return reading.read_json_object(path)
+    except errors.DataError:
+        return {}  # no request at all: another table
 
 
 def _measured(

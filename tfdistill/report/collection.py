@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import errors, files, results
+from tfdistill import errors, files, reading, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.report.devices import NamedResult
 from tfdistill.results import METRICS_FILE, SWEEP_FILE
@@ -129,10 +128,7 @@ def _is_result(path: pathlib.Path) -> bool:
 
 
 def _value(path: pathlib.Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise errors.DataError(f"{path}", "JSON", error, "Was it copied whole?") from error
+    return reading.read_json(path, remedy="Was it copied whole?")
 
 
 def _is_synthetic(path: pathlib.Path) -> bool:

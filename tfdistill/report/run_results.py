@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import math
 import pathlib
 from typing import Any
 
 import yaml
 
-from tfdistill import errors, files, manifest, results
+from tfdistill import errors, files, manifest, reading, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
 from tfdistill.report import collection
@@ -216,16 +215,7 @@ def _metrics(path: pathlib.Path) -> results.RunMetrics | None:
 
 
 def _json(path: pathlib.Path) -> dict[str, Any] | None:
-    text = _text(path)
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise errors.DataError(f"{path}", "JSON", f"{error}") from error
-    if not isinstance(value, dict):
-        raise errors.DataError(f"{path}", "a JSON object", type(value).__name__)
-    return value
+    return reading.read_json_object(path) if path.is_file() else None
 
 
 def _check_recipe(text: str, folder: pathlib.Path) -> None:
@@ -238,7 +228,4 @@ def _check_recipe(text: str, folder: pathlib.Path) -> None:
 
 
 def _text(path: pathlib.Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+    return reading.read_text(path) if path.is_file() else None

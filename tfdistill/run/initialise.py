@@ -6,10 +6,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import config, errors, files, models, structured, training, weights
+from tfdistill import arrays, config, errors, models, structured, training, weights
 from tfdistill.data import batches, vocab
 from tfdistill.run import task_models, teachers
 from tfdistill.run.context import RunContext
@@ -127,10 +126,10 @@ def _prune(
     """Starts a student as a part of its teacher; computed once in a run, for all seeds."""
     path = context.root / "stages" / START
     if path.is_file():
-        arrays = safetensors.numpy.load_file(path)
-        basis = arrays.pop(_BASIS, None)
+        saved = arrays.read_arrays(path, remedy="Delete it and resume: it is made again.")
+        basis = saved.pop(_BASIS, None)
         for variable in student.weights:
-            variable.assign(arrays[variable.name])
+            variable.assign(saved[variable.name])
         return basis
     data = context.task_data
     texts = batches.Batches(data.train, batch_size=32, seed=context.recipe.seeds[0])
@@ -140,11 +139,10 @@ def _prune(
         structured.take_sample(texts.dataset()),
         multi_label=data.task.kind == "multi_label",
     )
-    arrays = {variable.name: np.asarray(variable) for variable in student.weights}
+    made = {variable.name: np.asarray(variable) for variable in student.weights}
     if pruned.basis is not None:
-        arrays[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
-    with files.atomic_write(path) as temporary:
-        safetensors.numpy.save_file(arrays, temporary)
+        made[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
+    arrays.write_arrays(path, made)
     return pruned.basis
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 
-from tfdistill import config, errors, models
+from tfdistill import config, errors, models, reading
 from tfdistill.run import task_models
 from tfdistill.weights import hf_config
 
@@ -44,8 +43,8 @@ def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
         return task_models.shape_of(name, settings, _VOCAB_SIZE)
     file = pathlib.Path(settings.source) / "config.json"
     try:
-        return hf_config.parse_config(json.loads(file.read_bytes()))
-    except (OSError, ValueError, AttributeError):
+        return hf_config.parse_config(reading.read_json_object(file))
+    except errors.TfdistillError:
         return None  # of the hub, or damaged: an error where it is opened
 
 

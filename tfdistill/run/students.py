@@ -6,11 +6,10 @@ import pathlib
 from collections.abc import Sequence
 
 import numpy as np
-import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import config, files, models, results, training
+from tfdistill import arrays, config, models, results, training
 from tfdistill.run import compression
 from tfdistill.run.context import RunContext
 from tfdistill.run.initialise import Student, initialise_words, new_student
@@ -147,14 +146,13 @@ def _names(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:
 
 
 def _save_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:
-    arrays = {name: np.asarray(variable) for name, variable in _names(variables).items()}
-    with files.atomic_write(path) as temporary:
-        safetensors.numpy.save_file(arrays, temporary)
+    named = _names(variables).items()
+    arrays.write_arrays(path, {name: np.asarray(variable) for name, variable in named})
 
 
 def read_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The weights that a stage ended with: variable name -> array."""
-    return safetensors.numpy.load_file(path)
+    return arrays.read_arrays(path)
 
 
 def _load_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:

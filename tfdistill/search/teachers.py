@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 
-from tfdistill import errors, models
+from tfdistill import errors, models, reading
 from tfdistill.search.space import Teacher
 
 _PRESET = "preset:"
@@ -63,13 +62,7 @@ def find_teacher(
 def _read(path: pathlib.Path) -> models.EncoderConfig:
     from tfdistill.weights import hf_config
 
-    try:
-        raw = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise errors.ConfigError(str(path), "a JSON object", error) from error
-    if not isinstance(raw, dict):
-        raise errors.ConfigError(str(path), "a JSON object", f"a {type(raw).__name__}")
-    return hf_config.parse_config(raw)
+    return hf_config.parse_config(reading.read_json_object(path, error=errors.ConfigError))
 
 
 def _sizes(config: models.EncoderConfig) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.training import checkpoints
 
 
@@ -246,8 +246,12 @@ def read_history(path: files.Path) -> list[dict[str, str]]:
     path = pathlib.Path(path)
     if not path.is_file():
         return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    rows = list(csv.DictReader(io.StringIO(reading.read_text(path), newline="")))
+    if any(not str(row.get("epoch")).isdecimal() for row in rows):
+        raise errors.DataError(
+            f"{path}", "a row an epoch, numbered", "other rows", "Move the file away and resume."
+        )
+    return rows
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> float:

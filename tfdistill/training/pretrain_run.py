@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, weights
+from tfdistill import errors, files, models, reading, weights
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.training import strategies
@@ -98,7 +98,9 @@ def run_pretraining(
     with files.exclusive_lock(out):
         _take_over(out, asked, resume=resume, overwrite=overwrite)
         if (out / METRICS).is_file():
-            return json.loads((out / METRICS).read_text(encoding="utf-8"))
+            return reading.read_json_object(
+                out / METRICS, remedy="Delete it and use --resume: the model is measured again."
+            )
         prepared = _prepared(corpus)
         keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
@@ -173,7 +175,7 @@ def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwr
         raise errors.OutputExistsError(
             f"{out}", "an absent folder", "an earlier one", "Use --resume or --overwrite."
         )
-    before = json.loads(known.read_text(encoding="utf-8"))
+    before = reading.read_json_object(known, error=errors.ConfigError)
     asked = json.loads(json.dumps(asked))
     changed = _differences(before, asked)
     if changed:

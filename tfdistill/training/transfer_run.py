@@ -9,10 +9,9 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import distillers, errors, files
+from tfdistill import arrays, distillers, errors, files, reading
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.distillers import mobilebert
 from tfdistill.results import FitResult, read_result_file, write_result_file
@@ -160,7 +159,7 @@ def _open(
         _save(student, folder / START)  # before the plan, which says that all is there
         files.atomic_write_json(folder / PLAN, plan)
         return
-    found = json.loads((folder / PLAN).read_text("utf-8"))
+    found = reading.read_json_object(folder / PLAN, error=errors.ConfigError)
     if found != plan:
         raise errors.ConfigError(
             f"stages in {folder}",
@@ -175,16 +174,14 @@ def _named(model: keras.Model) -> dict[str, Any]:
 
 
 def _save(model: keras.Model, path: pathlib.Path) -> None:
-    arrays = {name: variable.numpy() for name, variable in _named(model).items()}
-    with files.atomic_write(path) as temporary:
-        safetensors.numpy.save_file(arrays, temporary)
+    arrays.write_arrays(path, {name: variable.numpy() for name, variable in _named(model).items()})
 
 
 def _load(model: keras.Model, path: pathlib.Path) -> None:
-    arrays = safetensors.numpy.load_file(path)
+    saved = arrays.read_arrays(path)
     variables = _named(model)
-    if arrays.keys() != variables.keys() or any(
-        arrays[name].shape != tuple(variable.shape) for name, variable in variables.items()
+    if saved.keys() != variables.keys() or any(
+        saved[name].shape != tuple(variable.shape) for name, variable in variables.items()
     ):
         raise errors.WeightsError(
             str(path),
@@ -193,4 +190,4 @@ def _load(model: keras.Model, path: pathlib.Path) -> None:
             "Choose another folder, or the student of the first call.",
         )
     for name, variable in variables.items():
-        variable.assign(arrays[name])
+        variable.assign(saved[name])

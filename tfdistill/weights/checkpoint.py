@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 import re
 from typing import Any
@@ -12,7 +11,7 @@ import huggingface_hub
 import numpy as np
 import safetensors
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.weights import filling, hf_config, keys
 
 WEIGHTS_FILE = "model.safetensors"
@@ -87,7 +86,7 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
     Raises:
       WeightsError: If the file has more than `vocab_size` lines.
     """
-    text = pathlib.Path(vocab_file).read_text(encoding="utf-8")
+    text = reading.read_text(vocab_file, error=errors.WeightsError)
     tokens = len(text.rstrip("\n").split("\n"))
     if tokens > vocab_size:
         raise errors.WeightsError(
@@ -130,15 +129,9 @@ def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
             "no such file",
             _checkpoint_below(path.parent),
         )
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise errors.WeightsError(
-            str(path), "valid JSON", f"{error}", "Fetch the file again."
-        ) from error
-    if not isinstance(value, dict):
-        raise errors.WeightsError(str(path), "a JSON object", type(value).__name__)
-    return value
+    return reading.read_json_object(
+        path, error=errors.WeightsError, expected="valid JSON", remedy="Fetch the file again."
+    )
 
 
 def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:

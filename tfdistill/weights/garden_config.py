@@ -6,9 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
-from tfdistill import errors
+from tfdistill import errors, reading
 from tfdistill.models import EncoderConfig, MobileBertConfig
 
 PARAMS_FILE = "params.yaml"
@@ -36,12 +34,12 @@ def read_params(folder: pathlib.Path) -> tuple[EncoderConfig, str | None] | None
     if not path.is_file():
         return None
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = reading.read_yaml(path, error=errors.WeightsError)
         model = raw["task"]["model"]
         encoder = model["encoder"]
         kind = encoder["type"]
         shape = encoder[kind]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise errors.WeightsError(
             str(path), "task.model.encoder as the Model Garden writes it", repr(error)
         ) from error

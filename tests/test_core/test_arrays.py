@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from tfdistill import arrays, errors
+
+VALUES = {
+    "a": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    "b": np.array(3, np.int64),
+    "c": np.zeros((0, 4), np.float32),
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    arrays.write_arrays(tmp_path / "a.safetensors", VALUES, made_from="x", metadata={"k": "v"})
+    return tmp_path / "a.safetensors"
+
+
+def test_what_was_written_is_read(path):
+    found, header = arrays.read_with_metadata(path, made_from="x")
+    assert found.keys() == VALUES.keys() and header["k"] == "v"
+    for name, value in VALUES.items():
+        np.testing.assert_array_equal(found[name], value)
+        assert (found[name].dtype, found[name].shape) == (value.dtype, value.shape)
+
+
+@pytest.mark.parametrize("position", [-1, -20, -30])
+def test_a_changed_byte_is_noticed(path, position):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(errors.DataError, match=r"another checksum\. Delete it"):
+        arrays.read_arrays(path, error=errors.DataError, remedy="Delete it.")
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda c: bytes(len(c)), lambda c: c[:40], lambda c: c[:-1], lambda c: b""]
+)
+def test_a_zeroed_or_cut_file_is_an_error(path, damage):
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(errors.WeightsError, match="a whole safetensors file") as caught:
+        arrays.read_arrays(path)
+    assert str(path) in str(caught.value)
+
+
+def test_arrays_made_from_something_else_are_refused(path):
+    with pytest.raises(errors.WeightsError, match="made from y, received x"):
+        arrays.read_arrays(path, made_from="y")
+
+
+def test_a_file_of_an_earlier_version_has_no_checksum_and_is_read(tmp_path):
+    safetensors.numpy.save_file({"a": np.ones(2, np.float32)}, tmp_path / "old.safetensors")
+    assert arrays.read_arrays(tmp_path / "old.safetensors")["a"].tolist() == [1, 1]

@@ -1,0 +1,91 @@
+import json
+
+import pytest
+
+from tfdistill import errors, reading
+
+
+def deep(levels, open_="[", close="]"):
+    return open_ * levels + close * levels
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (deep(50_000), "levels of nesting"),
+        (deep(102), "levels of nesting"),
+        ('{"a": ' + "1" * 4301 + "}", "an integer of 4301 digits"),
+        ('{"a": -' + "1" * 20 + "}", "an integer of 21 digits"),
+        ('{"a": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"a": "\xe9"}', "can't decode byte 0xe9"),
+        ("{", "a fault: "),
+        ("", "a fault: "),
+    ],
+)
+def test_faulty_json_is_one_error_that_names_the_file(tmp_path, content, reason):
+    path = tmp_path / "a.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(errors.WeightsError, match="JSON") as caught:
+        reading.read_json(path, error=errors.WeightsError, remedy="Fetch it.")
+    assert reason in str(caught.value)
+    assert str(path) in str(caught.value) and str(caught.value).endswith("Fetch it.")
+
+
+def test_json_within_bounds_is_what_json_reads(tmp_path):
+    value = {"a": [1, -(2**63), 2**63 - 1, 1.5, None, True, "é😀"], "b": {}}
+    path = tmp_path / "a.json"
+    for ascii_only in (True, False):  # pairs of surrogates are whole characters
+        path.write_text(json.dumps(value, ensure_ascii=ascii_only), encoding="utf-8")
+        assert reading.read_json(path) == value
+    assert reading.parse_json(deep(100), "it") == json.loads(deep(100))
+
+
+def test_an_object_is_asked_for_where_one_is_needed(tmp_path):
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(errors.DataError, match="a JSON object, received a list"):
+        reading.read_json_object(tmp_path / "a.json")
+    with pytest.raises(errors.DataError, match="no such file"):
+        reading.read_json_object(tmp_path / "b.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (deep(50_000), "nesting"),
+        ("a: " + "1" * 4301, "an integer of 4301 digits"),
+        ("&a [*a]", "nesting"),
+        ("a: 2020-99-99", "month"),
+        ("a: [", "a fault: "),
+        ("a: \x00", "special characters"),
+        ("a: !!python/object/apply:os.system [x]", "a fault: "),
+        (b"a: \xe9", "byte 0xe9"),
+        (
+            "a0: &a0 [1]\n"
+            + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9)),
+            "more than 1000000 nodes",
+        ),
+    ],
+)
+def test_faulty_yaml_is_one_error(tmp_path, content, reason):
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(errors.ConfigError) as caught:
+        reading.read_yaml(path)
+    assert reason in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_text_in_another_encoding_names_line_and_byte(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"a\nb\xe9\n")
+    with pytest.raises(errors.VocabularyError) as caught:
+        reading.read_text(path, error=errors.VocabularyError)
+    assert f"{path}, line 2" in str(caught.value)
+    assert "byte 0xe9 at position 3" in str(caught.value)
+    assert reading.read_text(path, encoding="latin-1") == "a\nbé\n"
+    path.write_bytes(b"\xef\xbb\xbfa")
+    assert reading.read_text(path) == "a"
+
+
+def test_a_path_with_a_null_character_is_an_error_too():
+    with pytest.raises(errors.DataError, match="null"):
+        reading.read_text("a\0b")

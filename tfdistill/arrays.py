@@ -1,0 +1,93 @@
+"""Arrays in safetensors files that say what they were made from and carry their checksum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from tfdistill import errors, files
+
+_SHA256, _MADE_FROM = "sha256", "made_from"
+
+
+def write_arrays(
+    path: files.Path,
+    arrays: Mapping[str, np.ndarray],
+    *,
+    made_from: str = "",
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Writes arrays, whole or not at all.
+
+    Args:
+      path: The file.
+      arrays: Name -> array.
+      made_from: What they were computed from, such as a hash of the inputs.
+      metadata: More entries for the header.
+    """
+    whole = {
+        name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
+    }
+    header = {**(metadata or {}), _SHA256: _checksum(whole), _MADE_FROM: made_from}
+    with files.atomic_write(path) as temporary:
+        safetensors.numpy.save_file(whole, temporary, metadata=header)
+
+
+def read_arrays(
+    path: files.Path,
+    *,
+    made_from: str | None = None,
+    error: type[errors.TfdistillError] = errors.WeightsError,
+    remedy: str = "",
+) -> dict[str, np.ndarray]:
+    """Reads what `write_arrays` wrote, or another safetensors file.
+
+    Args:
+      path: The file.
+      made_from: What it must have been computed from; None takes any.
+      error: What to raise.
+      remedy: What to do about a faulty file, a sentence.
+
+    Returns:
+      Name -> array.
+
+    Raises:
+      TfdistillError: `error`, if the file is missing, cut short, altered since it was written, or
+        made from something else. A file without a checksum (of an earlier version) is taken as it
+        is.
+    """
+    return read_with_metadata(path, made_from=made_from, error=error, remedy=remedy)[0]
+
+
+def read_with_metadata(
+    path: files.Path,
+    *,
+    made_from: str | None = None,
+    error: type[errors.TfdistillError] = errors.WeightsError,
+    remedy: str = "",
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Reads arrays as `read_arrays` does, and the entries of the header."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            header = dict(file.metadata() or {})
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, TypeError, ValueError, AttributeError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise error(f"{path}", "a whole safetensors file", reason, remedy) from None
+    if _SHA256 in header and _checksum(arrays) != header[_SHA256]:
+        raise error(f"{path}", "the arrays that were written", "another checksum", remedy)
+    if made_from is not None and header.get(_MADE_FROM) != made_from:
+        raise error(f"{path}", f"arrays made from {made_from}", header.get(_MADE_FROM), remedy)
+    return arrays, header
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,206 @@
+"""Text, JSON and YAML from outside, read within bounds: a faulty file is one error, never a crash.
+
+Nesting, the size of integers and the number of nodes are bounded, so that no file costs more time
+or memory than its size suggests, and nothing that walks a value needs bounds of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import yaml
+
+from tfdistill import errors, files
+
+MAX_DEPTH = 100  # of lists and mappings inside each other
+MAX_DIGITS = 19  # of an integer: int64
+_MAX_YAML_NODES = 1_000_000  # with aliases counted wherever they stand
+
+ErrorType = type[errors.TfdistillError]
+
+
+def read_text(
+    path: files.Path,
+    *,
+    error: ErrorType = errors.DataError,
+    what: str = "",
+    expected: str = "",
+    encoding: str = "utf-8",
+) -> str:
+    """Reads a text file; a byte order mark of UTF-8 is dropped.
+
+    Args:
+      path: The file.
+      error: What to raise.
+      what: How messages call the file; its path when left out.
+      expected: What it should have been; text in its encoding when left out.
+      encoding: Its encoding, as Python calls it.
+
+    Returns:
+      The text, with line breaks as they are.
+
+    Raises:
+      TfdistillError: `error`, if the file cannot be read or is not in this encoding; the message
+        names the file, the line and the byte.
+    """
+    name = what or f"{path}"
+    content = _read_bytes(path, error, name)
+    try:
+        return content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError as fault:
+        line = content[: fault.start].count(b"\n") + 1
+        raise error(
+            f"{name}, line {line}",
+            expected or f"{encoding.upper()} text",
+            f"byte 0x{content[fault.start]:02x} at position {fault.start}",
+            "Convert the file, for example with `iconv -t utf-8`.",
+        ) from None
+
+
+def read_json(
+    path: files.Path,
+    *,
+    error: ErrorType = errors.DataError,
+    expected: str = "JSON",
+    remedy: str = "",
+) -> Any:
+    """Reads a JSON file.
+
+    Args:
+      path: The file.
+      error: What to raise.
+      expected: What it should have been.
+      remedy: What to do about a faulty file, a sentence.
+
+    Returns:
+      The value.
+
+    Raises:
+      TfdistillError: `error`, if the file cannot be read, is no JSON in UTF-8, or is nested deeper
+        than `MAX_DEPTH` or holds an integer of more than `MAX_DIGITS` digits.
+    """
+    content = _read_bytes(path, error, f"{path}")
+    return parse_json(content, f"{path}", error=error, expected=expected, remedy=remedy)
+
+
+def read_json_object(
+    path: files.Path,
+    *,
+    error: ErrorType = errors.DataError,
+    expected: str = "a JSON object",
+    remedy: str = "",
+) -> dict[str, Any]:
+    """Reads a JSON file that holds an object; see `read_json`."""
+    value = read_json(path, error=error, expected=expected, remedy=remedy)
+    if not isinstance(value, dict):
+        raise error(f"{path}", "a JSON object", f"a {type(value).__name__}", remedy)
+    return value
+
+
+def parse_json(
+    content: str | bytes,
+    what: str,
+    *,
+    error: ErrorType = errors.DataError,
+    expected: str = "JSON",
+    remedy: str = "",
+) -> Any:
+    """Parses JSON as `read_json` does; messages call it `what`."""
+    try:
+        value = json.loads(content, parse_int=_bounded_integer)
+        escaped = b"\\ud" if isinstance(content, bytes) else "\\ud"
+        if escaped in content.lower():  # type: ignore[operator]
+            json.dumps(value, ensure_ascii=False).encode()  # halves of characters fail here
+        _check_depth(value)
+    except json.JSONDecodeError as fault:
+        where = what if ", line " in what else f"{what}, line {fault.lineno}"
+        reason = f"a fault: {fault.msg} in column {fault.colno}"
+        raise error(where, expected, reason, remedy) from None
+    except (ValueError, RecursionError) as fault:
+        raise error(what, expected, _fault(fault), remedy) from None
+    return value
+
+
+def read_yaml(
+    path: files.Path,
+    *,
+    error: ErrorType = errors.ConfigError,
+    what: str = "",
+    expected: str = "YAML in UTF-8",
+) -> Any:
+    """Reads a YAML file within the bounds of `read_json`; plain values only."""
+    name = what or f"{path}"
+    text = read_text(path, error=error, what=name, expected=expected)
+    return parse_yaml(text, name, error=error, expected=expected)
+
+
+def parse_yaml(
+    text: str,
+    what: str,
+    *,
+    error: ErrorType = errors.ConfigError,
+    expected: str = "YAML in UTF-8",
+) -> Any:
+    """Parses YAML as `read_yaml` does; messages call it `what`."""
+    try:
+        value = yaml.load(text, _Loader)
+        _check_depth(value, max_nodes=_MAX_YAML_NODES)
+    except (yaml.YAMLError, ValueError, RecursionError) as fault:
+        raise error(what, expected, _fault(fault)) from None
+    return value
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values, with bounded integers."""
+
+
+def _yaml_integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    if len(node.value) > 4 * MAX_DIGITS:  # binary, with underscores
+        raise ValueError(f"an integer of {len(node.value)} digits")
+    return loader.construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _yaml_integer)
+
+
+def _read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
+    try:
+        return pathlib.Path(path).read_bytes()
+    except (OSError, ValueError) as fault:  # ValueError: a null character in the path
+        reason = fault.strerror if isinstance(fault, OSError) else None
+        raise error(what, "a file that can be read", (reason or str(fault)).lower()) from None
+
+
+def _bounded_integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _check_depth(value: Any, max_nodes: int | None = None) -> None:
+    """Refuses what is nested too deep, without recursion."""
+    level, depth, nodes = [value], 0, 0
+    while level:
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                below += node.values()
+            elif isinstance(node, list):
+                below += node
+            if max_nodes is not None and nodes + len(below) > max_nodes:
+                raise ValueError(f"more than {max_nodes} nodes")
+        nodes += len(below)
+        depth += 1
+        if depth > MAX_DEPTH + 1:
+            raise ValueError(f"more than {MAX_DEPTH} levels of nesting")
+        level = below
+
+
+def _fault(fault: Exception) -> str:
+    if isinstance(fault, RecursionError):
+        return f"more than {MAX_DEPTH} levels of nesting"
+    if isinstance(fault, UnicodeEncodeError):
+        return "half of a surrogate pair"
+    return f"a fault: {' '.join(str(fault).split())}"
