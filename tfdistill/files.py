@@ -17,6 +17,7 @@ from tfdistill import errors
 
 Path = str | os.PathLike[str]
 LOCK = ".lock"
+_LONGEST_NAME = 100  # bytes: a file name has at most 255, and others are made from it
 
 
 @contextlib.contextmanager
@@ -96,10 +97,11 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
       folder: The folder.
 
     Raises:
-      OutputExistsError: If another process holds the lock.
+      OutputExistsError: If another process holds the lock, or a link in the folder leads out of it.
     """
     path = pathlib.Path(folder)
     path.mkdir(parents=True, exist_ok=True)
+    check_links(path)
     with open(path / LOCK, "a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,7 +155,48 @@ def inside(folder: Path, name: str) -> pathlib.Path:
       ManifestError: If `name` is absolute or leads out of `folder`, also through a link.
     """
     root = pathlib.Path(folder).resolve()
-    path = (root / name).resolve()
-    if pathlib.PurePath(name).is_absolute() or not path.is_relative_to(root) or path == root:
+    try:
+        path = (root / name).resolve()
+        held = path != root and path.is_relative_to(root)
+    except (ValueError, RuntimeError, OSError):  # a null character, a ring of links
+        path, held = root, False
+    if pathlib.PurePath(name).is_absolute() or not held:
         raise errors.ManifestError("file name", f"a path inside {root.name}/", repr(name))
     return path
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name from outside can name a file or a folder: one part of a path, printable.
+
+    Blanks and letters of any alphabet are plain; separators, control characters, a leading dot or
+    dash, and more than 100 bytes are not.
+    """
+    return (
+        0 < len(name.encode(errors="replace")) <= _LONGEST_NAME
+        and name.isprintable()
+        and name == name.strip()
+        and not name.startswith((".", "-"))
+        and not set(name) & set("/\\")
+    )
+
+
+def check_links(folder: Path) -> None:
+    """Refuses to work in a folder of which a link leads elsewhere: writing would follow it.
+
+    Raises:
+      OutputExistsError: If there is one, at any depth.
+    """
+    root = pathlib.Path(folder).resolve()
+    for parent, folders, names in os.walk(root):
+        for path in (pathlib.Path(parent, name) for name in (*folders, *names)):
+            if path.is_symlink():
+                held = str(path.relative_to(root))
+                try:
+                    inside(root, held)
+                except errors.ManifestError:
+                    raise errors.OutputExistsError(
+                        f"{folder}",
+                        "links that stay in it",
+                        f"{held}, which leads to {os.readlink(path)}",
+                        "Put the files themselves there, or choose another folder.",
+                    ) from None

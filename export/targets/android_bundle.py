@@ -97,7 +97,7 @@ def to_android(
     kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
     kept.pop(chosen, None)
     for other, entry in kept.items():
-        _check(folder.parent / entry.folder, entry, other)
+        _check(files.inside(folder.parent, entry.folder), entry, other)
     with folders.writing(f"bundle {folder}"):
         with files.atomic_folder(folder) as temporary:
             _keep_foreign_files(folder, temporary)
@@ -194,7 +194,7 @@ def read_index(target: files.Path, *, verify: bool = False) -> Index:
         ) from error
     if verify:
         for name, entry in index.bundles.items():
-            _check(path.parent / entry.folder, entry, name)
+            _check(files.inside(path.parent, entry.folder), entry, name)
     return index
 
 

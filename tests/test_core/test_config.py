@@ -388,3 +388,23 @@ def test_inputs_that_are_needed_late_are_missed_early(tmp_path):
     del values["data"]["augment"]
     faults = "\n".join(config.missing_inputs(config.parse_recipe(values)))
     assert "stages.states.augmented" in faults
+
+
+@pytest.mark.parametrize("section", ["stages", "variants"])
+@pytest.mark.parametrize("name", ["../../../../x", "/tmp/x", "..", "a/b", "\x1b[31m"])
+def test_names_that_become_folders_lead_nowhere_else(section, name):
+    values = yaml.safe_load(config.find_recipe("demo").read_text())
+    first = next(iter(values[section]))
+    values[section][name] = values[section][first]
+    with pytest.raises(errors.ConfigError, match=rf"{section}, a name: expected one of a folder"):
+        config.parse_recipe(values)
+
+
+def test_a_recipe_extends_only_what_is_in_its_folder(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "base.yaml").write_text(config.find_recipe("demo").read_text())
+    (tmp_path / "inner" / "mine.yaml").write_text("extends: ../base.yaml\n")
+    with pytest.raises(errors.ConfigError, match="a file in this one's folder"):
+        config.load_recipe(str(tmp_path / "inner" / "mine.yaml"))
+    (tmp_path / "mine.yaml").write_text("extends: base.yaml\n")
+    assert config.load_recipe(str(tmp_path / "mine.yaml")) == config.load_recipe("demo")

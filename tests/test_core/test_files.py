@@ -285,3 +285,40 @@ def test_a_folder_whose_name_begins_alike_is_outside(tmp_path):
     (tmp_path / "run-2").mkdir()
     with pytest.raises(errors.ManifestError):
         files.inside(tmp_path / "run", "../run-2/a.txt")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "ring"])
+def test_a_name_that_no_path_can_have_is_refused(tmp_path, name):
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
+    with pytest.raises(errors.ManifestError, match="a path inside"):
+        files.inside(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", ["prediction", "pkt-2.b", "two words", "+aug", "层"])
+def test_a_plain_name(name):
+    assert files.is_plain_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../x", "a/b", "a\\b", "/x", "a\0", "a\nb", "\x1b[31m", "-x", " x", "x" * 101],
+)
+def test_a_name_that_is_more_than_a_name(name):
+    assert not files.is_plain_name(name)
+
+
+def test_a_folder_whose_links_lead_out_is_not_worked_in(tmp_path):
+    run = tmp_path / "run"
+    (run / "stages").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    (run / "student").symlink_to("stages")  # stays inside
+    (tmp_path / "linked-run").symlink_to(run)  # the folder itself may be a link
+    with files.exclusive_lock(tmp_path / "linked-run"):
+        pass
+    (run / "stages" / "seed-1").symlink_to(tmp_path / "home")
+    with (
+        pytest.raises(errors.OutputExistsError, match=r"stages/seed-1, which leads to .*home"),
+        files.exclusive_lock(run),
+    ):
+        pass
+    assert not list((tmp_path / "home").iterdir())

@@ -66,6 +66,19 @@ def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatc
     assert inputs.open_classifier(str(tmp_path)).labels == ("student", "other")
 
 
+@pytest.mark.parametrize("folder", ["../home", "link", "/etc"])
+def test_a_result_that_names_a_folder_elsewhere_copies_nothing(tmp_path, folder):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "secret").write_text("")
+    root = tmp_path / "run"
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path / "home")
+    chosen = results.ModelResult(name="full", role="student", folder=folder)
+    with pytest.raises(errors.ManifestError, match="a path inside run/"):
+        run._keep_chosen(root, chosen)
+    assert {path.name for path in root.iterdir()} == {"link"}
+
+
 @contextlib.contextmanager
 def opened(place):
     yield place

@@ -405,6 +405,22 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(run, tmp_path):
         run.fit(tmp_path)
 
 
+@pytest.mark.parametrize("entry", ["model_checkpoint_path", "all_model_checkpoint_paths"])
+def test_a_foreign_checkpoint_neither_reads_nor_deletes_files_elsewhere(run, tmp_path, entry):
+    folder, elsewhere = tmp_path / "fit" / "checkpoints" / "last", tmp_path / "precious"
+    folder.mkdir(parents=True)
+    (tmp_path / "precious.index").write_text("of another program")
+    state = {"model_checkpoint_path": "ckpt-1", "all_model_checkpoint_paths": "ckpt-1"}
+    state[entry] = str(elsewhere)
+    lines = [f'{name}: "{value}"\n' for name, value in state.items()]
+    (folder / "checkpoint").write_text("".join(lines))
+    with pytest.raises(
+        errors.WeightsError, match=r"names of files next to it, received '.*precious"
+    ):
+        run.fit(tmp_path / "fit")
+    assert (tmp_path / "precious.index").read_text() == "of another program"
+
+
 def test_a_distiller_that_was_trained_before_is_refused(run, tmp_path):
     """Its optimizer is past the first step: the fit would leave steps out without a word."""
     run.fit(tmp_path / "first", epochs=1)

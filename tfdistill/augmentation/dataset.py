@@ -285,6 +285,7 @@ def _open_folder(
                 "an earlier augmentation",
                 "--resume continues it, --overwrite begins again.",
             )
+        files.check_links(folder)
         return _earlier(manifest, identity)
     if not manifest.is_file() and (folder / FILE).exists():
         raise errors.OutputExistsError(

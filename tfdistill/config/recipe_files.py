@@ -12,7 +12,7 @@ from typing import Any
 import pydantic
 import yaml
 
-from tfdistill import errors, reading
+from tfdistill import errors, files, reading
 from tfdistill.config import sections, unions
 from tfdistill.config.compression import METHODS
 from tfdistill.config.sections import SHORTHANDS, Recipe
@@ -82,19 +82,27 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
         return values
     base = values.pop("extends")
     known = _recipe_files()
-    found = known.get(str(base), path.parent / str(base))
-    if not found.is_file():
+    found = known.get(str(base)) or _beside(path, str(base))
+    if found is None:
         raise errors.ConfigError(
             f"recipe {path.name}, extends",
             "the name of a recipe or a file in this one's folder",
             repr(base),
             errors.nearest(str(base), known),
         )
-    if found in (*above, path):
+    if found in (*above, path.resolve()):
         raise errors.ConfigError(
             f"recipe {path.name}, extends", "a recipe that ends the chain", base
         )
-    return _laid_over(_read_recipe(found, (*above, path)), values)
+    return _laid_over(_read_recipe(found, (*above, path.resolve())), values)
+
+
+def _beside(path: pathlib.Path, name: str) -> pathlib.Path | None:
+    try:
+        found = files.inside(path.parent, name)
+    except errors.ManifestError:
+        return None
+    return found if found.is_file() else None
 
 
 def _laid_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

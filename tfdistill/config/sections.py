@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.config import compression
 from tfdistill.config.stages import STAGES, ClassifierStage, CorpusStage, EitherStage, Stage
 from tfdistill.config.training import (
@@ -250,7 +250,20 @@ def stage_faults(values: Mapping[str, Any]) -> list[str]:
     """
     stages = values.get("stages")
     own = compression.stage_faults(stages) if isinstance(stages, Mapping) else []
-    return own + _variant_faults(values)
+    return _name_faults(values) + own + _variant_faults(values)
+
+
+def _name_faults(values: Mapping[str, Any]) -> list[str]:
+    """Names of stages and variants are names of folders, too."""
+    return [
+        errors.explain(
+            f"{section}, a name", "one of a folder: no / or \\, no dot at its start", repr(name)
+        )
+        for section in ("stages", "variants")
+        if isinstance(values.get(section), Mapping)
+        for name in values[section]
+        if not isinstance(name, str) or not files.is_plain_name(name)
+    ]
 
 
 def _variant_faults(values: Mapping[str, Any]) -> list[str]:

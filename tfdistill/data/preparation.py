@@ -227,6 +227,7 @@ def _finished(
         raise errors.OutputExistsError(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
+    files.check_links(folder)
     found = shard_files.read_manifest(folder)
     vocabularies.check_same_vocabulary(folder / shard_files.VOCAB, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}

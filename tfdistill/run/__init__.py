@@ -195,7 +195,8 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
 def _keep_chosen(root: pathlib.Path, chosen: results.ModelResult) -> None:
     if not (root / "student" / "model.keras").is_file():
         with files.atomic_folder(root / "student") as temporary:
-            shutil.copytree(root / str(chosen.folder), temporary, dirs_exist_ok=True)
+            source = files.inside(root, str(chosen.folder))
+            shutil.copytree(source, temporary, dirs_exist_ok=True)
 
 
 def _export_all(
@@ -211,7 +212,7 @@ def _export_all(
     for name, of, source, target, quantize in wanted:
         say(f"exporting {of} as {quantize}")
         if not (root / target / "model.json").is_file():
-            model = task_models.open_saved(root / source, data.task)
+            model = task_models.open_saved(files.inside(root, source), data.task)
             name_of_file = f"{recipe.name}-{name}"
             deliver.export_model(
                 model, data, recipe, root / target, name=name_of_file, quantize=quantize

@@ -45,8 +45,14 @@ class Checkpoints:
     """
 
     def __init__(self, folder: files.Path, model: distillers.Distiller, progress: Progress):
-        """Opens the folder; nothing is read or written yet."""
+        """Opens the folder; nothing is written yet.
+
+        Raises:
+          WeightsError: If its file ``checkpoint`` is damaged, or names a file elsewhere.
+        """
         folder = pathlib.Path(folder)
+        for kind in ("last", "best"):
+            _check_names(folder / kind)
         self._gathered = model.gathered
         self._whole = tf.train.Checkpoint(
             model=model, optimizer=model.optimizer, gathered=model.gathered, progress=progress
@@ -111,3 +117,22 @@ class Checkpoints:
                 str(error).splitlines()[0],
                 f"The last good checkpoint is kept ({kept}); make room and resume.",
             ) from error
+
+
+def _check_names(folder: pathlib.Path) -> None:
+    """TensorFlow reads, and as soon as there is a newer one deletes, what ``checkpoint`` names."""
+    path = folder / "checkpoint"
+    if not path.is_file():
+        return
+    state = tf.train.get_checkpoint_state(str(folder))
+    names = [state.model_checkpoint_path, *state.all_model_checkpoint_paths] if state else []
+    elsewhere = [
+        name for name in names if not pathlib.Path(name).resolve().is_relative_to(folder.resolve())
+    ]
+    if elsewhere or not names:
+        raise errors.WeightsError(
+            f"{path}",
+            "names of files next to it",
+            repr(elsewhere[0]) if elsewhere else "another text",
+            "Remove the folder and resume: the fit starts again.",
+        )
