@@ -55,7 +55,7 @@ def read_text(
             f"{name}, line {line}",
             expected or f"{encoding.upper()} text",
             f"byte 0x{content[fault.start]:02x} at position {fault.start}",
-            "Convert the file, for example with `iconv -t utf-8`.",
+            "Convert the file, for example with `iconv -f latin1 -t utf-8`.",
         ) from None
 
 

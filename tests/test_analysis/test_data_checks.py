@@ -44,7 +44,8 @@ def test_labels_that_differ_by_case_or_blanks_are_refused(labels):
 
 
 def test_an_empty_label_is_refused():
-    assert "an empty one" in faults_of(dataclasses.replace(TASK, labels=("", "yes")), *GOOD)
+    fault = faults_of(dataclasses.replace(TASK, labels=("", "yes")), *GOOD)
+    assert "a name in every row, received '' (50 examples, first example 1)" in fault
 
 
 def test_one_class_only_is_refused():
@@ -59,7 +60,7 @@ def test_a_class_that_only_the_development_set_has_is_refused():
 
 def test_more_classes_than_rows_are_refused():
     spec = dataclasses.replace(TASK, labels=tuple("abcdefghijkl"))
-    assert "12 or more rows" in faults_of(spec, examples(texts("train", 10)), GOOD[1])
+    assert "12 classes in 10 rows" in faults_of(spec, examples(texts("train", 10)), GOOD[1])
 
 
 @pytest.mark.parametrize("rows", [0, 1])
@@ -111,8 +112,54 @@ def test_classes_with_one_example_are_named():
 def test_texts_that_are_cut_are_counted_with_the_length_that_would_do():
     lengths = np.array([10] * 70 + [100] * 30)
     found = warnings_of(TASK, *GOOD, lengths=lengths, max_length=64)
-    assert "30%" in found and "100 tokens" in found
+    assert "30%" in found and "30 examples, first example 71" in found
+    assert "max_length 112 would hold 100%" in found
+    longer = warnings_of(TASK, *GOOD, lengths=np.array([700] * 20 + [9] * 80), max_length=64)
+    assert "max_length 512 would hold 80%" in longer  # what BERT's position table serves
     assert warnings_of(TASK, *GOOD, lengths=lengths, max_length=128) == ""
+
+
+def test_findings_name_the_file_and_the_first_line(tmp_path):
+    rows = [f"text {i}\t{'no' if i % 2 else 'yes'}" for i in range(60)]
+    rows[30:30] = ["", "text 1\tyes", "\t", " \tno"]
+    (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n\n")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\n" + "new one\tno\n" * 59 + "Text  2\tyes\n")
+    train, dev = (tasks.load_examples(TASK, tmp_path, split) for split in ("train", "dev"))
+    found = analysis.check_data(TASK, train, dev)
+    assert found.faults == ()
+    assert found.warnings == (
+        "train.tsv has 2 blank line(s), first line 32: they are left out.",
+        "The training set has 1 empty text(s) of 62: train.tsv, line 35.",
+        "1 training text(s) have two or more different labels: 'text 1' (train.tsv, line 3).",
+        "1 of 60 development texts are training texts too: 'text 2' (dev.tsv, line 61). The metric "
+        "is too good by up to that share.",
+    )
+    spelt = train.spec.labels
+    assert spelt == ("no", "yes")
+    alike = dataclasses.replace(TASK, labels=("Yes", "yes"))
+    fault = analysis.check_data(alike, train, dev).faults[0]
+    assert "'Yes' (31 examples, first train.tsv, line 3)" in fault
+
+
+def test_a_label_of_its_own_in_most_rows_is_refused():
+    spec = dataclasses.replace(TASK, labels=tuple(f"{index}" for index in range(99)))
+    train = examples(texts("train", 100), [*range(99), 0])
+    assert "99 classes in 100 rows, 98 of them in one row" in faults_of(spec, train, GOOD[1])
+
+
+def test_equal_numbers_are_refused():
+    spec = tasks.TaskSpec("t", "text", "label", kind="regression")
+    train = examples(texts("train", 100), [2.5] * 100, spec)
+    assert "only 2.5" in faults_of(spec, train, GOOD[1])
+
+
+def test_an_empty_name_among_several_labels_is_refused():
+    spec = tasks.TaskSpec("t", "text", "label", kind="multi_label", labels=("", "a", "A "))
+    labels = np.zeros((100, 3), np.float32)
+    labels[7, 0] = labels[8:, 1] = 1
+    fault = faults_of(spec, examples(texts("train", 100), labels, spec), GOOD[1])
+    assert "'' (example 8)" in fault
+    assert "'a' (92 examples, first example 9) and 'A ' (0)" in fault
 
 
 def test_all_faults_are_reported_at_once():

@@ -52,6 +52,15 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("recipes check demo --set student.preset=bert_tniy", 2, "Did you mean 'bert_tiny'?"),
     ("run tinybert_4l_sst2", 2, "Give them with --set data.dir=FOLDER"),
     ("table --models bert_bsae --out o", 2, "Did you mean 'bert_base'?"),
+    ("finetune bert --task own --data-dir {}/semicolons --text-column text --label-column label "
+     "--out o", 2, "--text-column: expected one of the columns text;label"),
+    ("finetune bert --task own --data-dir {}/alike --text-column text --label-column label --out o",
+     1, "received 'No' (train.tsv, line 5) and 'no' (2 examples, first train.tsv, line 3)"),
+    ("distill --teacher bert --student bert_tiny --task own --data-dir {}/alike --text-column text "
+     "--label-column label --out o", 1, "expected names that differ"),
+    ("run tinybert_4l_sst2 --set teacher=bert --set data.dir={}/same "
+     "--set stages.general.corpus=[{}/train.tsv]", 1,
+     "expected texts that the training set does not have, received 2 of 2"),
     ("search --latency-ms 3 --teacher ./none --out o", 2, "--teacher: expected an existing path"),
 ]  # fmt: skip
 
@@ -62,6 +71,16 @@ def answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sst2")
     for split in ("train", "dev"):
         (folder / f"{split}.tsv").write_text("sentence\tlabel\ngood film\t1\nbad film\t0\n")
+    texts = {
+        "semicolons": ".csv text;label\ngood film;1\nbad film;0\n",
+        "alike": ".tsv text\tlabel\ngood\tyes\nbad\tno\n\nworse\tNo\nworst\tno\n",
+        "same": ".tsv sentence\tlabel\ngood film\t1\nbad film\t0\n",
+    }
+    for name, content in texts.items():
+        (folder / name).mkdir()
+        suffix, _, rows = content.partition(" ")
+        for split in ("train", "dev"):
+            (folder / name / f"{split}{suffix}").write_text(rows)
     program = (
         "import contextlib, io, json, sys\n"
         "from tfdistill import cli\n"
@@ -126,8 +145,8 @@ def test_a_new_stage_can_still_be_made_with_set():
 @pytest.fixture
 def data(tmp_path):
     for split, rows in (("train", 5), ("dev", 3)):
-        text = "sentence\tlabel\n" + "good film\t1\n" * rows
-        (tmp_path / f"{split}.tsv").write_text(text)
+        lines = [f"{split} film {row}\t{row % 2}" for row in range(rows)]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(["sentence\tlabel", *lines]))
     return tmp_path
 
 
@@ -146,6 +165,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
         assert f"output    {out}" in shown and "Nothing was written." in shown
         if "demo" not in command:
             assert "train 5, dev 3" in shown
+            assert "WARNING: The development set has 3 examples" in shown
         if "distill" in command:
             assert "joint: " in shown and "learning rate by width" in shown
             assert "seeds     5" in shown

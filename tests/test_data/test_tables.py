@@ -100,3 +100,39 @@ def test_other_encodings_are_refused_with_their_line(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(errors.DataError, match=r"nowhere\.tsv: not there"):
         tables.read_table(tmp_path / "nowhere.tsv", ["text"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "remedy"),
+    [
+        ("x.csv", "text;label\na;b\n", "between semicolons; in .csv files they are between commas"),
+        ("x.csv", "text\tlabel\na\tb\n", "rename the file to .tsv"),
+        ("x.tsv", "text,label\na,b\n", "rename the file to .csv"),
+        ("x.tsv", "What is it ?\t3\nWho is it ?\t4\n", "looks like data: put a line"),
+        ("x.csv", "A long sentence is no name.,good\nb,bad\n", "such as 'text,label' on top"),
+        ("x.csv", "texts,label\na,b\n", "Did you mean 'texts'?"),
+    ],
+)
+def test_a_first_row_that_is_no_header_is_explained(tmp_path, name, text, remedy):
+    with pytest.raises(errors.DataError) as caught:
+        tables.read_table(write(tmp_path / name, text), ["text", "label"])
+    assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
+def test_blank_lines_between_rows_are_left_out_and_named(tmp_path, name):
+    row = {"x.csv": "a,1", "x.tsv": "a\t1", "x.jsonl": '{"text": "a", "label": 1}'}[name]
+    blank = {"x.csv": ",", "x.tsv": "\t", "x.jsonl": " "}[name]
+    lines = [] if name == "x.jsonl" else [row.replace("a", "text").replace("1", "label")]
+    lines += [row, "", row, blank, row, "", ""]
+    table = tables.read_table(write(tmp_path / name, "\n".join(lines)), ["text", "label"])
+    first = 1 if name == "x.jsonl" else 2
+    assert table.columns["text"] == ["a"] * 3
+    assert table.lines == [first, first + 2, first + 4]
+    assert table.blank_lines == (first + 1, first + 3)
+
+
+def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
+    path = write(tmp_path / "x.csv", "text,label\nfine,1,,\nwell, it works,0\n")
+    with pytest.raises(errors.DataError, match=r"line 3: expected 2 cells .* quotation marks"):
+        tables.read_table(path, ["text", "label"])

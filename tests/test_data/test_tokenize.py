@@ -166,6 +166,15 @@ def test_pairs_are_cut_longest_first(toy_vocab_file, max_length):
     assert_equal_to_reference(toy_vocab_file, texts, pairs, max_length=max_length)
 
 
+def test_lengths_are_those_of_rows_that_are_not_cut(toy_vocab_file):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    texts, pairs = [*NASTY, "x"], ["b a", *NASTY]
+    for second in (None, pairs):
+        rows = tokenizer.encode_batch(texts, second, 100_000)
+        whole = rows.offsets[1:] - rows.offsets[:-1]
+        assert tokenizer.lengths(texts, second).tolist() == whole.tolist()
+
+
 @pytest.mark.parametrize("max_length", [2, 3, 4, 11, 12, 13])
 def test_single_texts_are_cut_at_the_end(toy_vocab_file, max_length):
     texts = [" ".join("abcdefghij"[:i]) for i in range(11)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import unicodedata
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ from tfdistill.data.tasks import Examples, TaskSpec
 _SHOWN = 3  # examples of a fault that a message shows
 _LONGEST = 60  # characters of a text in a message
 _MOST_CUT = 0.10  # share of texts that may be cut without a word
+_LONGEST_INPUT = 512  # tokens that BERT's position table serves
+_FEW_CLASSES = 5  # classes of one example that are rare, not a wrong column
 _FEW_DEV = 50  # development examples below which a metric is mostly noise
 
 
@@ -49,12 +52,13 @@ def check_data(
     lengths: np.ndarray | None = None,
     max_length: int | None = None,
 ) -> DataFindings:
-    """Looks for what would mislead.
+    """Looks for what would mislead; every finding has a count and a first location.
 
-    Faults: labels that differ only by case or blanks; only one class in the training set; classes
-    that only the development set has; more classes than training rows; fewer than two development
-    rows; no text at all; a development set of which more than half is in the training set;
-    unlabelled text that contains development texts. Warnings: empty texts, texts with two labels,
+    Faults: empty labels; labels that differ only by case or blanks; only one class, or only one
+    number, in the training set; classes that only the development set has; more classes than
+    training rows, or classes of a single row in most rows; fewer than two development rows; no text
+    at all; a development set of which more than half is in the training set; unlabelled text that
+    contains development texts. Warnings: blank lines, empty texts, texts with two labels,
     development texts that are training texts, classes with one example, a small development set,
     more than 10% of the texts cut.
 
@@ -71,8 +75,15 @@ def check_data(
     """
     faults: list[str] = []
     warnings: list[str] = []
-    _check_labels(task, train, dev, faults, warnings)
-    _check_texts(task, train, dev, unlabelled, faults, warnings)
+    if task.kind == "regression":
+        _check_numbers(train, faults)
+    elif task.kind in ("classification", "multi_label"):
+        _check_names(task, train, faults)
+    if task.kind == "classification":
+        _check_classes(task, train, dev, faults, warnings)
+    if task.kind not in ("token", "span"):
+        _check_texts(task, train, dev, faults, warnings)
+        _check_overlap(train, dev, unlabelled, faults, warnings)
     if len(dev) < 2:
         faults.append(errors.explain("development set", "at least 2 rows", len(dev)))
     elif len(dev) < _FEW_DEV:
@@ -82,100 +93,145 @@ def check_data(
             f"±{width:.2f} only."
         )
     if lengths is not None and max_length is not None and len(lengths):
-        _check_lengths(task, lengths, max_length, warnings)
+        _check_lengths(train, lengths, max_length, warnings)
     return DataFindings(tuple(faults), tuple(warnings))
 
 
-def _check_labels(
-    task: TaskSpec, train: Examples, dev: Examples, faults: list[str], warnings: list[str]
-) -> None:
+def _check_numbers(train: Examples, faults: list[str]) -> None:
+    if train.labels is not None and len(train) and np.ptp(train.labels) == 0:
+        received = f"only {train.labels[0]:g}"
+        faults.append(
+            errors.explain("numbers of the training set", "two or more different ones", received)
+        )
+
+
+def _check_names(task: TaskSpec, train: Examples, faults: list[str]) -> None:
+    """Finds empty names and names that are the same to a person."""
     alike = collections.defaultdict(list)
-    for label in task.labels:
-        alike[" ".join(unicodedata.normalize("NFKC", label).casefold().split())].append(label)
-    for key, names in alike.items():
-        if len(names) > 1:
-            listed = " and ".join(map(repr, names))
+    for index, label in enumerate(task.labels):
+        alike[_normal(unicodedata.normalize("NFKC", label))].append(index)
+    for key, indices in alike.items():
+        listed = " and ".join(_rows_with(task, train, index) for index in indices)
+        if not key:
+            remedy = "Fill in or remove the rows without a label."
+            faults.append(errors.explain("labels", "a name in every row", listed, remedy))
+        elif len(indices) > 1:
             remedy = "Spell each label one way in the files."
             faults.append(errors.explain("labels", "names that differ", listed, remedy))
-        elif not key:
-            remedy = "Fill in or remove the rows without a label."
-            faults.append(errors.explain("labels", "a name in every row", "an empty one", remedy))
-    if task.kind != "classification" or train.labels is None:
-        return
-    if task.num_labels > len(train):
-        faults.append(
-            errors.explain(
-                "training set", f"{task.num_labels} or more rows, one a class", len(train)
-            )
-        )
+
+
+def _rows_with(task: TaskSpec, examples: Examples, index: int) -> str:
+    """Shows a label: how many examples have it, and the first one."""
+    name = repr(task.labels[index])
+    if examples.labels is None:
+        return name
+    several = examples.labels.ndim == 2
+    having = examples.labels[:, index] > 0 if several else examples.labels == index
+    return f"{name} ({_located(examples, np.flatnonzero(having))})"
+
+
+def _located(examples: Examples, indices: Sequence[int] | np.ndarray) -> str:
+    """Counts examples and names the first: "3, first train.tsv, line 17"."""
+    if not len(indices):
+        return "0"
+    where = examples.location(int(indices[0]))
+    return where if len(indices) == 1 else f"{len(indices)} examples, first {where}"
+
+
+def _check_classes(
+    task: TaskSpec, train: Examples, dev: Examples, faults: list[str], warnings: list[str]
+) -> None:
+    if train.labels is None:
         return
     counts = np.bincount(train.labels, minlength=task.num_labels)
+    single = np.flatnonzero(counts == 1)
+    many = f"{task.num_labels} classes in {len(train)} rows"
+    if len(single) > max(_FEW_CLASSES, len(train) / 2):
+        many += f", {len(single)} of them in one row"
+    if task.num_labels > len(train) or len(single) > max(_FEW_CLASSES, len(train) / 2):
+        remedy = "Is it the column of the labels? For numbers choose the kind regression."
+        faults.append(errors.explain("training set", "several rows of each class", many, remedy))
+        return
     if np.count_nonzero(counts) == 1:
         only = task.labels[int(counts.argmax())]
         faults.append(
             errors.explain("labels of the training set", "two or more classes", f"only {only!r}")
         )
     elif dev.labels is not None:
-        unseen = [task.labels[index] for index in np.unique(dev.labels) if not counts[index]]
+        unseen = [index for index in np.unique(dev.labels) if not counts[index]]
         if unseen:
             faults.append(
                 errors.explain(
                     "labels of the development set",
                     "classes that the training set has",
-                    _listed(unseen),
+                    _listed([_rows_with(task, dev, int(index)) for index in unseen]),
                     "Split the data again, with every class in both parts.",
                 )
             )
-    single = [task.labels[index] for index in np.flatnonzero(counts == 1)]
-    if single:
-        warnings.append(f"Classes with one training example: {_listed(single)}.")
+    if len(single):
+        shown = _listed([_rows_with(task, train, int(index)) for index in single])
+        warnings.append(f"{len(single)} class(es) with one training example: {shown}.")
 
 
 def _check_texts(
-    task: TaskSpec,
+    task: TaskSpec, train: Examples, dev: Examples, faults: list[str], warnings: list[str]
+) -> None:
+    for name, part in (("training", train), ("development", dev)):
+        if part.blank_lines and part.path is not None:
+            warnings.append(
+                f"{part.path.name} has {len(part.blank_lines)} blank line(s), first line "
+                f"{part.blank_lines[0]}: they are left out."
+            )
+        empty = [index for index, text in enumerate(part.texts) if not text.strip()]
+        if len(empty) == len(part):
+            remedy = "Is it the right column?"
+            faults.append(errors.explain(f"texts of the {name} set", "text", "none", remedy))
+        elif empty:
+            warnings.append(
+                f"The {name} set has {len(empty)} empty text(s) of {len(part)}: "
+                f"{_located(part, empty)}."
+            )
+    if train.labels is None or task.regression:
+        return
+    of_text: dict[tuple[str, ...], set[object]] = collections.defaultdict(set)
+    first: dict[tuple[str, ...], int] = {}
+    for index, (key, label) in enumerate(zip(_keys(train), train.labels, strict=True)):
+        of_text[key].add(tuple(label) if np.ndim(label) else int(label))
+        first.setdefault(key, index)
+    conflicting = [key for key, labels in of_text.items() if len(labels) > 1]
+    if conflicting:
+        warnings.append(
+            f"{len(conflicting)} training text(s) have two or more different labels: "
+            f"{_shown(conflicting)} ({_located(train, [first[key] for key in conflicting])})."
+        )
+
+
+def _check_overlap(
     train: Examples,
     dev: Examples,
     unlabelled: Sequence[str],
     faults: list[str],
     warnings: list[str],
 ) -> None:
-    if task.kind in ("token", "span"):
-        return
-    for name, part in (("training", train), ("development", dev)):
-        empty = sum(not text.strip() for text in part.texts)
-        if empty == len(part):
-            remedy = "Is it the right column?"
-            faults.append(errors.explain(f"texts of the {name} set", "text", "none", remedy))
-            return
-        if empty:
-            warnings.append(f"The {name} set has {empty} empty text(s) of {len(part)}.")
-    keys, dev_keys = _keys(train), _keys(dev)
-    if train.labels is not None and not task.regression:
-        of_text: dict[tuple[str, ...], set[object]] = collections.defaultdict(set)
-        for key, label in zip(keys, train.labels, strict=True):
-            of_text[key].add(tuple(label) if np.ndim(label) else int(label))
-        conflicting = [key for key, labels in of_text.items() if len(labels) > 1]
-        if conflicting:
+    known, dev_keys = set(_keys(train)), _keys(dev)
+    shared = [index for index, key in enumerate(dev_keys) if key in known]
+    if shared:
+        count = f"{len(shared)} of {len(dev)}"
+        shown = f"{_shown([dev_keys[index] for index in shared])} ({_located(dev, shared)})"
+        if len(shared) > len(dev) / 2:
+            faults.append(
+                errors.explain(
+                    "development set",
+                    "texts that the training set does not have",
+                    f"{count} that it has: {shown}",
+                    "Split the data again: the metric would only show what was memorized.",
+                )
+            )
+        else:
             warnings.append(
-                f"{len(conflicting)} training text(s) have two or more different labels, such as "
-                f"{_shown(conflicting)}."
+                f"{count} development texts are training texts too: {shown}. The metric is too "
+                "good by up to that share."
             )
-    known = set(keys)
-    shared = [key for key in dev_keys if key in known]
-    if len(shared) > len(dev) / 2:
-        faults.append(
-            errors.explain(
-                "development set",
-                "texts that the training set does not have",
-                f"{len(shared)} of {len(dev)} that it has, such as {_shown(shared)}",
-                "Split the data again: the metric would only show what was memorized.",
-            )
-        )
-    elif shared:
-        warnings.append(
-            f"{len(shared)} of {len(dev)} development texts are training texts too, such as "
-            f"{_shown(shared)}: the metric is too good by up to that share."
-        )
     held_out = {key[0] for key in dev_keys}
     leaked = [text for text in unlabelled if _normal(text) in held_out]
     if leaked:
@@ -190,15 +246,17 @@ def _check_texts(
 
 
 def _check_lengths(
-    task: TaskSpec, lengths: np.ndarray, max_length: int, warnings: list[str]
+    train: Examples, lengths: np.ndarray, max_length: int, warnings: list[str]
 ) -> None:
-    share = float(np.mean(lengths > max_length))
-    if task.kind == "span" or share <= _MOST_CUT:
+    longer = np.flatnonzero(lengths > max_length)
+    if len(longer) <= _MOST_CUT * len(lengths):
         return
-    wanted = int(np.quantile(lengths, 1 - _MOST_CUT))
+    wanted = 16 * math.ceil(np.quantile(lengths, 1 - _MOST_CUT) / 16)
+    reached = min(wanted, _LONGEST_INPUT)
     warnings.append(
-        f"{share:.0%} of the training texts are longer than --max-length {max_length} and are cut; "
-        f"{wanted} tokens would hold 90% of them."
+        f"{len(longer) / len(lengths):.0%} of the training texts are longer than max_length "
+        f"{max_length} and are cut ({_located(train, longer)}): max_length {reached} would hold "
+        f"{np.mean(lengths <= reached):.0%} of them."
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, models
 from tfdistill.commands import base
 from tfdistill.data import from_config, tasks
+
+if TYPE_CHECKING:
+    from tfdistill import analysis
 
 _PRESET = "preset:"
 
@@ -41,7 +44,7 @@ def check_data(
 
 
 def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
-    """Checks what a run needs; reads no weights and no rows.
+    """Checks what a run needs, and its data; reads no weights.
 
     Args:
       recipe: The recipe.
@@ -50,6 +53,7 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
 
     Raises:
       ConfigError: With every path, preset, task or column that does not exist.
+      DataError: If the data would mislead, unless an earlier run is continued.
       OutputExistsError: If there is an earlier run and neither option was given.
     """
     faults = [*preset_faults(recipe), *config.missing_inputs(recipe)]
@@ -70,6 +74,17 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
             "an earlier run",
             "Use --resume to continue it or --overwrite to start again.",
         )
+    if not args.resume:
+        data_findings(recipe.data).check()
+
+
+def data_findings(settings: config.DataConfig) -> analysis.DataFindings:
+    """What misleads in a data section's files; nothing where they are generated."""
+    from tfdistill import analysis
+
+    if settings.task is None or settings.dir is None:
+        return analysis.DataFindings()
+    return analysis.check_data(*from_config.train_and_dev(settings))
 
 
 def preset_faults(recipe: config.Recipe) -> Iterator[str]:
@@ -115,6 +130,7 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
         *(f"variant   {name}: {text}" for name, text in variants.items()),
         f"seeds     {', '.join(map(str, recipe.seeds))}",
         f"output    {out}",
+        *(f"WARNING: {warning}" for warning in data_findings(recipe.data).warnings),
         "Nothing was written.",
     ]
     base.show(result, as_json=args.json, lines=lines)

@@ -55,7 +55,7 @@ def check(
                 f"data.{field}" if own else path,
                 f"one of the columns {', '.join(found)}" + (f" of {path}" if own else ""),
                 repr(name),
-                errors.nearest(name, found),
+                tables.header_remedy(path, found) or errors.nearest(name, found),
             )
 
 
@@ -155,6 +155,29 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
             "Give it with --set data.dir=FOLDER (recipes) or --data-dir FOLDER.",
         )
     )
+
+
+def train_and_dev(
+    settings: config.DataConfig, folder: pathlib.Path | None = None
+) -> tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples]:
+    """Reads what a run learns from and is measured on.
+
+    Args:
+      settings: A data section with a task.
+      folder: Where generated data is, or is written; None for data that is there.
+
+    Returns:
+      The task, with its labels, the training set and the development set.
+
+    Raises:
+      ConfigError: If the section names no folder and its data is not embedded.
+      DataError: If a file is missing, malformed or does not fit the task.
+    """
+    source = source_of(settings, folder)
+    task = task_of(settings, source)
+    train = first(tasks.load_examples(task, source, "train"), settings.train_limit)
+    dev = first(tasks.load_examples(task, source, "dev", labelled=True), settings.dev_limit)
+    return task, train, dev
 
 
 def _synthetic(folder: pathlib.Path) -> pathlib.Path:

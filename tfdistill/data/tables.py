@@ -14,6 +14,18 @@ from typing import NamedTuple
 from tfdistill import errors, reading
 
 SUFFIXES = (".tsv", ".csv", ".jsonl")
+# What may separate cells: its name, and the suffix of files that it separates.
+_SEPARATORS = {
+    "\t": ("tabs", ".tsv"),
+    ",": ("commas", ".csv"),
+    ";": ("semicolons", ""),
+    "|": ("vertical bars", ""),
+}
+_LONGEST_NAME = 5  # words of the name of a column; more are a sentence
+_EXTRA_CELL = {
+    ".csv": "A text with a comma needs quotation marks around it.",
+    ".tsv": "A text may not hold a tab; use JSON Lines for such texts.",
+}
 LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
 # Other names under which a split is looked for, after its own.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -31,11 +43,13 @@ class Columns(NamedTuple):
       columns: Name -> cells, one a row. A column that was asked for and is absent has no entry.
       lines: The line of each row in its file, from 1.
       skipped: Rows left out because they had too few cells (only with `skip_short_rows`).
+      blank_lines: The lines between rows that are empty.
     """
 
     columns: dict[str, list[str]]
     lines: list[int]
     skipped: int
+    blank_lines: tuple[int, ...] = ()
 
 
 def split_file(
@@ -151,6 +165,46 @@ def column_names(path: pathlib.Path) -> list[str]:
     return list(row)
 
 
+def header_remedy(path: pathlib.Path, names: Sequence[str]) -> str:
+    """Says what to do about a first row that cannot hold the names of columns.
+
+    Args:
+      path: A file.
+      names: The cells of its first row.
+
+    Returns:
+      A sentence where the cells are between other characters than the suffix says, or where the
+      row looks like data; otherwise "".
+    """
+    suffix = path.suffix.lower()
+    own = {".tsv": "\t", ".csv": ","}.get(suffix)
+    if own is None:
+        return ""
+    for mark, (name, right) in _SEPARATORS.items():
+        if mark != own and len(names) == 1 and mark in names[0]:
+            received = f"The cells are between {name}; in {suffix} files they are between"
+            remedy = f"rename the file to {right}" if right else "save it with these"
+            return f"{received} {_SEPARATORS[own][0]}: {remedy}."
+    if looks_like_data(names):
+        example = repr(own.join(("text", "label")))
+        return f"The first row looks like data: put a line with names such as {example} on top."
+    return ""
+
+
+def looks_like_data(cells: Sequence[str]) -> bool:
+    """Whether a row can hardly hold names of columns: numbers, sentences, or a cell twice."""
+    named = [cell.strip() for cell in cells if cell.strip()]
+    return len(set(named)) < len(named) or any(map(_is_data, named)) or not named
+
+
+def _is_data(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return len(cell.split()) > _LONGEST_NAME or cell.endswith((".", "!"))
+    return True
+
+
 def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
     """Reads a text file without its byte order mark; line breaks become line feeds.
 
@@ -184,7 +238,11 @@ def _read_cells(
     header: Sequence[str],
     skip_short_rows: bool,
 ) -> Columns:
-    rows = _csv_rows(path, text) if path.suffix.lower() == ".csv" else _tsv_rows(text)
+    parted = split_rows(path, text, "," if path.suffix.lower() == ".csv" else "\t")
+    rows = [row for row in parted if row[1]]
+    if not rows:
+        raise errors.DataError(f"data file {path}", "rows", "blank lines only")
+    blank = tuple(line for line, cells in parted if not cells and line < rows[-1][0])
     first = rows[0][1]
     names = [name.strip() for name in first]
     if header and not set(required) <= set(names):
@@ -197,7 +255,7 @@ def _read_cells(
             )
     else:
         rows = rows[1:]
-    _check_columns(path, required, names)
+    _check_columns(path, required, names, header_remedy(path, names))
     positions = {name: names.index(name) for name in (*required, *optional) if name in names}
     columns: dict[str, list[str]] = {name: [] for name in positions}
     lines: list[int] = []
@@ -214,29 +272,47 @@ def _read_cells(
                 f"{len(cells)}",
                 "A text may not hold a tab or a line break; use JSON Lines for such texts.",
             )
+        if any(cells[len(names) :]):
+            raise errors.DataError(
+                f"{path}, line {line}",
+                f"{len(names)} cells ({', '.join(names)})",
+                len(cells),
+                _EXTRA_CELL[path.suffix.lower()],
+            )
         for name, position in positions.items():
             columns[name].append(cells[position])
         lines.append(line)
-    return Columns(columns, lines, skipped)
+    return Columns(columns, lines, skipped, blank)
 
 
-def _tsv_rows(text: str) -> list[tuple[int, list[str]]]:
-    # Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
-    lines = text.split("\n")
-    return [(number, line.split("\t")) for number, line in enumerate(lines, start=1) if line]
+def split_rows(path: pathlib.Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """Splits a text into rows of cells; see `read_table`.
 
+    Args:
+      path: The file, for messages.
+      text: Its text.
+      separator: What separates cells. Between tabs nothing is quoted.
 
-def _csv_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    Returns:
+      The line and the cells of each row; a blank line has no cells.
+
+    Raises:
+      DataError: If quotation marks are not in pairs.
+    """
+    if separator == "\t":
+        # Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
+        lines = enumerate(text.split("\n"), start=1)
+        return [(line, row.split("\t") if row.strip() else []) for line, row in lines]
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
     rows, line = [], 1
     try:
         for cells in reader:
-            if cells:
-                rows.append((line, cells))
+            rows.append((line, cells if any(map(str.strip, cells)) else []))
             line = reader.line_num + 1
     except csv.Error as error:
+        name = _SEPARATORS[separator][0].removesuffix("s")
         raise errors.DataError(
-            f"{path}, line {line}", "comma-separated cells (RFC 4180)", f"a fault: {error}"
+            f"{path}, line {line}", f"{name}-separated cells (RFC 4180)", f"a fault: {error}"
         ) from None
     return rows
 
@@ -251,8 +327,10 @@ def _read_json_lines(
     present: list[str] = list(required)
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
+    blank: list[int] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
+            blank.append(number)
             continue
         row = reading.parse_json(line, f"{path}, line {number}", expected="a JSON object")
         if not isinstance(row, dict):
@@ -260,11 +338,12 @@ def _read_json_lines(
         if not lines:
             present += [name for name in optional if name in row]
             columns = {name: [] for name in present}
-        _check_columns(f"{path}, line {number}", present, list(row))
+        _check_columns(f"{path}, line {number}", present, list(row), "")
         for name in present:
             columns[name].append(_json_cell(f"{path}, line {number}", name, row[name], lists))
         lines.append(number)
-    return Columns(columns, lines, 0)
+    between = tuple(number for number in blank if lines and number < lines[-1])
+    return Columns(columns, lines, 0, between)
 
 
 def _json_cell(where: str, name: str, value: object, lists: bool) -> str:
@@ -277,7 +356,9 @@ def _json_cell(where: str, name: str, value: object, lists: bool) -> str:
     raise errors.DataError(f"{where}, {name!r}", "a string or a number", type(value).__name__)
 
 
-def _check_columns(where: object, required: Sequence[str], found: Sequence[str]) -> None:
+def _check_columns(
+    where: object, required: Sequence[str], found: Sequence[str], remedy: str
+) -> None:
     for name in required:
         if found.count(name) == 1:
             continue
@@ -289,5 +370,5 @@ def _check_columns(where: object, required: Sequence[str], found: Sequence[str])
             f"{where}",
             f"a column {name!r}",
             f"the columns {', '.join(map(repr, found))}",
-            errors.nearest(name, found),
+            remedy or errors.nearest(name, found),
         )

@@ -49,6 +49,9 @@ class Examples:
       skipped: Broken rows that were left out.
       words: The words of n sentences, or None.
       questions: n questions, or None.
+      path: The file that they come from, or None.
+      lines: The line of each example in that file, or None where examples are no rows.
+      blank_lines: The empty lines between its rows.
     """
 
     spec: TaskSpec
@@ -58,6 +61,9 @@ class Examples:
     skipped: int = 0
     words: list[list[str]] | None = None
     questions: list[squad.Question] | None = None
+    path: pathlib.Path | None = None
+    lines: list[int] | None = None
+    blank_lines: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         """Returns n."""
@@ -73,7 +79,14 @@ class Examples:
             labels=None if self.labels is None else self.labels[index],
             words=None if self.words is None else [self.words[i] for i in index],
             questions=None if self.questions is None else [self.questions[i] for i in index],
+            lines=None if self.lines is None else [self.lines[i] for i in index],
         )
+
+    def location(self, index: int) -> str:
+        """Says where an example is: the line of its file, or its number from 1."""
+        if self.path is None or self.lines is None:
+            return f"example {index + 1}"
+        return f"{self.path.name}, line {self.lines[index]}"
 
 
 def load_examples(
@@ -133,7 +146,16 @@ def load_examples(
         where = [f"{path}, line {line}, column {spec.label_column!r}" for line in table.lines]
         gold = parse_labels(spec, values, where)
     pairs = None if spec.pair_column is None else table.columns[spec.pair_column]
-    return Examples(spec, table.columns[spec.text_column], pairs, gold, table.skipped)
+    return Examples(
+        spec,
+        table.columns[spec.text_column],
+        pairs,
+        gold,
+        table.skipped,
+        path=path,
+        lines=table.lines,
+        blank_lines=table.blank_lines,
+    )
 
 
 def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -> TaskSpec:

@@ -240,6 +240,22 @@ class Tokenizer:
         has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
         return _join(first, (*second, has_pair), max_length, self.cls_id, self.sep_id)
 
+    def lengths(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:
+        """Counts the tokens of texts or pairs, special ones included, without a limit.
+
+        Args:
+          texts: n texts.
+          pairs: n second texts, or None.
+
+        Returns:
+          int64 (n,).
+        """
+        total = self.pieces(texts)[1].astype(np.int64) + 2
+        if pairs is None:
+            return total
+        has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
+        return total + np.where(has_pair, self.pieces(pairs)[1] + 1, 0)
+
     def pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Tokenizes texts, without special tokens and not cut.
 

@@ -7,6 +7,8 @@ import functools
 import pathlib
 import sys
 
+import numpy as np
+
 from tfdistill import analysis, config, errors, files, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
 from tfdistill.run import corpora
@@ -73,11 +75,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
 def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
     settings = recipe.data
     source = from_config.source_of(settings, folder / "data")
-    task = from_config.task_of(settings, source)
-    train = from_config.first(tasks.load_examples(task, source, "train"), settings.train_limit)
-    dev = from_config.first(
-        tasks.load_examples(task, source, "dev", labelled=True), settings.dev_limit
-    )
+    task, train, dev = from_config.train_and_dev(settings, folder / "data")
     texts = _texts(recipe, folder / "data", source, [*train.texts, *(train.pairs or ())])
     encode = functools.partial(
         batches.encode_examples,
@@ -87,8 +85,15 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         max_question_length=settings.max_question_length,
     )
     encoded = encode(train)
-    findings = analysis.check_data(task, train, dev)
-    findings.check()
+    findings = analysis.check_data(
+        task,
+        train,
+        dev,
+        lengths=_full_lengths(train, encoded, texts.tokenizer, settings.max_length),
+        max_length=settings.max_length,
+    )
+    if not (folder / "teacher").is_dir():  # what was trained on is not refused on --resume
+        findings.check()
     for warning in findings.warnings:
         print(f"data: {warning}", file=sys.stderr, flush=True)
     return TaskData(
@@ -101,6 +106,23 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         vocab_file=texts.vocab_file,
         corpora=texts.corpora,
     )
+
+
+def _full_lengths(
+    examples: tasks.Examples,
+    encoded: batches.EncodedExamples,
+    tokenizer: tokenize.Tokenizer,
+    max_length: int,
+) -> np.ndarray | None:
+    """The tokens of each text without a limit, int64 (n,); None where texts are not cut."""
+    if examples.words is not None or examples.questions is not None:
+        return None
+    lengths = encoded.lengths.copy()
+    filled = np.flatnonzero(lengths >= max_length)
+    if len(filled):
+        whole = examples.select(filled)
+        lengths[filled] = tokenizer.lengths(whole.texts, whole.pairs)
+    return lengths
 
 
 def _text_data(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
