@@ -64,6 +64,19 @@ Current Battery Service state:
   temperature: 298
   technology: Li-ion
 """
+UNLOCKED = """\
+WINDOW MANAGER POLICY STATE (dumpsys window policy)
+    mSafeMode=false mSystemReady=true mSystemBooted=true
+    KeyguardServiceDelegate
+      showing=false
+      inputRestricted=false
+      occluded=false
+      secure=true
+      dreaming=false
+      systemIsReady=true
+      deviceHasKeyguard=true
+      enabled=true
+"""
 
 
 def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
@@ -83,7 +96,9 @@ def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
         "getprop": "".join(f"[{k}]: [{v}]\n" for k, v in sorted(known.items()) if v),
         "uname": "Linux 5.15.137-android14-11\n",
         "logcat": "",
+        "compile": "Success\n",
         "dumpsys/power": "POWER MANAGER (dumpsys power)\n  mWakefulness=Awake\n",
+        "dumpsys/window": UNLOCKED,
         "dumpsys/battery": BATTERY,
         "dumpsys/thermalservice": THERMAL.format(status=0),
     }

@@ -168,7 +168,7 @@ COVERED_BY = (
         "phones are measured through a simulated adb",
         "tfdistill/benchmark/adb/app_protocol tfdistill/benchmark/adb/adb_process "
         "tfdistill/benchmark/adb/app_session "
-        "tfdistill/benchmark/adb/deployment "
+        "tfdistill/benchmark/adb/deployment tfdistill/benchmark/adb/device_backend "
         "tfdistill/benchmark/adb/layout tfdistill/benchmark/adb/profile ",
     ),
     (

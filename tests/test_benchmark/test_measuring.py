@@ -86,6 +86,27 @@ def test_a_throttled_repetition_is_flagged_or_discarded_and_repeated(
     assert any("stays cool within 1 tries" in f.error for f in found.failures) is failed
 
 
+def test_heat_that_comes_and_goes_within_a_repetition_is_seen_and_unknown_heat_is_not_asked_for():
+    asked = []
+
+    def counting(statuses):
+        for status in statuses:
+            asked.append(status)
+            yield status
+
+    backend = Backend("ab", repetitions=1, rounds=4)
+    backend.statuses = counting([0, 0, 0, 3, 1, 0])  # at the start, before, between rounds, after
+    found, _ = measured(backend)
+    assert {row.after.thermal_status for row in found.measurements} == {3}
+    assert {row.before.thermal_status for row in found.measurements} == {0}
+    assert len(asked) == 6
+    unknown = Backend("a", repetitions=1, rounds=4)
+    unknown.statuses = counting([None] * 4)
+    found, _ = measured(unknown)
+    assert [row.after.thermal_status for row in found.measurements] == [None]
+    assert len(asked) == 6 + 4
+
+
 def test_the_last_throttled_try_counts_where_the_backend_says_so():
     for counts in (True, False):
         backend = Backend("a", repetitions=1, when_throttled="repeat", max_repeats=1)

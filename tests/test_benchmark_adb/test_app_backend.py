@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -189,8 +190,33 @@ def test_two_files_are_measured_in_the_app_and_nothing_is_left(connect, measure_
     said = [(a.model, a.sequence_length, a.num_examples) for a in found.answers]
     assert sorted(said) == [("big", 32, 7), ("small", 32, 7)]  # of one repetition of each
     assert left(daemon) == []
+    compiled = [c for c in daemon.commands if "cmd package compile -m speed -f" in c]
+    assert len(compiled) == 1 and daemon.commands.index(compiled[0]) < daemon.commands.index(
+        starts[0]
+    )
+    assert any(f"{PACKAGE} was compiled ahead of time" in note for note in found.notes)
     written = result.write_result(found, tmp_path / "out.json")
     assert result.read_result(written) == found
+
+
+@pytest.mark.slow
+def test_a_status_that_no_sensor_measured_is_unknown_in_the_apps_rows_too(
+    connect, measure_in_app, tmp_path
+):
+    daemon = connect()
+    file = subject(tmp_path, lengths=(32,))
+    install_app(daemon.root, known(file))  # the app is told 0, as by a service without a HAL
+    service = daemon.path("/says/dumpsys/thermalservice")
+    service.write_text(service.read_text().replace("HAL Ready: true", "HAL Ready: false"))
+    daemon.path("/says/compile").write_text("Failure: package not found\n")
+    asked = dataclasses.replace(QUICK, threads=(1,), sustained_seconds=1)
+    (found,) = measure_in_app([file], settings=asked)
+    moments = [found.before, found.after]
+    moments += [at for row in found.measurements for at in (row.before, row.after)]
+    moments += [window.conditions for row in found.sustained for window in row.windows]
+    assert {at.thermal_status for at in moments if at is not None} == {None}
+    assert any("unknown (`HAL Ready: false`)" in note for note in found.notes)
+    assert any("was not compiled ahead of time" in note for note in found.notes)
 
 
 @pytest.mark.slow

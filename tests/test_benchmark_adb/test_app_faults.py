@@ -108,13 +108,46 @@ def test_an_app_that_is_not_there_or_lacks_the_activity_is_an_error(
         measure_in_app([file], settings=QUICK, package="com.example.app")
 
 
-def test_a_screen_that_is_off_is_an_error(connect, measure_in_app, tmp_path):
+@pytest.mark.parametrize(
+    ("service", "printed", "received"),
+    [
+        ("power", "  mWakefulness=Dozing\n", "wakefulness Dozing, keyguard hidden"),
+        ("power", "Permission Denial\n", "wakefulness not reported, keyguard hidden"),
+        ("window", "  KeyguardServiceDelegate\n    showing=true\n", "Awake, keyguard shown"),
+        ("window", "", "Awake, keyguard not reported"),
+    ],
+)
+def test_a_device_that_is_not_known_to_be_awake_and_unlocked_is_not_measured(
+    connect, measure_in_app, tmp_path, service, printed, received
+):
     daemon = connect()
     file = subject(tmp_path)
     install_app(daemon.root, known(file))
-    daemon.path("/says/dumpsys/power").write_text("  mWakefulness=Asleep\n")
-    with pytest.raises(errors.BenchmarkError, match=r"received Asleep\. Wake the device"):
+    daemon.path(f"/says/dumpsys/{service}").write_text(printed)
+    with pytest.raises(errors.BenchmarkError, match=rf"received .*{received}\. Wake and unlock"):
         measure_in_app([file], settings=QUICK)
+    assert not any("am start" in c for c in daemon.commands)
+
+
+def test_a_screen_that_locks_between_two_starts_is_a_failure(
+    connect, measure_in_app, tmp_path, monkeypatch
+):
+    daemon = connect()
+    file = subject(tmp_path)
+    install_app(daemon.root, known(file))
+    run = app_session.run
+
+    def lock_after(*arguments, **options):
+        found = run(*arguments, **options)
+        daemon.path("/says/dumpsys/window").write_text("KeyguardServiceDelegate\n showing=true\n")
+        return found
+
+    monkeypatch.setattr(app_session, "run", lock_after)
+    (found,) = measure_in_app([file], settings=QUICK)
+    assert {m.repetition for m in found.measurements} == {0}
+    (failure,) = found.failures
+    assert "keyguard shown" in failure.error
+    assert sum("am start" in c for c in daemon.commands) == 1
 
 
 def test_another_file_in_the_app_is_an_error_and_the_others_are_measured(

@@ -44,6 +44,8 @@ def test_properties_are_read_and_empty_ones_left_out():
         ({"ro__hardware": "goldfish"}, "emulator"),
         ({"ro__hardware": "cutf_cvm"}, "emulator"),
         ({"ro__product__device": "vsoc_x86_64"}, "emulator"),
+        ({"ro__product__name": "sdk_gphone64_x86_64"}, "emulator"),
+        ({"ro__build__fingerprint": "generic/sdk:15"}, "emulator"),
     ],
 )
 def test_an_emulator_is_no_phone(values, kind):

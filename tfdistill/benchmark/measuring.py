@@ -143,6 +143,14 @@ def _merged(
     return own.model_copy(update=unknown)
 
 
+def _with_worst_status(
+    after: schema.Conditions, during: Sequence[schema.Conditions]
+) -> schema.Conditions:
+    """Gives the state at an end the highest thermal status that there was before it."""
+    worst = max(at.thermal_status or 0 for at in (after, *during))
+    return after.model_copy(update={"thermal_status": worst}) if worst else after
+
+
 def throttle_reason(
     before: schema.Conditions, after: schema.Conditions, rows: Sequence[schema.Measurement]
 ) -> str:
@@ -254,12 +262,15 @@ class _Loop:
                 estimate_ms = attempt(name, runs[name].start)
                 if estimate_ms is not None:
                     block_runs[name] = self._settings.block_runs(estimate_ms)
+            during: list[schema.Conditions] = []
             for number in range(backend.rounds):
                 for name in self._shuffled(list(runs)):
                     block = functools.partial(runs[name].run_block, number, block_runs[name])
                     attempt(name, block)
                 self._bar.update()
-            after = backend.conditions()
+                if before.thermal_status is not None and number + 1 < backend.rounds:
+                    during.append(backend.conditions())
+            after = _with_worst_status(backend.conditions(), during)
             for name, run in list(runs.items()):
                 rows = attempt(name, lambda r=run: r.finish(before, after))
                 if rows is not None:

@@ -34,6 +34,7 @@ class Settings:
       lead_in: Inferences before each block that do not count: after another file's turn the caches
         hold that one's weights. On a host; elsewhere a block is a process with its own `warmup`.
       cool_down_seconds: Rest before each repetition.
+      fixed_performance: Whether a phone holds clocks that it can sustain while it is measured.
       sustained_seconds: Length of a run without pauses for each file, at its longest length; 0 for
         none.
       operators: Whether to measure where the time goes, operator by operator.
@@ -58,6 +59,7 @@ class Settings:
     rounds: int = 10
     lead_in: int = 3
     cool_down_seconds: float = 0.0
+    fixed_performance: bool = False
     sustained_seconds: float = 0.0
     operators: bool = False
     texts: bool = True

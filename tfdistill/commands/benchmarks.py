@@ -41,6 +41,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE",
         help=f"with --device adb: measure in the demo app instead (default: {_APP})",
     )
+    device.add_argument(
+        "--fixed-performance",
+        action="store_true",
+        help="hold clocks that the phone can sustain, where it offers that",
+    )
     examples = parser.add_argument_group("a task's development examples instead of golden ones")
     options.add_task(examples, required=False)
     options.add_field(examples, config.DataConfig, "dev_limit")
@@ -197,6 +202,7 @@ def _settings(args: argparse.Namespace) -> Settings:
             min_seconds=args.min_seconds,
             repetitions=args.repetitions,
             cool_down_seconds=args.cool_down,
+            fixed_performance=args.fixed_performance,
             sustained_seconds=args.sustained,
             operators=args.operators,
             when_throttled=args.when_throttled,

@@ -332,7 +332,7 @@ def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> N
 
 def device_faults(args: argparse.Namespace) -> list[str]:
     """Options of a phone that were given for the host."""
-    phone = ("serial", "binary", "binary_sha256", "app")
+    phone = ("serial", "binary", "binary_sha256", "app", "fixed_performance")
     return [
         errors.explain(flag_of(name), "--device adb", "--device host")
         for name in phone

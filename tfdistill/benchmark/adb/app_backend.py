@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfdistill import errors
 from tfdistill.benchmark import measuring, schema
-from tfdistill.benchmark.adb import app_protocol, app_session, conditions, device_environment
+from tfdistill.benchmark.adb import app_protocol, app_session, preparation
+from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
 from tfdistill.benchmark.settings import Settings
@@ -24,7 +25,7 @@ _NOTE = (
 )
 
 
-class AppBackend:
+class AppBackend(DeviceBackend):
     """The app on a device; see `backend.Backend`.
 
     Args:
@@ -36,9 +37,7 @@ class AppBackend:
     """
 
     name: schema.BackendName = "app"
-    counts_last_try = False
     rounds = 1  # the app runs all blocks of a repetition itself
-    affinity: str | None = None
 
     def __init__(
         self,
@@ -48,42 +47,27 @@ class AppBackend:
         subjects: Sequence[Subject],
         settings: Settings,
     ) -> None:
-        self.phone, self.where, self.package = phone, phone.serial, package
-        self.subjects, self.settings = subjects, settings
-        self.device: schema.Device | None = None
+        super().__init__(phone, subjects, settings)
+        self.package = package
         self.answered: set[tuple[str, schema.Delegate]] = set()
         self._bundles = bundles
         self._by_name = {subject.name: subject for subject in subjects}
-        self._kind: schema.Kind = "phone"
         self._runtime: schema.Runtime | None = None
         self.inputs: Mapping[str, schema.Inputs] = {}
 
     @contextlib.contextmanager
     def opened(self, found: Findings) -> Iterator[None]:
-        """Checks that the app is installed and the device awake."""
+        """Checks that the app is installed and the device awake, and has the app compiled."""
         found.note(_NOTE)
-        described = device_environment.read(self.phone)
-        self.device, self._kind = described.device, described.kind
-        app_session.check_ready(self.phone, self.package)
-        yield
+        with self.prepared(found):
+            app_session.check_installed(self.phone, self.package)
+            preparation.check_awake(self.phone)
+            found.note(preparation.compile_app(self.phone, self.package))
+            yield
 
     def environment(self) -> Environment:
         """Describes the device and the app."""
-        device = self.device or device_environment.unknown_device(self.phone)
-        runtime = self._runtime or schema.Runtime(name=self.package)
-        return Environment(self._kind, device, runtime)
-
-    def conditions(self) -> schema.Conditions:
-        """Reads the state of the device."""
-        return conditions.read(self.phone)
-
-    def wait_until_cool(self) -> schema.Conditions:
-        """Waits until the thermal status is 0."""
-        return conditions.wait_until_cool(self.phone, self.settings)
-
-    def rest(self, seconds: float) -> None:
-        """Waits."""
-        self.phone.rest(seconds)
+        return self.environment_with(self._runtime or schema.Runtime(name=self.package))
 
     def groups(self) -> Sequence[CaseGroup]:
         """Lists each file with each delegate: a repetition covers all lengths and threads."""
@@ -152,6 +136,8 @@ class AppBackend:
         where = f"{self.package} on {self.phone.serial}"
         _check_file(ran, subject, f"bundle {self._bundles[model]} of {where}")
         _check_rows(ran, subject, delegate, settings, f"result of {where}")
+        if not self.thermal_status_known:  # an app gets 0 where no sensor is behind it
+            ran = _without_thermal_status(ran)
         self._runtime = self._runtime or ran.runtime
         self.inputs = {**self.inputs, **{found.sha256: found.inputs for found in ran.models}}
         return ran
@@ -202,6 +188,28 @@ class AppRun:
 
     def close(self) -> None:
         """Does nothing: the app has ended."""
+
+
+def _without_thermal_status(ran: schema.Result) -> schema.Result:
+    def unknown(at: schema.Conditions | None) -> schema.Conditions | None:
+        return at and at.model_copy(update={"thermal_status": None})
+
+    rows = [
+        row.model_copy(update={"before": unknown(row.before), "after": unknown(row.after)})
+        for row in ran.measurements
+    ]
+    sustained = [
+        row.model_copy(
+            update={
+                "windows": tuple(
+                    window.model_copy(update={"conditions": unknown(window.conditions)})
+                    for window in row.windows
+                )
+            }
+        )
+        for row in ran.sustained
+    ]
+    return ran.model_copy(update={"measurements": tuple(rows), "sustained": tuple(sustained)})
 
 
 def _check_file(ran: schema.Result, subject: Subject, what: str) -> None:

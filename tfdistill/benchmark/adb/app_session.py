@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import app_protocol
+from tfdistill.benchmark.adb import app_protocol, preparation
 from tfdistill.benchmark.adb.app_protocol import State
 from tfdistill.benchmark.adb.phone import Phone, with_what_is_left
 
@@ -22,12 +22,12 @@ _START_S = 60.0
 _LOG_LINES = 40
 
 
-def check_ready(phone: Phone, package: str) -> None:
-    """Checks that the app is there and that the device is awake.
+def check_installed(phone: Phone, package: str) -> None:
+    """Checks that the app is on the device.
 
     Raises:
       DeviceLostError: If the device went away.
-      BenchmarkError: If it is not installed, or the screen is off.
+      BenchmarkError: If it is not.
     """
     if "package:" not in phone.shell(["pm", "path", package], check=False).stdout:
         raise errors.BenchmarkError(
@@ -35,15 +35,6 @@ def check_ready(phone: Phone, package: str) -> None:
             "an installed one",
             "none",
             "Install it with `adb install`; android_demo/README.md explains how to build it.",
-        )
-    printed = phone.ask({"power": "dumpsys power"})["power"]
-    wakefulness = re.search(r"^\s*mWakefulness=(\w+)", printed, flags=re.MULTILINE)
-    if wakefulness and wakefulness[1] != "Awake":
-        raise errors.BenchmarkError(
-            f"screen of {phone.serial}",
-            "on and unlocked, or Android slows the app down",
-            wakefulness[1],
-            "Wake the device; Developer options > Stay awake keeps it so.",
         )
 
 
@@ -69,9 +60,10 @@ def run(
 
     Raises:
       DeviceLostError: If the device went away.
-      BenchmarkError: If the app cannot be started, fails, crashes, takes too long, or writes
-        something else than a result.
+      BenchmarkError: If the device is not awake and unlocked, or the app cannot be started, fails,
+        crashes, takes too long, or writes something else than a result.
     """
+    preparation.check_awake(phone)
     run_id = f"tfdistill-{secrets.token_hex(6)}"
     path = f"{app_protocol.folder_of(package)}/{run_id}"
     what = f"result of {package} on {phone.serial}"

@@ -23,7 +23,18 @@ _QUESTIONS = {
     "governor": f"cat {_CPU}/cpu0/cpufreq/scaling_governor",
     "programs": "command -v taskset",
 }
-_EMULATED_HARDWARE = re.compile(r"goldfish|ranchu|cutf|vsoc|vbox86")
+_HARDWARE = ("goldfish", "ranchu", "cutf", "vsoc", "vbox86")
+# Properties of Android's emulator, Cuttlefish and Genymotion, and how their values begin;
+# DeviceInfo.kt of the app has the same list.
+EMULATOR_SIGNS = {
+    "ro.kernel.qemu": ("1",),  # to Android 11
+    "ro.boot.qemu": ("1",),  # from Android 12
+    "ro.hardware": _HARDWARE,
+    "ro.boot.hardware": _HARDWARE,
+    "ro.product.device": (*_HARDWARE, "emu64"),
+    "ro.product.name": ("sdk_", "aosp_cf_", "cf_", "vbox86"),
+    "ro.build.fingerprint": ("generic",),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,11 +165,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def is_emulator(properties: Mapping[str, str]) -> bool:
-    """Tells whether a device is emulated: Android's emulator, Cuttlefish, Genymotion."""
-    if "1" in (properties.get("ro.kernel.qemu"), properties.get("ro.boot.qemu")):
-        return True
-    names = ("ro.hardware", "ro.boot.hardware", "ro.product.device")
-    return any(_EMULATED_HARDWARE.match(properties.get(name, "")) for name in names)
+    """Returns whether a device is emulated, by `EMULATOR_SIGNS`."""
+    return any(
+        properties.get(name, "").startswith(starts) for name, starts in EMULATOR_SIGNS.items()
+    )
 
 
 def _name(properties: Mapping[str, str]) -> str:

@@ -19,16 +19,10 @@ from typing import Any
 import numpy as np
 
 from tfdistill.benchmark import inputs, schema
-from tfdistill.benchmark.adb import (
-    answers,
-    conditions,
-    device_environment,
-    output,
-    profile,
-    tool,
-)
+from tfdistill.benchmark.adb import answers, conditions, output, profile, tool
 from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
 from tfdistill.benchmark.adb.deployment import Deployed, Deployment
+from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.layout import SignatureLayout
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, groups_by_length, name_of
@@ -68,21 +62,16 @@ class Plan:
     metric: answers.Metric | None = None
 
 
-class BenchmarkModelBackend:
+class BenchmarkModelBackend(DeviceBackend):
     """`benchmark_model` on a device; see `backend.Backend`."""
 
     name: schema.BackendName = "benchmark_model"
     inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
-    counts_last_try = False
 
     def __init__(self, phone: Phone, plan: Plan) -> None:
-        self.phone, self.where = phone, phone.serial
-        self.subjects, self.settings = plan.subjects, plan.settings
+        super().__init__(phone, plan.subjects, plan.settings)
         self.rounds = plan.settings.rounds
-        self.affinity: str | None = None
-        self.device: schema.Device | None = None
         self._plan = plan
-        self._kind: schema.Kind = "phone"
         self._by_name = {subject.name: subject for subject in plan.subjects}
         self._deployed: dict[tuple[str, int], Deployed] = {}
         self._task_examples: dict[str, Deployed] = {}
@@ -92,11 +81,9 @@ class BenchmarkModelBackend:
     def opened(self, found: Findings) -> Iterator[None]:
         """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
         found.note(_NOTE)
-        described = device_environment.read(self.phone)
-        self.device, self._kind = described.device, described.kind
-        self._plan.binary.check_runs_on(described.abis)
-        self.affinity = described.mask(self.settings.affinity)
-        with self.phone.folder() as folder:
+        with self.prepared(found) as described, self.phone.folder() as folder:
+            self._plan.binary.check_runs_on(described.abis)
+            self.affinity = described.mask(self.settings.affinity)
             timeout = self.settings.timeout_seconds
             self._deployment = Deployment(self.phone, folder, timeout_seconds=timeout)
             self._deployment.install(self._plan.binary)
@@ -111,20 +98,7 @@ class BenchmarkModelBackend:
     def environment(self) -> Environment:
         """Describes the device and the tool."""
         runtime = schema.Runtime(name="benchmark_model", sha256=self._plan.binary.sha256)
-        device = self.device or device_environment.unknown_device(self.phone)
-        return Environment(self._kind, device, runtime)
-
-    def conditions(self) -> schema.Conditions:
-        """Reads the state of the device."""
-        return conditions.read(self.phone)
-
-    def wait_until_cool(self) -> schema.Conditions:
-        """Waits until the thermal status is 0."""
-        return conditions.wait_until_cool(self.phone, self.settings)
-
-    def rest(self, seconds: float) -> None:
-        """Waits."""
-        self.phone.rest(seconds)
+        return self.environment_with(runtime)
 
     def groups(self) -> Sequence[CaseGroup]:
         """Lists each length."""
