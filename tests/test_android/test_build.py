@@ -19,6 +19,7 @@ from test_android import vectors
 
 from tfdistill import manifest
 from tfdistill.benchmark import result, schema
+from tfdistill.benchmark.adb import device_environment, dumpsys
 
 DEMO = vectors.ROOT / "android_demo"
 PAGE_BYTES = 16384
@@ -116,6 +117,50 @@ def test_the_app_answers_sentences_of_sst2_as_the_student_does_here(build):
         assert row["probabilities"] == pytest.approx(expected, rel=1e-14)
         best = card.task.labels[np.argmax(outputs)]
         assert next(iter(row["probabilities"])) == best
+
+
+@pytest.mark.slow
+def test_the_parsers_look_for_what_the_framework_prints(build):
+    def missing(jar, headings):
+        return [
+            (name, heading)
+            for name, own in headings.items()
+            for heading in own
+            if heading.encode() not in jar.read(name.replace(".", "/") + ".class")
+        ]
+
+    frameworks = vectors.ROOT / ".runtimes" / "android" / "frameworks"
+    (newest,) = frameworks.glob("android-all-instrumented-15-*.jar")
+    with zipfile.ZipFile(newest) as jar:
+        assert missing(jar, dumpsys.HEADINGS) == []
+    (oldest,) = frameworks.glob("android-all-instrumented-8.0.0_*.jar")
+    thermal = {"com.android.server.power.ThermalManagerService", "android.os.Temperature"}
+    with zipfile.ZipFile(oldest) as jar:  # thermal services begin with Android 10
+        headings = {k: own for k, own in dumpsys.HEADINGS.items() if k not in thermal}
+        assert missing(jar, headings) == []
+
+
+@pytest.mark.slow
+def test_the_parsers_read_what_the_framework_printed(build):
+    def dump(name):
+        return (build.results / f"{name}.txt").read_text()
+
+    assert dumpsys.thermal(dump("thermal-no-hal")) == (None, {"SKIN": 41.5}, "`HAL Ready: false`")
+    real = dump("thermal-no-hal").replace("HAL Ready: false", "HAL Ready: true")
+    assert dumpsys.thermal(real) == (2, {"SKIN": 41.5}, "")
+    overridden = dump("thermal-overridden").replace("HAL Ready: false", "HAL Ready: true")
+    assert dumpsys.thermal(overridden).unknown == "`IsStatusOverride: true`"
+    assert dumpsys.keyguard_showing(dump("keyguard-true")) is True
+    assert dumpsys.keyguard_showing(dump("keyguard-false")) is False
+
+
+def test_app_and_harness_know_the_same_emulators():
+    kotlin = (
+        DEMO / "app/src/main/kotlin/io/github/tfdistill/demo/benchmark/DeviceInfo.kt"
+    ).read_text("utf-8")
+    rows = re.findall(r'"(ro\.[\w.]+)"\s+to\s+listOf\(([^)]*)\)', kotlin)
+    signs = {name: tuple(re.findall(r'"(.*?)"', values)) for name, values in rows}
+    assert signs == device_environment.EMULATOR_SIGNS
 
 
 def test_both_builds_take_the_same_versions():

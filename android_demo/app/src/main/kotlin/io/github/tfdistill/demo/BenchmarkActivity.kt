@@ -10,7 +10,8 @@ import io.github.tfdistill.demo.core.BenchmarkState
 /**
  * Started by `tfdistill benchmark --device adb --app`; only adb's shell may start it.
  *
- * It measures once and shows how far it is; leaving it ends the benchmark.
+ * It measures once and shows its progress. A benchmark that is no longer in the foreground is
+ * cancelled: Android schedules background work on little cores, and such figures would be wrong.
  */
 class BenchmarkActivity : Activity() {
     private val demo: DemoApplication
@@ -35,8 +36,14 @@ class BenchmarkActivity : Activity() {
         demo.services.worker.execute(started)
     }
 
+    /** Home, a call, another app, the screen that turns off, or the keyguard. */
+    override fun onStop() {
+        if (!isChangingConfigurations) job?.cancel(IN_BACKGROUND)
+        super.onStop()
+    }
+
     override fun onDestroy() {
-        job?.cancel()
+        job?.cancel(CLOSED)
         super.onDestroy()
     }
 
@@ -58,5 +65,12 @@ class BenchmarkActivity : Activity() {
         val found = intent.extras ?: return emptyMap()
         @Suppress("DEPRECATION") // the typed successors begin with API 33
         return found.keySet().associateWith { found.get(it) }
+    }
+
+    private companion object {
+        const val IN_BACKGROUND =
+            "the app in the foreground: expected until the end, received onStop while it " +
+                "measured. Leave the device alone, awake and unlocked."
+        const val CLOSED = "the activity: expected until the end, received onDestroy."
     }
 }

@@ -14,8 +14,8 @@ import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
 import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.core.CaseSummary
 import io.github.tfdistill.demo.core.Distribution
-import io.github.tfdistill.demo.core.PlaceSummary
 
 /** Measures a bundle, draws what came out, saves and shares it. */
 class MeasureActivity : Activity() {
@@ -94,14 +94,14 @@ class MeasureActivity : Activity() {
     private fun share() {
         val name = model.state.result?.models?.first()?.name ?: return
         val title = "benchmark-$name.json"
-        val place = ResultProvider.uriOf(MeasureModel.FILE)
+        val uri = ResultProvider.uriOf(MeasureModel.FILE)
         val intent =
             Intent(Intent.ACTION_SEND)
                 .setType(ResultProvider.MIME_TYPE)
-                .putExtra(Intent.EXTRA_STREAM, place)
+                .putExtra(Intent.EXTRA_STREAM, uri)
                 .putExtra(Intent.EXTRA_SUBJECT, title)
                 .addFlags(Intent.FLAG_GRANT_READ_URI_PERMISSION)
-        intent.clipData = ClipData.newRawUri(title, place) // what the grant is for
+        intent.clipData = ClipData.newRawUri(title, uri) // what the grant is for
         startActivity(Intent.createChooser(intent, getText(R.string.share)))
     }
 
@@ -147,13 +147,13 @@ class MeasureActivity : Activity() {
         val rows = view<LinearLayout>(R.id.results)
         rows.removeAllViews()
         if (result == null) return
-        for (place in PlaceSummary.of(result)) {
-            val row = layoutInflater.inflate(R.layout.place, rows, false)
-            val distribution = Distribution(place.samplesMs)
-            checkNotNull(row.findViewById<TextView>(R.id.place)).text =
-                MeasureWording.title(resources, place)
+        for (case in CaseSummary.of(result)) {
+            val row = layoutInflater.inflate(R.layout.benchmark_case, rows, false)
+            val distribution = Distribution(case.samplesMs)
+            checkNotNull(row.findViewById<TextView>(R.id.case_title)).text =
+                MeasureWording.title(resources, case)
             checkNotNull(row.findViewById<TextView>(R.id.figures)).text =
-                MeasureWording.figures(resources, place, distribution.summary)
+                MeasureWording.figures(resources, case, distribution.summary)
             checkNotNull(row.findViewById<DistributionView>(R.id.distribution)).distribution =
                 distribution
             rows.addView(row)

@@ -117,19 +117,20 @@ class MeasureModel(
     /**
      * Writes the result where the user said; a part of it is never left there.
      *
-     * While the user chose the place, Android may have ended the app: then it is the file's result.
+     * While the user chose the target, Android may have ended the app: then it is the file's
+     * result.
      */
-    fun save(place: Uri) {
+    fun save(target: Uri) {
         val known = state.result
         state = state.copy(saved = null)
         services.worker.execute {
             val saved =
                 try {
                     val result = known ?: files.result() ?: throw IOException("there is no result")
-                    write(result, place)
+                    write(result, target)
                     Saved.Done
                 } catch (error: Exception) { // of whichever app keeps the file
-                    remove(place)
+                    remove(target)
                     Saved.Failed(error.message ?: "$error")
                 }
             main.execute { state = state.copy(saved = saved) }
@@ -184,16 +185,16 @@ class MeasureModel(
     private fun fileState(word: String, finished: Int, of: Int, error: String? = null) =
         BenchmarkState(BenchmarkState.FORMAT_VERSION, word, finished, of, error)
 
-    private fun write(result: BenchmarkResult, place: Uri) {
+    private fun write(result: BenchmarkResult, target: Uri) {
         val stream =
-            context.contentResolver.openOutputStream(place, "wt")
+            context.contentResolver.openOutputStream(target, "wt")
                 ?: throw IOException("nothing can be written there")
         stream.use(result::write)
     }
 
-    private fun remove(place: Uri) {
+    private fun remove(target: Uri) {
         try {
-            DocumentsContract.deleteDocument(context.contentResolver, place)
+            DocumentsContract.deleteDocument(context.contentResolver, target)
         } catch (_: Exception) {
             // Not every provider can; the user was told that nothing was saved.
         }

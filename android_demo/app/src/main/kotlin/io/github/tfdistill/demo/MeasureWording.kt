@@ -3,7 +3,7 @@ package io.github.tfdistill.demo
 import android.content.res.Resources
 import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.Answered
-import io.github.tfdistill.demo.core.PlaceSummary
+import io.github.tfdistill.demo.core.CaseSummary
 import io.github.tfdistill.demo.core.Summary
 import io.github.tfdistill.demo.core.Sustained
 
@@ -11,13 +11,14 @@ import io.github.tfdistill.demo.core.Sustained
 object MeasureWording {
     private const val MEGABYTE = 1e6
 
-    fun title(resources: Resources, place: PlaceSummary): String {
+    fun title(resources: Resources, case: CaseSummary): String {
         val on =
-            if (place.delegate == Accelerator.GPU.delegate) R.string.place_gpu else R.string.place
-        return resources.getString(on, place.sequenceLength, place.threads)
+            if (case.delegate == Accelerator.GPU.delegate) R.string.case_gpu
+            else R.string.case_title
+        return resources.getString(on, case.sequenceLength, case.threads)
     }
 
-    fun figures(resources: Resources, place: PlaceSummary, found: Summary): String {
+    fun figures(resources: Resources, case: CaseSummary, found: Summary): String {
         val lines = ArrayList<String>()
         lines +=
             resources.getString(
@@ -28,8 +29,8 @@ object MeasureWording {
                 found.p99Ms,
             )
         lines += resources.getString(R.string.extremes, found.minMs, found.maxMs, found.n)
-        place.peakRssBytes?.let { lines += resources.getString(R.string.memory, it / MEGABYTE) }
-        if (place.throttled) lines += resources.getString(R.string.throttled)
+        case.peakRssBytes?.let { lines += resources.getString(R.string.memory, it / MEGABYTE) }
+        if (case.throttled) lines += resources.getString(R.string.throttled)
         return lines.joinToString("\n")
     }
 

@@ -12,7 +12,7 @@ import org.robolectric.RobolectricTestRunner
 import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
-import org.robolectric.shadows.ShadowBuild
+import org.robolectric.shadows.ShadowSystemProperties
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
@@ -60,15 +60,21 @@ class AndroidProbeTest {
     }
 
     @Test
-    fun `an emulator is none of the phones`() {
+    fun `an emulator is not a phone`() {
+        fun kind(vararg properties: Pair<String, String>) =
+            DeviceInfo.kind { properties.toMap()[it].orEmpty() }
+        assertEquals("phone", kind("ro.hardware" to "tensor", "ro.kernel.qemu" to "0"))
+        assertEquals("phone", kind("ro.product.name" to "shiba"))
+        assertEquals("emulator", kind("ro.hardware" to "ranchu"))
+        assertEquals("emulator", kind("ro.boot.qemu" to "1"))
+        assertEquals("emulator", kind("ro.build.fingerprint" to "generic/sdk:15"))
+        assertEquals("emulator", kind("ro.product.name" to "sdk_gphone64_x86_64"))
+    }
+
+    @Test
+    fun `the properties of the system are read`() {
         assertEquals("phone", DeviceInfo.kind())
-        ShadowBuild.setHardware("ranchu")
-        assertEquals("emulator", DeviceInfo.kind())
-        ShadowBuild.setHardware("tensor")
-        ShadowBuild.setFingerprint("generic/sdk:15")
-        assertEquals("emulator", DeviceInfo.kind())
-        ShadowBuild.setFingerprint("google/shiba:15")
-        ShadowBuild.setProduct("sdk_gphone64_x86_64")
+        ShadowSystemProperties.override("ro.boot.hardware", "cutf_cvm")
         assertEquals("emulator", DeviceInfo.kind())
     }
 }

@@ -61,14 +61,14 @@ class BenchmarkActivityTest {
     private fun state(id: String = "run-1"): BenchmarkState =
         Json.decodeFromString(File(folder, "$id.state.json").readText())
 
-    private fun BenchmarkActivity.said() = find<TextView>(R.id.state).text.toString()
+    private fun BenchmarkActivity.shown() = find<TextView>(R.id.state).text.toString()
 
     @Test
     fun `the harness finds the result where it looks for it`() {
         val screen = start().get()
         worker.runAll()
         assertEquals(BenchmarkState(1, "done", 8, 8, null), state())
-        assertTrue(screen.said().startsWith("Done"))
+        assertTrue(screen.shown().startsWith("Done"))
         val awake = WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON
         assertEquals(awake, screen.window.attributes.flags and awake)
         val content = File(folder, "run-1.json").readText()
@@ -101,10 +101,10 @@ class BenchmarkActivityTest {
     fun `what is out of bounds is refused under its run id`() {
         val screen = start(Intent(intent).putExtra("runs", 0).putExtra("rounds", "x")).get()
         worker.runAll()
-        val said = state()
-        assertEquals("failed", said.state)
-        assertTrue(said.error, listOf("runs", "rounds").all { it in said.error.orEmpty() })
-        assertTrue(screen.said().startsWith("Nothing was measured"))
+        val failed = state()
+        assertEquals("failed", failed.state)
+        assertTrue(failed.error, listOf("runs", "rounds").all { it in failed.error.orEmpty() })
+        assertTrue(screen.shown().startsWith("Nothing was measured"))
         assertFalse(File(folder, "run-1.json").exists())
     }
 
@@ -143,13 +143,51 @@ class BenchmarkActivityTest {
     }
 
     @Test
-    fun `leaving the screen ends the benchmark`() {
+    fun `a benchmark that leaves the foreground while it measures fails with the reason`() {
         val controller = start()
-        controller.destroy()
+        models.during = {
+            if (models.runs == 20) {
+                controller.pause()
+                assertEquals("running", state().state) // a dialog in front of it is not the end
+                controller.stop()
+            }
+        }
         worker.runAll()
         assertEquals("failed", state().state)
-        assertTrue(state().error, "told to stop" in state().error.orEmpty())
+        assertTrue(state().error, "received onStop while it measured" in state().error.orEmpty())
+        assertEquals(20, models.runs)
         assertEquals(0, models.open)
+        assertFalse(File(folder, "run-1.json").exists())
+    }
+
+    @Test
+    fun `a result whose last inference ran in the background is not written`() {
+        start()
+        worker.runAll()
+        val last = models.runs
+        val controller = start(Intent(intent).putExtra("run_id", "run-2"))
+        models.during = { if (models.runs == 2 * last) controller.pause().stop() }
+        worker.runAll()
+        assertEquals(2 * last, models.runs)
+        assertEquals("failed", state("run-2").state)
+        assertFalse(File(folder, "run-2.json").exists())
+    }
+
+    @Test
+    fun `a finished benchmark stays done when the screen is left`() {
+        val controller = start()
+        worker.runAll()
+        controller.pause().stop().destroy()
+        assertEquals("done", state().state)
+    }
+
+    @Test
+    fun `a change of the configuration ends the benchmark under its own reason`() {
+        val controller = start()
+        controller.recreate()
+        worker.runAll()
+        assertEquals("failed", state().state)
+        assertTrue(state().error, "received onDestroy" in state().error.orEmpty())
         assertEquals(0, models.runs)
     }
 
@@ -161,7 +199,7 @@ class BenchmarkActivityTest {
         controller.recreate()
         worker.runAll()
         assertEquals(before, models.runs)
-        assertTrue(controller.get().said().startsWith("This benchmark is over"))
+        assertTrue(controller.get().shown().startsWith("This benchmark is over"))
     }
 
     @Test
@@ -170,7 +208,7 @@ class BenchmarkActivityTest {
         folder.writeText("no folder") // nothing can be written below it
         val screen = start().get()
         worker.runAll()
-        assertTrue(screen.said(), screen.said().startsWith("Nothing was measured"))
+        assertTrue(screen.shown(), screen.shown().startsWith("Nothing was measured"))
         assertNull(folder.list())
     }
 
@@ -199,8 +237,11 @@ class BenchmarkActivityTest {
         start(onGpu)
         worker.runAll()
         assertEquals("failed", state().state)
-        val said = state().error.orEmpty()
-        assertTrue(said, "answers of pairs-float32 on the GPU: expected an error / rms" in said)
+        val message = state().error.orEmpty()
+        assertTrue(
+            message,
+            "answers of pairs-float32 on the GPU: expected an error / rms" in message,
+        )
         assertFalse(File(folder, "run-1.json").exists())
         assertEquals(24, models.runs)
         assertEquals(listOf(Accelerator.GPU), models.openedOn)

@@ -91,8 +91,8 @@ class CompareActivityTest {
     fun `a model that fails is reported, and both are closed`() {
         val screen = start().get()
         screen.run("pairs-float32", "spans-float32")
-        val said = screen.find<TextView>(R.id.answer).text.toString()
-        assertTrue(said, "no golden example" in said)
+        val message = screen.find<TextView>(R.id.answer).text.toString()
+        assertTrue(message, "no golden example" in message)
         assertEquals(0, models.open)
         screen.run("pairs-float32", "pairs-float32")
         assertTrue(screen.table().isNotEmpty())
@@ -114,7 +114,7 @@ class CompareActivityTest {
     @Test
     fun `leaving nothing to compare says what is missing`() {
         val screen = start { throw java.io.FileNotFoundException(it) }.get()
-        val said = screen.find<TextView>(R.id.answer).text.toString()
-        assertTrue(said, "tfdistill export" in said)
+        val message = screen.find<TextView>(R.id.answer).text.toString()
+        assertTrue(message, "tfdistill export" in message)
     }
 }

@@ -37,7 +37,7 @@ class DeviceActivityTest {
                 .putExtra(BatteryManager.EXTRA_TEMPERATURE, 315)
         @Suppress("DEPRECATION") // how a battery tells its state
         application.sendStickyBroadcast(battery)
-        val said = facts { "2.1.6" }
+        val message = facts { "2.1.6" }
         val expected =
             listOf(
                 "System: Android 15 (API 35)",
@@ -46,14 +46,14 @@ class DeviceActivityTest {
                 "Battery temperature: 31.5 °C",
                 "LiteRT: 2.1.6",
             )
-        assertTrue("$said", said.containsAll(expected))
-        assertTrue("can switch a model to the GPU" in said.last())
+        assertTrue("$message", message.containsAll(expected))
+        assertTrue("can switch a model to the GPU" in message.last())
     }
 
     @Test
     fun `what is not known is said to be unknown, also a library that is missing`() {
-        val said = facts { throw UnsatisfiedLinkError("no tensorflowlite_jni") }
-        assertTrue("$said", "LiteRT: not told to apps" in said)
-        assertTrue("$said", "Battery: not told to apps" in said)
+        val message = facts { throw UnsatisfiedLinkError("no tensorflowlite_jni") }
+        assertTrue("$message", "LiteRT: not told to apps" in message)
+        assertTrue("$message", "Battery: not told to apps" in message)
     }
 }

@@ -123,8 +123,8 @@ class MainActivityTest {
     fun `a model that fails is reported and the screen goes on`() {
         val screen = start().get()
         worker.runAll()
-        val said = screen.answer("who knows this text")
-        assertTrue(said, "no golden example" in said)
+        val message = screen.answer("who knows this text")
+        assertTrue(message, "no golden example" in message)
         val golden = Golden("pairs-float32").examples[0]
         screen.answer(golden.text, golden.pair.orEmpty())
         assertTrue("[CLS]" in screen.text(R.id.tokens))
@@ -139,8 +139,8 @@ class MainActivityTest {
         val asked = Golden("spans-float32").questions.first { it.answer.isNotEmpty() }
         assertTrue(screen.answer(asked.question, asked.context).startsWith(asked.answer))
         val none = Golden("spans-float32").questions.first { it.answer.isEmpty() }
-        val said = screen.answer(none.question, none.context)
-        assertTrue(said, said.startsWith("The text does not answer"))
+        val message = screen.answer(none.question, none.context)
+        assertTrue(message, message.startsWith("The text does not answer"))
         screen.select(2)
         assertEquals(View.GONE, screen.find<View>(R.id.second).visibility)
         assertEquals(1, models.open)
@@ -192,8 +192,8 @@ class MainActivityTest {
     fun `a long text with half a surrogate pair is cut and shown`() {
         val screen = start().get()
         worker.runAll()
-        val said = screen.answer("not \uD83D when ".repeat(7000))
-        assertTrue(said, "no golden example" in said) // it came as far as the model
+        val message = screen.answer("not \uD83D when ".repeat(7000))
+        assertTrue(message, "no golden example" in message) // it came as far as the model
         assertEquals(1, models.runs)
     }
 

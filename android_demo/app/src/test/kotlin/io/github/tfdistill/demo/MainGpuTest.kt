@@ -61,8 +61,8 @@ class MainGpuTest {
 
     private fun assertOnCpu(screen: MainActivity) {
         assertFalse(screen.find<Switch>(R.id.gpu).isChecked)
-        val said = screen.answer()
-        assertTrue(said, "Computed on the CPU" in said)
+        val message = screen.answer()
+        assertTrue(message, "Computed on the CPU" in message)
         assertEquals(CPU, models.openedOn.last())
         assertFalse(application.gpu.isOn(pairs))
     }
@@ -105,8 +105,8 @@ class MainGpuTest {
         models.gpuShares = true
         val screen = start()
         assertTrue(screen.switch())
-        val said = screen.answer()
-        assertTrue(said, "Computed on the GPU, and on the CPU what the GPU does not" in said)
+        val message = screen.answer()
+        assertTrue(message, "Computed on the GPU, and on the CPU what the GPU does not" in message)
     }
 
     @Test
@@ -138,8 +138,8 @@ class MainGpuTest {
         models.openingOnGpu = { throw GpuException("Some ops are not accelerated.") }
         val screen = start()
         assertFalse(screen.switch())
-        val said = "The GPU cannot be used with this model: Some ops are not accelerated."
-        assertTrue(screen.note(), screen.note().startsWith(said))
+        val message = "The GPU cannot be used with this model: Some ops are not accelerated."
+        assertTrue(screen.note(), screen.note().startsWith(message))
         assertOnCpu(screen)
         assertFalse(application.gpu.hasEnded(pairs))
     }

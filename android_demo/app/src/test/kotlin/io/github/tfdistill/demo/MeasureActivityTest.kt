@@ -59,7 +59,7 @@ class MeasureActivityTest {
 
     private fun Activity.click(id: Int) = find<Button>(id).performClick()
 
-    private fun Activity.said(id: Int = R.id.state) = find<TextView>(id).text.toString()
+    private fun Activity.shown(id: Int = R.id.state) = find<TextView>(id).text.toString()
 
     private fun Activity.staysOn() =
         window.attributes.flags and WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON != 0
@@ -86,8 +86,9 @@ class MeasureActivityTest {
         screen.enter(R.id.sustained, "2")
         screen.click(R.id.start)
         worker.runAll()
-        assertEquals("Done: pairs-float32", screen.said())
-        val titles = screen.rows().map { it.findViewById<TextView>(R.id.place)!!.text.toString() }
+        assertEquals("Done: pairs-float32", screen.shown())
+        val titles =
+            screen.rows().map { it.findViewById<TextView>(R.id.case_title)!!.text.toString() }
         assertEquals(
             listOf(16 to 1, 16 to 2, 24 to 1, 24 to 2).map { (length, threads) ->
                 "$length tokens, threads: $threads"
@@ -101,7 +102,7 @@ class MeasureActivityTest {
             val drawn = row.findViewById<DistributionView>(R.id.distribution)!!
             assertTrue("median 20.00 ms" in drawn.contentDescription)
         }
-        val sustained = screen.said(R.id.more)
+        val sustained = screen.shown(R.id.more)
         assertTrue(sustained, "24 tokens, threads: 2: p50 20.00 ms at first" in sustained)
         val same = "24 tokens, threads: 1: answers of"
         assertTrue(
@@ -125,13 +126,13 @@ class MeasureActivityTest {
         val heat = screen.find<TextView>(R.id.heat)
         val power = shadowOf(application.getSystemService(PowerManager::class.java))
         val told = mapOf(100 to PowerManager.THERMAL_STATUS_SEVERE, 200 to 0, 300 to 1)
-        val said = ArrayList<String>()
+        val message = ArrayList<String>()
         models.during = {
             ShadowSystemClock.advanceBy(Duration.ofMillis(20))
             told[models.runs]?.let {
                 power.setCurrentThermalStatus(it)
                 shadowOf(Looper.getMainLooper()).idle()
-                said += "${heat.text} ${heat.visibility == View.VISIBLE}"
+                message += "${heat.text} ${heat.visibility == View.VISIBLE}"
             }
         }
         assertEquals(View.GONE, heat.visibility)
@@ -139,8 +140,8 @@ class MeasureActivityTest {
         screen.click(R.id.start)
         worker.runAll()
         val expected = listOf("severe", "none", "light").map { "Thermal status: $it true" }
-        assertEquals(expected, said)
-        assertEquals("Done: pairs-float32", screen.said())
+        assertEquals(expected, message)
+        assertEquals("Done: pairs-float32", screen.shown())
         assertEquals(View.GONE, heat.visibility)
         assertNull(MeasureWording.heat(screen.resources, 99)) // a later Android's
     }
@@ -180,7 +181,7 @@ class MeasureActivityTest {
         screen.enter(R.id.runs, "")
         screen.click(R.id.start)
         worker.runAll()
-        assertTrue(screen.said(), "threads" in screen.said() && "runs" in screen.said())
+        assertTrue(screen.shown(), "threads" in screen.shown() && "runs" in screen.shown())
         assertEquals(0, models.runs)
     }
 
@@ -202,7 +203,7 @@ class MeasureActivityTest {
         worker.runAll()
         assertEquals(200, models.runs)
         assertEquals(0, models.open)
-        assertTrue(screen.said(), screen.said().startsWith("Stopped"))
+        assertTrue(screen.shown(), screen.shown().startsWith("Stopped"))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.form).visibility)
         assertEquals("failed", lastState().state)
         assertFalse(screen.staysOn())
@@ -214,7 +215,7 @@ class MeasureActivityTest {
         controller.get().click(R.id.start)
         controller.recreate()
         worker.runAll()
-        assertEquals("Done: pairs-float32", controller.get().said())
+        assertEquals("Done: pairs-float32", controller.get().shown())
         assertEquals(2, controller.get().rows().size)
     }
 
@@ -226,7 +227,7 @@ class MeasureActivityTest {
         worker.runAll()
         assertEquals(0, models.runs)
         controller.restart()
-        assertTrue(controller.get().said().startsWith("Stopped"))
+        assertTrue(controller.get().shown().startsWith("Stopped"))
     }
 
     @Test
@@ -235,10 +236,10 @@ class MeasureActivityTest {
         val state = BenchmarkState(1, BenchmarkState.RUNNING, 3, 12, null)
         File(folder, "benchmark.state.json").writeText(state.toJson())
         val screen = start().get()
-        assertTrue(screen.said(), "(3 of 12 done)" in screen.said())
+        assertTrue(screen.shown(), "(3 of 12 done)" in screen.shown())
         screen.click(R.id.start)
         worker.runAll()
-        assertEquals("Done: pairs-float32", screen.said())
+        assertEquals("Done: pairs-float32", screen.shown())
     }
 
     @Test
@@ -306,7 +307,7 @@ class MeasureActivityTest {
     @Test
     fun `the result is saved where the user says, whole`() {
         val written = ByteArrayOutputStream()
-        assertEquals("Saved.", save(written).said(R.id.saved))
+        assertEquals("Saved.", save(written).shown(R.id.saved))
         val found = BenchmarkResult.read(String(written.toByteArray()))
         assertEquals(application.measure.state.result, found)
         assertEquals(6, found.measurements.size)
@@ -320,7 +321,7 @@ class MeasureActivityTest {
                 override fun write(byte: Int): Unit = throw IOException("No space left on device")
             }
         val screen = save(full)
-        assertEquals("Not saved: No space left on device", screen.said(R.id.saved))
+        assertEquals("Not saved: No space left on device", screen.shown(R.id.saved))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.save).visibility)
         assertEquals(listOf("android:deleteDocument"), Documents.asked)
     }
@@ -332,7 +333,7 @@ class MeasureActivityTest {
                 object : OutputStream() {
                     override fun write(byte: Int): Unit = throw error
                 }
-            assertEquals("Not saved: ${error.message}", save(broken).said(R.id.saved))
+            assertEquals("Not saved: ${error.message}", save(broken).shown(R.id.saved))
         }
     }
 
@@ -342,12 +343,12 @@ class MeasureActivityTest {
         screen.click(R.id.gpu)
         screen.click(R.id.start)
         worker.runAll()
-        assertEquals("Done: pairs-float32", screen.said())
+        assertEquals("Done: pairs-float32", screen.shown())
         assertEquals(setOf(Accelerator.GPU), models.openedOn.toSet())
         val result = checkNotNull(application.measure.state.result)
         assertEquals(setOf("gpu"), result.measurements.map { it.delegate }.toSet())
         assertEquals(setOf("gpu"), result.answers.map { it.delegate }.toSet())
-        val title = screen.rows().first().findViewById<TextView>(R.id.place)
+        val title = screen.rows().first().findViewById<TextView>(R.id.case_title)
         assertEquals("GPU, 16 tokens, threads: 1", title?.text.toString())
     }
 
@@ -358,7 +359,7 @@ class MeasureActivityTest {
         screen.click(R.id.gpu)
         screen.click(R.id.start)
         worker.runAll()
-        assertTrue(screen.said(), screen.said().startsWith("Nothing was measured: answers of"))
+        assertTrue(screen.shown(), screen.shown().startsWith("Nothing was measured: answers of"))
         assertNull(application.measure.state.result)
         assertEquals(0, models.open)
     }
@@ -380,7 +381,7 @@ class MeasureActivityTest {
     fun `full storage while it measures is a failure and no crash`() {
         folder.writeText("no folder")
         val screen = measured().get()
-        assertTrue(screen.said(), screen.said().startsWith("Nothing was measured"))
+        assertTrue(screen.shown(), screen.shown().startsWith("Nothing was measured"))
         assertFalse(folder.isDirectory)
         assertEquals(0, models.open)
     }

@@ -35,7 +35,7 @@ class OldestAndroidTest {
     private fun <T : Activity> start(screen: Class<T>, intent: Intent? = null): T =
         Robolectric.buildActivity(screen, intent).setup().get().also { worker.runAll() }
 
-    private fun Activity.said(id: Int) = find<TextView>(id).text.toString()
+    private fun Activity.shown(id: Int) = find<TextView>(id).text.toString()
 
     @Test
     fun `a text is answered`() {
@@ -43,7 +43,7 @@ class OldestAndroidTest {
         screen.find<EditText>(R.id.first).setText(Golden("pairs-float32").examples[0].text)
         screen.find<Button>(R.id.run).performClick()
         worker.runAll()
-        assertTrue("[CLS]" in screen.said(R.id.tokens))
+        assertTrue("[CLS]" in screen.shown(R.id.tokens))
     }
 
     @Test
@@ -52,7 +52,7 @@ class OldestAndroidTest {
         screen.find<EditText>(R.id.first).setText("who knows this text")
         screen.find<Button>(R.id.run).performClick()
         worker.runAll()
-        assertTrue("no golden example" in screen.said(R.id.answer))
+        assertTrue("no golden example" in screen.shown(R.id.answer))
     }
 
     @Test
@@ -60,7 +60,7 @@ class OldestAndroidTest {
         val screen = start(MeasureActivity::class.java)
         screen.find<Button>(R.id.start).performClick()
         worker.runAll()
-        assertEquals("Done: pairs-float32", screen.said(R.id.state))
+        assertEquals("Done: pairs-float32", screen.shown(R.id.state))
         val states = application.measure.state.result?.measurements.orEmpty().map { it.after }
         assertEquals(6, states.size)
         for (state in states) assertNull(state?.thermalStatus)
@@ -78,7 +78,7 @@ class OldestAndroidTest {
 
     @Test
     fun `the device page says what is not known`() {
-        val facts = start(DeviceActivity::class.java).said(R.id.facts)
+        val facts = start(DeviceActivity::class.java).shown(R.id.facts)
         assertTrue(facts, "Processor: not told to apps" in facts)
         assertTrue(facts, "Thermal status: not told to apps" in facts)
     }

@@ -59,7 +59,7 @@ class ProcessDeathTest {
         return Robolectric.buildActivity(screen).setup(saved).get()
     }
 
-    private fun Activity.said(id: Int) = find<TextView>(id).text.toString()
+    private fun Activity.shown(id: Int) = find<TextView>(id).text.toString()
 
     private fun Activity.enter(id: Int, text: String) = find<EditText>(id).setText(text)
 
@@ -76,7 +76,7 @@ class ProcessDeathTest {
         val screen = comeBack(MainActivity::class.java, leave(before))
         worker.runAll()
         assertEquals("pairs-two", screen.chosen(R.id.bundles))
-        assertEquals("half a pair: \uD83D", screen.said(R.id.first))
+        assertEquals("half a pair: \uD83D", screen.shown(R.id.first))
     }
 
     @Test
@@ -98,7 +98,7 @@ class ProcessDeathTest {
         val screen = comeBack(MeasureActivity::class.java, leave(before))
         worker.runAll()
         assertEquals("spans-float32", screen.chosen(R.id.bundles))
-        assertEquals("77", screen.said(R.id.runs))
+        assertEquals("77", screen.shown(R.id.runs))
     }
 
     @Test
@@ -112,7 +112,7 @@ class ProcessDeathTest {
             // All screens of all apps share 1 MB, half of it for messages without an answer.
             assertTrue("${parcel.dataSize()}", parcel.dataSize() < 100_000)
             parcel.recycle()
-            assertEquals("", comeBack(screen, saved).said(R.id.first))
+            assertEquals("", comeBack(screen, saved).shown(R.id.first))
             worker.runAll()
         }
     }
@@ -124,7 +124,7 @@ class ProcessDeathTest {
             for (id in listOf(R.id.first, R.id.second)) controller.get().enter(id, long)
             controller.recreate()
             for (id in listOf(R.id.first, R.id.second)) {
-                assertEquals(long, controller.get().said(id))
+                assertEquals(long, controller.get().shown(id))
             }
         }
     }
@@ -133,7 +133,7 @@ class ProcessDeathTest {
     fun `a field takes 100 kB and no more`() {
         val screen = start(MainActivity::class.java).get()
         screen.enter(R.id.first, "x".repeat(100_001))
-        assertEquals(100_000, screen.said(R.id.first).length)
+        assertEquals(100_000, screen.shown(R.id.first).length)
     }
 
     @Test
@@ -151,7 +151,7 @@ class ProcessDeathTest {
         screen.deliver(place)
         worker.runAll()
         assertEquals(result, BenchmarkResult.read(String(written.toByteArray())))
-        assertEquals("Saved.", screen.said(R.id.saved))
+        assertEquals("Saved.", screen.shown(R.id.saved))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.share).visibility)
     }
 
@@ -160,7 +160,7 @@ class ProcessDeathTest {
         val screen = start(MeasureActivity::class.java).get()
         screen.deliver(Uri.parse("content://documents/benchmark.json"))
         worker.runAll()
-        assertEquals("Not saved: there is no result", screen.said(R.id.saved))
+        assertEquals("Not saved: there is no result", screen.shown(R.id.saved))
     }
 
     @Test
@@ -179,12 +179,12 @@ class ProcessDeathTest {
         File(application.filesDir, "measured/benchmark.json").delete()
         val screen = comeBack(MeasureActivity::class.java, saved)
         worker.runAll()
-        assertTrue(screen.said(R.id.state), "(2 of 6 done)" in screen.said(R.id.state))
+        assertTrue(screen.shown(R.id.state), "(2 of 6 done)" in screen.shown(R.id.state))
         assertEquals(View.GONE, screen.find<View>(R.id.save).visibility)
         val runs = models.runs
         val adb = comeBack(BenchmarkActivity::class.java, Bundle())
         worker.runAll()
-        assertTrue(adb.said(R.id.state).startsWith("This benchmark is over"))
+        assertTrue(adb.shown(R.id.state).startsWith("This benchmark is over"))
         assertEquals(runs, models.runs)
     }
 

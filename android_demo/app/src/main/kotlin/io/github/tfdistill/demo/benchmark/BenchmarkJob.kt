@@ -10,6 +10,8 @@ import io.github.tfdistill.demo.core.BenchmarkResult
 import io.github.tfdistill.demo.core.BenchmarkState
 import java.io.File
 import java.io.IOException
+import java.util.concurrent.CancellationException
+import java.util.concurrent.atomic.AtomicReference
 
 /** A benchmark that was started from outside: runs on the worker and leaves files behind. */
 class BenchmarkJob(
@@ -19,13 +21,13 @@ class BenchmarkJob(
     private val extras: Map<String, Any?>,
     private val tell: (BenchmarkState) -> Unit,
 ) : Runnable {
-    @Volatile private var isCancelled = false
+    private val cancelled = AtomicReference<String>()
     private var finished = 0
     private var of = 0
 
-    /** Stops between two inferences. */
-    fun cancel() {
-        isCancelled = true
+    /** Stops between two inferences and writes the first [reason] into the state. */
+    fun cancel(reason: String) {
+        cancelled.compareAndSet(null, reason)
     }
 
     override fun run() {
@@ -35,10 +37,12 @@ class BenchmarkJob(
             val request = BenchmarkRequest.parse(extras)
             report(files, BenchmarkState.RUNNING, null)
             val result = measure(request, files)
+            cancelled.get()?.let { throw CancellationException(it) } // after the last inference
             files?.write(result)
             report(files, BenchmarkState.DONE, null)
         } catch (error: Throwable) { // whatever it is, the one who waits has to hear of it
-            val message = error.message ?: error.toString()
+            val reason = cancelled.get().takeIf { error is CancellationException }
+            val message = reason ?: error.message ?: error.toString()
             try {
                 report(files, BenchmarkState.FAILED, message)
             } catch (full: IOException) {
@@ -51,7 +55,7 @@ class BenchmarkJob(
         BundleBenchmark(context, services, gpu).measure(
             request,
             processStartMs(),
-            isCancelled = { isCancelled },
+            isCancelled = { cancelled.get() != null },
         ) { finished, of ->
             this.finished = finished
             this.of = of

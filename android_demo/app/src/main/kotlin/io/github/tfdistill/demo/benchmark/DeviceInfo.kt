@@ -1,5 +1,6 @@
 package io.github.tfdistill.demo.benchmark
 
+import android.annotation.SuppressLint
 import android.app.ActivityManager
 import android.content.Context
 import android.content.pm.ApplicationInfo
@@ -10,14 +11,34 @@ import io.github.tfdistill.demo.core.Runtime
 
 /** What this device and this app are, as far as an app may know. */
 object DeviceInfo {
+    /** System properties of emulators and how their values begin: EMULATOR_SIGNS of the harness. */
+    private val EMULATOR_SIGNS =
+        mapOf(
+            "ro.kernel.qemu" to listOf("1"),
+            "ro.boot.qemu" to listOf("1"),
+            "ro.hardware" to listOf("goldfish", "ranchu", "cutf", "vsoc", "vbox86"),
+            "ro.boot.hardware" to listOf("goldfish", "ranchu", "cutf", "vsoc", "vbox86"),
+            "ro.product.device" to listOf("goldfish", "ranchu", "cutf", "vsoc", "vbox86", "emu64"),
+            "ro.product.name" to listOf("sdk_", "aosp_cf_", "cf_", "vbox86"),
+            "ro.build.fingerprint" to listOf("generic"),
+        )
+
     /** Whether this is a phone or an emulator: their figures are never compared. */
-    fun kind(): String {
+    fun kind(property: (name: String) -> String = ::systemProperty): String {
         val emulated =
-            Build.HARDWARE in setOf("goldfish", "ranchu", "cutf_cvm") ||
-                Build.FINGERPRINT.startsWith("generic") ||
-                Build.PRODUCT.startsWith("sdk_gphone")
+            EMULATOR_SIGNS.any { (name, starts) -> starts.any { property(name).startsWith(it) } }
         return if (emulated) BenchmarkResult.EMULATOR else BenchmarkResult.PHONE
     }
+
+    /** A system property as `getprop` prints it; empty where an app may not read it. */
+    @SuppressLint("PrivateApi") // Build has only some of them
+    private fun systemProperty(name: String): String =
+        runCatching {
+                Class.forName("android.os.SystemProperties")
+                    .getMethod("get", String::class.java)
+                    .invoke(null, name) as String
+            }
+            .getOrDefault("")
 
     fun device(context: Context): Device {
         val memory = ActivityManager.MemoryInfo()

@@ -123,7 +123,7 @@ private constructor(
                         val same = here.all { it.value.contentEquals(there.getValue(it.key)) }
                         if (!same) continue
                         val known = environment.getAvailableAccelerators().joinToString()
-                        val why = refused?.let(::said)
+                        val why = refused?.let(::messageOf)
                         throw GpuException(
                             "The GPU takes no part of $name. LiteRT says: $why (accelerators: $known)"
                         )
@@ -155,12 +155,12 @@ private constructor(
             } catch (error: GpuException) {
                 throw error
             } catch (error: Exception) {
-                throw GpuException("$what on the GPU: ${said(error)}", error)
+                throw GpuException("$what on the GPU: ${messageOf(error)}", error)
             } catch (error: LinkageError) {
-                throw GpuException("$what on the GPU: ${said(error)}", error)
+                throw GpuException("$what on the GPU: ${messageOf(error)}", error)
             }
 
-        private fun said(error: Throwable) = error.message ?: "$error"
+        private fun messageOf(error: Throwable) = error.message ?: "$error"
 
         /** Closes all, also when one of them fails to. */
         private fun closeAll(handles: Collection<AutoCloseable>) {

@@ -188,9 +188,9 @@ class GpuRunnerTest {
         litert.failsAt = "on [GPU] in"
         litert.answers = { 0.5f }
         val error = assertThrows(GpuException::class.java) { open() }
-        val said = error.message.orEmpty()
-        assertTrue(said, "takes no part of len2. LiteRT says: cannot on [GPU] in." in said)
-        assertTrue(said, "(accelerators: CPU)" in said)
+        val message = error.message.orEmpty()
+        assertTrue(message, "takes no part of len2. LiteRT says: cannot on [GPU] in." in message)
+        assertTrue(message, "(accelerators: CPU)" in message)
         assertEquals(emptySet<Long>(), litert.open)
     }
 

@@ -58,9 +58,9 @@ object Answers {
 
     /** A model that answers with NaN or infinity is broken, and its answer is none. */
     fun checkFinite(outputs: FloatArray) {
-        val place = outputs.indexOfFirst { !it.isFinite() }
-        if (place < 0) return
-        val message = explain("output $place of the model", "a finite number", outputs[place])
+        val position = outputs.indexOfFirst { !it.isFinite() }
+        if (position < 0) return
+        val message = explain("output $position of the model", "a finite number", outputs[position])
         throw BundleException(BundleFault.UNSUITABLE, message)
     }
 }

@@ -32,7 +32,7 @@ data class Measured(
 )
 
 /**
- * Measures a bundle as a [BenchmarkRequest] asks: places in random order, each repetition with a
+ * Measures a bundle as a [BenchmarkRequest] asks: cases in random order, each repetition with a
  * file that is opened anew, answers first, warms up and then runs in blocks. What fails is among
  * the failures, and the rest goes on.
  *
@@ -56,7 +56,7 @@ class BenchmarkRun(
     /** The sequence lengths that are measured. */
     val lengths: List<Int> = request.lengths.ifEmpty { bundle.lengths.all }
 
-    private class Place(val length: Int, val threads: Int)
+    private class Case(val length: Int, val threads: Int)
 
     private val delegate = request.accelerator.delegate
 
@@ -71,21 +71,21 @@ class BenchmarkRun(
      * Measures everything.
      *
      * @throws CancellationException if it is told to stop
-     * @throws IllegalStateException if every place fails; says why the first did
+     * @throws IllegalStateException if every case fails; says why the first did
      */
     fun measure(): Measured {
         val random = Random(request.seed)
-        val places = lengths.flatMap { length -> request.threads.map { Place(length, it) } }
-        val of = places.size * request.repetitions
+        val cases = lengths.flatMap { length -> request.threads.map { Case(length, it) } }
+        val of = cases.size * request.repetitions
         val measurements = ArrayList<Measurement>()
         val texts = ArrayList<TextMeasurement>()
         var finished = 0
         progress(0, of)
         for (repetition in 0 until request.repetitions) {
-            for (place in places.shuffled(random)) {
+            for (case in cases.shuffled(random)) {
                 probe.sleep(request.coolDownSeconds)
-                attempt("length ${place.length}, threads ${place.threads}") {
-                    measurements += measurement(place, repetition, measurements.isEmpty())
+                attempt("length ${case.length}, threads ${case.threads}") {
+                    measurements += measurement(case, repetition, measurements.isEmpty())
                 }
                 progress(++finished, of)
             }
@@ -117,16 +117,16 @@ class BenchmarkRun(
         }
     }
 
-    private fun measurement(place: Place, repetition: Int, first: Boolean): Measurement {
+    private fun measurement(case: Case, repetition: Int, first: Boolean): Measurement {
         val feeds =
-            golden.forLength(bundle.lengths.all, place.length).map {
-                bundle.lengths.feed(it, bundle.vocabulary.padId, place.length)
+            golden.forLength(bundle.lengths.all, case.length).map {
+                bundle.lengths.feed(it, bundle.vocabulary.padId, case.length)
             }
         val started = probe.now()
         val before = probe.conditions()
         val baseline = probe.residentBytes()
         val begin = probe.nanoTime()
-        return open(place.threads).use { runner ->
+        return open(case.threads).use { runner ->
             val initMs = since(begin)
             var next = 0
             fun inference(): Double = timed(runner, feeds[next++ % feeds.size])
@@ -138,8 +138,8 @@ class BenchmarkRun(
             val startMs = processStartMs.takeIf { first }
             Measurement(
                 model = bundle.name,
-                sequenceLength = place.length,
-                threads = place.threads,
+                sequenceLength = case.length,
+                threads = case.threads,
                 delegate = delegate,
                 signature = feeds.first().signature,
                 repetition = repetition,

@@ -24,7 +24,7 @@ internal class Normalizer(private val lowerCase: Boolean) {
 
     fun letters(text: String): Letters {
         val kept = IntArray(text.length)
-        val places = IntArray(text.length)
+        val offsets = IntArray(text.length)
         var count = 0
         var ascii = true
         var index = 0
@@ -32,13 +32,13 @@ internal class Normalizer(private val lowerCase: Boolean) {
             val point = text.codePointAt(index)
             if (!isDropped(point)) {
                 kept[count] = if (point in SPACE) ' '.code else point
-                places[count++] = index
+                offsets[count++] = index
                 ascii = ascii && point < 0x80
             }
             index += Character.charCount(point)
         }
         val points = kept.copyOf(count)
-        val starts = places.copyOf(count)
+        val starts = offsets.copyOf(count)
         if (!lowerCase) return withEnds(text, points, starts)
         if (ascii) {
             for (i in points.indices) points[i] = Character.toLowerCase(points[i])
@@ -54,13 +54,13 @@ internal class Normalizer(private val lowerCase: Boolean) {
             else -> point in REMOVED
         }
 
-    private fun decomposed(text: String, points: IntArray, places: IntArray): Letters {
+    private fun decomposed(text: String, points: IntArray, offsets: IntArray): Letters {
         val letters = Growing(points.size)
         val starts = Growing(points.size)
         for (i in points.indices) {
             stripped(String(Character.toChars(points[i]))) { letter ->
                 letters.add(letter)
-                starts.add(places[i])
+                starts.add(offsets[i])
             }
         }
         val oneByOne = letters.toArray()

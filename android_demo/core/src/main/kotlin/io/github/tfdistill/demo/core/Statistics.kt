@@ -49,10 +49,10 @@ object Statistics {
 
     /** Interpolates linearly between the two nearest of sorted samples. */
     fun percentile(sorted: DoubleArray, percent: Double): Double {
-        val place = (sorted.size - 1) * (percent / 100)
-        val below = floor(place).toInt()
+        val rank = (sorted.size - 1) * (percent / 100)
+        val below = floor(rank).toInt()
         val above = minOf(below + 1, sorted.lastIndex)
-        val part = place - below
+        val part = rank - below
         val step = sorted[above] - sorted[below]
         // From the nearer end, as NumPy does.
         return if (part < 0.5) sorted[below] + step * part else sorted[above] - step * (1 - part)

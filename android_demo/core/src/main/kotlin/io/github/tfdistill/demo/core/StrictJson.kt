@@ -23,15 +23,15 @@ internal object StrictJson {
     ): T {
         try {
             val tree = json.parseToJsonElement(content)
-            val said = (tree as? JsonObject)?.get("format_version") as? JsonPrimitive
-            val received = said?.takeUnless { it.isString }?.content?.toIntOrNull()
+            val given = (tree as? JsonObject)?.get("format_version") as? JsonPrimitive
+            val received = given?.takeUnless { it.isString }?.content?.toIntOrNull()
             if (received != null && received > version) {
                 val remedy = "Update the app, or export again with the version that it came with."
                 val message = explain("format_version of $what", "$version", received, remedy)
                 throw BundleException(BundleFault.NEWER, message)
             }
             if (received != version) {
-                val message = explain("format_version of $what", "$version", said)
+                val message = explain("format_version of $what", "$version", given)
                 throw BundleException(BundleFault.MALFORMED, message)
             }
             return json.decodeFromJsonElement(type, tree)

@@ -93,12 +93,12 @@ class BenchmarkRunTest {
             .measure()
 
     @Test
-    fun `every place is measured in every repetition, with a file opened anew`() {
+    fun `every case is measured in every repetition, with a file opened anew`() {
         val told = ArrayList<Pair<Int, Int>>()
         val found = run(progress = { finished, of -> told += finished to of })
-        val places = found.measurements.map { Triple(it.sequenceLength, it.threads, it.repetition) }
-        assertEquals(8, places.toSet().size)
-        assertEquals(listOf(0, 0, 0, 0, 1, 1, 1, 1), places.map { it.third })
+        val cases = found.measurements.map { Triple(it.sequenceLength, it.threads, it.repetition) }
+        assertEquals(8, cases.toSet().size)
+        assertEquals(listOf(0, 0, 0, 0, 1, 1, 1, 1), cases.map { it.third })
         assertEquals((0..8).map { it to 8 }, told)
         assertEquals(4.0, clock.slept, 0.0)
         assertTrue(models.all { it.closed })

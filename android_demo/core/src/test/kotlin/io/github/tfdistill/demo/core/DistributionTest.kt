@@ -55,9 +55,9 @@ class DistributionTest {
     }
 
     @Test
-    fun `repetitions of a place are shown together and others apart`() {
-        val places =
-            PlaceSummary.of(
+    fun `repetitions of a case are shown together and others apart`() {
+        val cases =
+            CaseSummary.of(
                 result(
                     measurement(32, 1, listOf(5.0)),
                     measurement(16, 2, listOf(1.0, 2.0)),
@@ -68,10 +68,10 @@ class DistributionTest {
             )
         assertEquals(
             listOf(16 to 1, 16 to 2, 32 to 1),
-            places.map { it.sequenceLength to it.threads },
+            cases.map { it.sequenceLength to it.threads },
         )
-        assertEquals(listOf(1.0, 2.0, 3.0), places[1].samplesMs)
-        assertEquals(2L, places[1].peakRssBytes)
-        assertEquals(listOf(false, true, false), places.map { it.throttled })
+        assertEquals(listOf(1.0, 2.0, 3.0), cases[1].samplesMs)
+        assertEquals(2L, cases[1].peakRssBytes)
+        assertEquals(listOf(false, true, false), cases.map { it.throttled })
     }
 }

@@ -65,23 +65,23 @@ class GoldenAnswersTest {
         for (example in golden("pairs-float32").list("examples")) {
             val logits = example.getValue("logits").floats()
             val outputs = example.getValue("outputs").floats()
-            val said = Answers.labels(outputs, card)
+            val message = Answers.labels(outputs, card)
             val own = Answers.labels(logits, card.copy(softmax = false))
-            assertEquals(said.map { it.label }, own.map { it.label })
+            assertEquals(message.map { it.label }, own.map { it.label })
             // Seven digits of each output.
-            said.zip(own).forEach { (a, b) -> assertEquals(a.probability, b.probability, 2e-5) }
+            message.zip(own).forEach { (a, b) -> assertEquals(a.probability, b.probability, 2e-5) }
             assertEquals(1.0, own.sumOf { it.probability }, 1e-12)
             assertEquals(card.task?.labels?.get(Answers.argmax(logits)), own.first().label)
         }
     }
 
     /**
-     * Real models' outputs, where a folder of them is named; the Python side reads what is said.
+     * Real models' outputs, where a folder of them is named; the Python side reads what is message.
      */
     @Test
     fun `texts of exported models get the labels of the outputs that the files gave`() {
         val (source, bundles) = exported()
-        val said = ArrayList<JsonObject>()
+        val message = ArrayList<JsonObject>()
         for (bundle in bundles.filter { it.task.kind == TaskKind.CLASSIFICATION }) {
             val predictor = Predictor(bundle, Replay(bundle, source))
             for (example in goldenExamples(bundle, source).filter { it["text"] !is JsonNull }) {
@@ -92,7 +92,7 @@ class GoldenAnswersTest {
                 val labels = (found.outcome as Outcome.Labels).labels
                 val best = Answers.argmax(example.getValue("outputs").floats())
                 assertEquals(text, bundle.task.labels[best], labels.first().label)
-                said += buildJsonObject {
+                message += buildJsonObject {
                     put("bundle", bundle.name)
                     put("text", text)
                     putJsonObject("probabilities") {
@@ -101,11 +101,11 @@ class GoldenAnswersTest {
                 }
             }
         }
-        assertTrue("no text among the golden examples", said.isNotEmpty())
+        assertTrue("no text among the golden examples", message.isNotEmpty())
         System.getProperty("tfdistill.results")
             .orEmpty()
             .takeIf { it.isNotEmpty() }
-            ?.let { File(it, "answers.jsonl").writeText(said.joinToString("\n")) }
+            ?.let { File(it, "answers.jsonl").writeText(message.joinToString("\n")) }
     }
 
     @Test

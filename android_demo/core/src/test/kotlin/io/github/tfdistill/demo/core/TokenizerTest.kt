@@ -21,7 +21,7 @@ class TokenizerTest {
         tokenizer.encode(this, maxLength = 64).ids.map(bundle.vocabulary::token)
 
     @Test
-    fun `splits every nasty text into the words of the Python side`() {
+    fun `splits every tokenizer edge case into the words of the Python side`() {
         val lines = Resources.lines("words.jsonl")
         val own = mapOf(true to tokenizer, false to Tokenizer(bundle.vocabulary, lowerCase = false))
         val wrong =

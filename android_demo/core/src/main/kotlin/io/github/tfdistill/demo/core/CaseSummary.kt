@@ -7,7 +7,7 @@ package io.github.tfdistill.demo.core
  * @property peakRssBytes the most resident memory; null if unknown
  * @property throttled whether Android said during one of them that the device was hot
  */
-class PlaceSummary(
+class CaseSummary(
     val sequenceLength: Int,
     val threads: Int,
     val delegate: String,
@@ -16,16 +16,16 @@ class PlaceSummary(
     val throttled: Boolean,
 ) {
     companion object {
-        /** The places of a result, shorter lengths first. */
-        fun of(result: BenchmarkResult): List<PlaceSummary> =
+        /** The cases of a result, shorter lengths first. */
+        fun of(result: BenchmarkResult): List<CaseSummary> =
             result.measurements
                 .filter { it.leftOut.isEmpty() && it.samplesMs.isNotEmpty() }
                 .groupBy { it.sequenceLength to it.threads }
-                .map { (place, rows) ->
+                .map { (case, rows) ->
                     val states = rows.flatMap { listOf(it.before, it.after) }
-                    PlaceSummary(
-                        place.first,
-                        place.second,
+                    CaseSummary(
+                        case.first,
+                        case.second,
                         rows.first().delegate,
                         rows.flatMap { it.samplesMs },
                         rows.mapNotNull { it.peakRssBytes }.maxOrNull(),
