@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, errors
+from tfdistill import __version__, errors, files
 from tfdistill.commands import (
     base,
     benchmarks,
@@ -50,6 +50,9 @@ _NATIVE_LOGS = (
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
+_EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
+# Options that name what is written: one process at a time.
+_OUTPUTS = ("out", "saved_model", "keras", "keras_hub", "hf", "mediapipe", "android")
 _COMMANDS = (
     *recipes.COMMANDS,
     *runs.COMMANDS,
@@ -119,6 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if args.verbose else "3")
     warnings.filterwarnings("ignore", _DATED_PYTHON, FutureWarning)
     signal.signal(signal.SIGTERM, _interrupt)
+    files.remove_leftovers()
     return _run(args)
 
 
@@ -129,12 +133,19 @@ def _run(args: argparse.Namespace) -> int:
             if args.quiet:
                 nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stderr(nowhere))
+            if not getattr(args, "dry_run", False):
+                for option in _OUTPUTS:
+                    if isinstance(path := getattr(args, option, None), str):
+                        stack.enter_context(files.output_lock(path))
             result: Any = args.execute(args)
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (errors.TfdistillError, OSError, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if not isinstance(error, _EXPLAINED) and errors.errno_of(error) is None:
+            raise
         if args.verbose:
             traceback.print_exc(file=stderr)
         text, code = _explained(error, args)
@@ -147,6 +158,11 @@ def _explained(error: BaseException, args: argparse.Namespace) -> tuple[str, int
     if isinstance(error, errors.TfdistillError):
         text = base.with_flags(str(error), args.flags, getattr(args, "set", ()))
         return text, 2 if isinstance(error, _MISUSE) else 1
+    if isinstance(error, MemoryError):
+        return f"the memory of this machine does not suffice. {error}".strip(), 1
+    number = errors.errno_of(error)
+    if number is not None and not isinstance(error, OSError):
+        error = OSError(number, os.strerror(number), getattr(args, "out", None))
     if isinstance(error, OSError):
         return errors.explain_os_error(error), 1
     hint = " Continue with --resume." if "resume" in vars(args) else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable
 from typing import Any, overload
 
@@ -127,6 +128,25 @@ _OS_REMEDIES = {
     errno.EFBIG: "Raise the file size limit (`ulimit -f`), or choose another path.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
 }
+
+
+# Of the system, where something cannot be written.
+WRITE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+
+
+def errno_of(error: BaseException) -> int | None:
+    """The error of the system inside an exception of a library that writes in C++ or Rust.
+
+    Args:
+      error: The exception; of TensorFlow, safetensors or h5py, for example.
+
+    Returns:
+      The number, or None where the message names no error about space or permission.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    text = str(error)
+    return next((number for number in WRITE_FAULTS if os.strerror(number) in text), None)
 
 
 def explain_os_error(error: OSError) -> str:

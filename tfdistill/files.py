@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfdistill import errors
@@ -18,6 +20,10 @@ from tfdistill import errors
 Path = str | os.PathLike[str]
 LOCK = ".lock"
 _LONGEST_NAME = 100  # bytes: a file name has at most 255, and others are made from it
+# Of what is being written: .NAME.tfdistill-XXXXXXXX.SUFFIX, locked by its writer while that lives.
+_UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
+_TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
+_ASIDE = "-old"
 
 
 @contextlib.contextmanager
@@ -25,31 +31,36 @@ def atomic_write(path: Path) -> Iterator[pathlib.Path]:
     """Yields a temporary path next to `path` and renames it over `path` when the block succeeds.
 
     Whatever happens inside the block (an exception, a full disk, a kill), `path` holds either its
-    old content or the whole new one.
+    old content or the whole new one. What a killed process left is removed by the next one that
+    writes into the folder.
 
     Args:
       path: The file to write.
 
     Yields:
       The temporary path (same folder, same suffix) to write to.
+
+    Raises:
+      OSError: If it cannot be written; its `filename` is `path`.
     """
     target = pathlib.Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(
-        prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
-    )
-    os.close(handle)
-    temporary = pathlib.Path(name)
-    try:
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _naming(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
+        temporary, lock = _made_and_locked(
+            lambda: tempfile.mkstemp(
+                prefix=f".{target.stem}.tfdistill-", suffix=target.suffix, dir=target.parent
+            )
+        )
+        try:
+            yield temporary
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+            os.close(lock)
 
 
 @contextlib.contextmanager
@@ -57,33 +68,75 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
     """Yields a temporary folder next to `path` that replaces it when the block succeeds.
 
     A folder cannot be replaced in one system call, so an existing one is moved aside first and
-    comes back if the second rename fails, or Ctrl-C comes between the two.
+    comes back if the second rename fails, Ctrl-C comes between the two, or, when the next process
+    writes into the parent folder, after a kill between the two.
 
     Args:
       path: The folder to write.
 
     Yields:
       The temporary folder to fill.
+
+    Raises:
+      OSError: If it cannot be written; its `filename` is `path` or below it.
     """
     target = pathlib.Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    aside = temporary.with_name(temporary.name + "-old")
-    try:
+    with _naming(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
+        with _temporary(target.parent, f".{target.name}.tfdistill-") as temporary:
+            aside = temporary.with_name(temporary.name + _ASIDE)
+            try:
+                yield temporary
+                temporary.chmod(0o777 & ~_umask())
+                try:
+                    if target.exists():
+                        os.replace(target, aside)
+                    os.replace(temporary, target)
+                except BaseException:
+                    if aside.exists() and not target.exists():
+                        os.replace(aside, target)
+                    raise
+            finally:
+                if target.exists():  # the old folder is removed where a new one replaced it
+                    shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[pathlib.Path]:
+    """Yields an empty folder that is removed afterwards; after a kill by `remove_leftovers`.
+
+    Args:
+      purpose: A word for its name.
+      parent: The folder that holds it; default that of the system.
+    """
+    folder = pathlib.Path(tempfile.gettempdir() if parent is None else parent)
+    prefix = f"tfdistill-{purpose}." if parent is None else f".{purpose}.tfdistill-"
+    with _naming(folder), _temporary(folder, prefix) as temporary:
         yield temporary
-        temporary.chmod(0o755)
-        try:
-            if target.exists():
-                os.replace(target, aside)
-            os.replace(temporary, target)
-        except BaseException:
-            if aside.exists() and not target.exists():
-                os.replace(aside, target)
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if target.exists():  # the old folder is removed where a new one replaced it
-            shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path | None = None) -> None:
+    """Removes what killed processes left in a folder; default the system's temporary one.
+
+    A folder that was moved aside and not yet replaced is put back.
+    """
+    parent = pathlib.Path(tempfile.gettempdir() if folder is None else folder)
+    form = _TEMPORARY if folder is None else _UNFINISHED
+    with contextlib.suppress(OSError):
+        found = sorted(path for path in parent.iterdir() if form.fullmatch(path.name))
+        for path in (path for path in found if not path.name.endswith(_ASIDE)):
+            _remove_if_dead(path)
+        for path in (path for path in found if path.name.endswith(_ASIDE) and path.is_dir()):
+            writer = path.with_name(path.name.removesuffix(_ASIDE))
+            if writer.exists():  # alive, between its two renames
+                continue
+            parts = _UNFINISHED.fullmatch(path.name)
+            target = None if parts is None else parent / parts["name"]
+            if target is not None and not target.exists():
+                os.replace(path, target)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -103,21 +156,160 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
     path.mkdir(parents=True, exist_ok=True)
     check_links(path)
     with open(path / LOCK, "a", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise errors.OutputExistsError(
-                f"{path}",
-                "no other process in it",
-                "one that is still running",
-                "Wait for it, or choose another --out.",
-            ) from error
+        _lock(lock.fileno(), path)
         try:
             yield
         except BaseException:
             if path.is_dir() and {child.name for child in path.iterdir()} == {LOCK}:
                 shutil.rmtree(path)
             raise
+
+
+@contextlib.contextmanager
+def output_lock(path: Path) -> Iterator[None]:
+    """Locks an output, a file or a folder, for this process while the block runs.
+
+    The lock is the file ``.NAME.lock`` next to it. It ends with the process, however that ends,
+    and is removed by the next one. Folders that were made for it alone are removed, too.
+
+    Args:
+      path: The output; it need not exist.
+
+    Raises:
+      OutputExistsError: If another process holds the lock.
+    """
+    target = pathlib.Path(path).absolute()
+    name = target.with_name(f".{target.name}.lock")
+    made = [folder for folder in target.parents if not folder.exists()]
+    lock = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
+        lock = _open_lock(name, path)
+    except errors.OutputExistsError:
+        raise
+    except OSError:
+        pass  # who writes there reports it
+    try:
+        yield
+    finally:
+        if lock is not None:
+            name.unlink(missing_ok=True)
+            os.close(lock)
+        with contextlib.suppress(OSError):  # the first that holds something
+            for folder in made:
+                folder.rmdir()
+
+
+def _open_lock(name: pathlib.Path, what: Path) -> int:
+    """Makes and locks the file of an output's lock; returns its descriptor."""
+    while True:
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _lock(lock, what)
+        except BaseException:
+            os.close(lock)
+            raise
+        if _is_open_file(lock, name):
+            return lock
+        os.close(lock)  # the process before us has just removed it
+
+
+def _lock(descriptor: int, what: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise errors.OutputExistsError(
+            f"{what}",
+            "no other process in it",
+            "one that is still running",
+            "Wait for it, or choose another --out.",
+        ) from error
+
+
+def _is_open_file(descriptor: int, path: pathlib.Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _made_and_locked(make: Callable[[], tuple[int, str]]) -> tuple[pathlib.Path, int]:
+    """Makes something temporary and locks it, before another process may take it for a leftover."""
+    while True:
+        descriptor, name = make()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        except OSError:  # a file system without locks: nobody takes it for a leftover there
+            return pathlib.Path(name), descriptor
+        if _is_open_file(descriptor, pathlib.Path(name)):
+            return pathlib.Path(name), descriptor
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _temporary(parent: pathlib.Path, prefix: str) -> Iterator[pathlib.Path]:
+    def make() -> tuple[int, str]:
+        name = tempfile.mkdtemp(prefix=prefix, dir=parent)
+        return os.open(name, os.O_RDONLY | os.O_CLOEXEC), name
+
+    path, lock = _made_and_locked(make)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_if_dead(path: pathlib.Path) -> None:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+@functools.cache
+def _sweep_once(folder: pathlib.Path) -> None:
+    remove_leftovers(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _naming(target: pathlib.Path) -> Iterator[None]:
+    """Lets an error that a write raises name the file that was to be written.
+
+    Libraries report a full disk in exceptions of their own, and the system without a name.
+    """
+    try:
+        yield
+    except OSError as error:
+        if errors.errno_of(error) not in errors.WRITE_FAULTS:
+            raise
+        name = f"{error.filename or ''}"
+        if not name or _UNFINISHED.search(name):
+            error.filename, error.filename2 = str(target), None
+        raise
+    except Exception as error:
+        if isinstance(error, errors.TfdistillError):
+            raise
+        number = errors.errno_of(error)
+        if number is None:
+            raise
+        raise OSError(number, os.strerror(number), str(target)) from error
 
 
 def atomic_write_text(path: Path, text: str) -> None:

@@ -16,7 +16,6 @@ import collections
 import dataclasses
 import math
 import pathlib
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -92,10 +91,10 @@ def layer_errors(
     busiest = int(np.bincount(runs_at).argmax())
     chosen = encoded.select(fitting[runs_at == busiest][:NUM_EXAMPLES])
     length = file.lengths[busiest]
-    with tempfile.TemporaryDirectory(prefix="tfdistill-layers-") as folder:
+    with files.temporary_folder("layers") as folder:
         names = frozenset(layer_names)
-        exact = _Trace(float_file, length, names, pathlib.Path(folder) / "float.tflite")
-        rough = _Trace(quantized_file, length, names, pathlib.Path(folder) / "quantized.tflite")
+        exact = _Trace(float_file, length, names, folder / "float.tflite")
+        rough = _Trace(quantized_file, length, names, folder / "quantized.tflite")
         exact_values = exact.run(chosen)
         rough_values = rough.run(chosen)
     found = {}

@@ -16,7 +16,6 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from tfdistill import errors, files
@@ -67,8 +66,7 @@ def convert(plan: ExportPlan, file: files.Path) -> None:
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
     """
-    with tempfile.TemporaryDirectory(prefix="tfdistill-saved-model-") as temporary:
-        folder = pathlib.Path(temporary)
+    with files.temporary_folder("model") as folder:
         saved, examples = folder / "saved_model", folder / "examples.npz"
         signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax)
         if plan.calibration is not None:
@@ -92,12 +90,12 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
     """
-    with tempfile.NamedTemporaryFile("w", prefix="tfdistill-", suffix=".json") as described:
-        json.dump(dataclasses.asdict(conversion), described)
-        described.flush()
+    with files.temporary_folder("conversion") as folder:
+        described = folder / "conversion.json"
+        described.write_text(json.dumps(dataclasses.asdict(conversion)), "utf-8")
         done = child.run(
             "conversion.convert",
-            [described.name],
+            [str(described)],
             timeout_s=timeout_s,
             what="TFLite converter",
             remedy="Raise timeout_s, or convert fewer lengths.",
@@ -120,8 +118,8 @@ def run(conversion: Conversion) -> None:
 
     from . import edge_quantizer
 
-    with tempfile.TemporaryDirectory(prefix="tfdistill-convert-") as folder:
-        source = pathlib.Path(folder) / "float.tflite"
+    with files.temporary_folder("convert") as folder:
+        source = folder / "float.tflite"
         source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
         examples = conversion.examples
         edge_quantizer.quantize(

@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import pathlib
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -59,9 +58,9 @@ def quantize(
 
     lookup.use_lookups(model, is_looked_up)
     rules = recipe.rules(model, base, layers, matrices)
-    with tempfile.TemporaryDirectory(prefix="tfdistill-quantize-") as folder:
-        prepared = pathlib.Path(folder) / "float.tflite"
-        quantized = pathlib.Path(folder) / "quantized.tflite"
+    with files.temporary_folder("quantize") as folder:
+        prepared = folder / "float.tflite"
+        quantized = folder / "quantized.tflite"
         editing.write(model, prepared)
         with _quietly():
             engine = quantizer.Quantizer(str(prepared))

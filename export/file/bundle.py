@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import tempfile
 
 from tfdistill import errors, files, manifest
 
@@ -97,10 +96,10 @@ def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
     folder = next(iter(contents)).parent
     with folders.writing(f"export to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as temporary:
+        with files.temporary_folder("export", folder) as temporary:
             staged = {}
             for file, content in contents.items():
-                staged[file] = pathlib.Path(temporary) / file.name
+                staged[file] = temporary / file.name
                 _write_one(staged[file], content)
             for file, complete in staged.items():
                 os.replace(complete, file)

@@ -1,14 +1,18 @@
-"""A module of `export` as a program of its own, which a crash or a leak cannot outlive."""
+"""A module of `export` as a program of its own, which a crash or a leak cannot outlive.
+
+``python -m export.file.child MODULE ARGUMENTS`` is that program; it ends with its parent.
+"""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from tfdistill import errors
+from tfdistill import errors, processes
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]  # the folder that holds the package export
 
@@ -40,9 +44,9 @@ def run(
     own = {"PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "2"}
     try:
         return subprocess.run(
-            [sys.executable, "-m", f"export.{module}", *arguments],
+            [sys.executable, "-m", __name__, f"export.{module}", *arguments],
             cwd=_ROOT,  # Python looks there first: no folder of the user's shadows a package
-            env={**os.environ, **own},
+            env={**processes.child_environment(), **own},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -51,3 +55,9 @@ def run(
         )
     except subprocess.TimeoutExpired:
         raise errors.ExportError(what, f"an end within {timeout_s:g} s", "none", remedy) from None
+
+
+if __name__ == "__main__":
+    processes.end_with_parent()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

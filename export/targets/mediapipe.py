@@ -8,7 +8,6 @@ the file, with its weights as they are, and softmax is put behind it.
 from __future__ import annotations
 
 import pathlib
-import tempfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,8 +86,8 @@ def to_mediapipe(
     if target.resolve() == original.resolve():
         raise errors.ConfigError("path", "another file", "the exported file itself")
     bundle.check_free({target: None}, overwrite=overwrite)
-    with tempfile.TemporaryDirectory(prefix="tfdistill-mediapipe-") as temporary:
-        candidate = pathlib.Path(temporary) / target.name
+    with files.temporary_folder("mediapipe") as temporary:
+        candidate = temporary / target.name
         model = editing.read(original)
         editing.keep_signature(model, signature.signature_name(chosen))
         if not manifest.softmax:

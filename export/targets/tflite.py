@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import pathlib
-import tempfile
 from typing import Any
 
 import tf_keras as keras
@@ -80,8 +79,8 @@ def export_file(request: ExportRequest) -> Manifest:
         others[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
     unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
     bundle.check_free({**unknown, **others}, overwrite=request.overwrite)
-    with tempfile.TemporaryDirectory(prefix="tfdistill-export-") as temporary:
-        candidate = pathlib.Path(temporary) / paths.model.name
+    with files.temporary_folder("export") as temporary:
+        candidate = temporary / paths.model.name
         convert.convert(plan, candidate)
         if plan.metadata and request.vocab_file is not None:
             tflite_metadata.attach(

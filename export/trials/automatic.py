@@ -6,7 +6,6 @@ import dataclasses
 import math
 import pathlib
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -85,11 +84,11 @@ def auto(
     request = request.collected().replace(
         name=request.manifest_name, bounds={"metric_drop": max_drop, **(request.bounds or {})}
     )
-    with tempfile.TemporaryDirectory(prefix="tfdistill-auto-") as temporary:
+    with files.temporary_folder("auto") as temporary:
         search = _Search(
             request,
             frozenset(quantization.name for quantization in order),
-            pathlib.Path(temporary),
+            temporary,
             max_drop,
             measure if prefer == "latency" else None,
             report,

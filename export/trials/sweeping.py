@@ -7,7 +7,6 @@ import hashlib
 import json
 import pathlib
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -109,11 +108,11 @@ def sweep(
     for name in chosen:
         if name in done:
             continue
-        with tempfile.TemporaryDirectory(prefix="tfdistill-refused-") as temporary:
+        with files.temporary_folder("refused") as temporary:
             done[name] = attempt(
                 request.replace(quantize=name, path=folder / name / _FILE),
                 measure=measure,
-                refused=pathlib.Path(temporary) / _FILE,
+                refused=temporary / _FILE,
             )
         _save(folder, asked, done)
         if report is not None:

@@ -19,6 +19,7 @@ RANKS = {
     "errors": 0,
     "files": 0,
     "reading": 0,
+    "processes": 0,
     "arrays": 0,
     "config": 0,
     "manifest": 0,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import benchmark_results as made
 import pytest
@@ -127,7 +128,7 @@ def test_a_bad_result_is_an_error_with_exit_code_1(content, stored, tmp_path, ca
         assert cli.main(command) == 1
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert "bad.json: expected a benchmark result" in captured.err
+        assert re.search(r"bad\.json(, line 1)?: expected a benchmark result", captured.err)
 
 
 def test_history_shows_a_folder_as_text_json_and_csv(stored, tmp_path, capsys):

@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -75,6 +76,8 @@ def test_a_kill_keeps_the_old_file(tmp_path):
     process.wait()
     assert not only(tmp_path, "a.txt")  # the half that was written is there
     assert path.read_text() == "old"
+    files.remove_leftovers(tmp_path)
+    assert only(tmp_path, "a.txt")
 
 
 def test_who_reads_the_old_file_reads_it_to_its_end(tmp_path):
@@ -224,7 +227,134 @@ def test_a_folder_that_cannot_take_its_place_gives_the_old_one_back(tmp_path, mo
     assert only(tmp_path, "out")
 
 
+# What killed processes leave.
+
+
+def test_what_a_living_process_writes_is_no_leftover(tmp_path):
+    with (
+        files.atomic_write(tmp_path / "a.txt") as file,
+        files.atomic_folder(tmp_path / "b") as folder,
+        files.temporary_folder("c", tmp_path) as other,
+    ):
+        files.remove_leftovers(tmp_path)
+        assert file.is_file() and folder.is_dir() and other.is_dir()
+
+
+def test_files_of_the_user_are_no_leftovers(tmp_path):
+    names = [".a-12345678.txt", "tfdistill-abc", "tfdistill-", ".tfdistill-12345678", "a.tfdistill"]
+    for name in names:
+        (tmp_path / name).write_text("")
+    files.remove_leftovers(tmp_path)
+    assert only(tmp_path, *names)
+
+
+def test_a_kill_between_the_two_renames_is_undone_by_the_next_writer(tmp_path):
+    path = tmp_path / "a.b"
+    path.mkdir()
+    (path / "kept").write_text("old")
+    code = (
+        "import os, signal, sys\nfrom tfdistill import files\nreal = os.replace\n"
+        "def replace(source, target):\n"
+        "    if str(target) == sys.argv[1]: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(source, target)\n"
+        "os.replace = replace\n"
+        "with files.atomic_folder(sys.argv[1]): pass\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, path]).returncode == -signal.SIGKILL
+    assert not path.exists()
+    files.atomic_write_text(tmp_path / "other", "")
+    assert only(tmp_path, "a.b", "other") and only(path, "kept")
+
+
+def test_folders_in_the_temporary_folder_of_a_killed_process_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = (
+        "import os, signal\nfrom tfdistill import files\n"
+        "with files.temporary_folder('export'): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith("tfdistill-export.")
+    with files.temporary_folder("export") as mine:
+        files.remove_leftovers()
+        assert only(tmp_path, mine.name)
+    assert only(tmp_path)
+
+
+# Full disks.
+
+
+class ForeignError(Exception):
+    """As safetensors and TensorFlow report what the system said."""
+
+
+@pytest.mark.parametrize("write", [files.atomic_write, files.atomic_folder])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda: OSError(errno.ENOSPC, "No space left on device"),
+        lambda: OSError(errno.ENOSPC, "No space left on device", "/x/.out.tfdistill-12345678/a"),
+        lambda: ForeignError("IoError(Os { code: 28, message: No space left on device })"),
+    ],
+)
+def test_a_full_disk_is_an_error_that_names_the_output(tmp_path, write, fault):
+    with pytest.raises(OSError) as caught, write(tmp_path / "out"):
+        raise fault()
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(tmp_path / "out")
+    assert str(tmp_path / "out") in errors.explain_os_error(caught.value)
+    assert only(tmp_path)
+
+
+def test_another_error_stays_as_it_is(tmp_path):
+    with pytest.raises(ForeignError, match="else"), files.atomic_write(tmp_path / "out"):
+        raise ForeignError("something else")
+
+
 # Checksums and names from outside.
+
+
+def test_an_output_has_one_writer_at_a_time(tmp_path):
+    path = tmp_path / "new" / "result.json"
+    for _ in range(2):
+        with files.output_lock(path):
+            with (
+                pytest.raises(errors.OutputExistsError, match="one that is still running"),
+                files.output_lock(path),
+            ):
+                pass
+            with files.output_lock(path.with_name("other.json")):  # has its own
+                pass
+        assert only(tmp_path)
+
+
+def test_the_lock_of_a_killed_writer_is_free(tmp_path):
+    code = (
+        "import os, signal, sys\nfrom tfdistill import files\n"
+        "with files.output_lock(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a"])
+    assert only(tmp_path, ".a.lock")
+    with files.output_lock(tmp_path / "a"):
+        pass
+    assert only(tmp_path)
+
+
+def test_many_processes_at_one_output_are_one_at_a_time(tmp_path):
+    """Each that gets the lock finds nobody else inside; the rest are refused."""
+    code = (
+        "import os, sys, time\nfrom tfdistill import errors, files\n"
+        "for _ in range(200):\n"
+        "    try:\n"
+        "        with files.output_lock(sys.argv[1]):\n"
+        "            os.close(os.open(sys.argv[1], os.O_CREAT | os.O_EXCL))\n"
+        "            os.unlink(sys.argv[1])\n"
+        "    except errors.OutputExistsError: pass\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "a")]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
+    assert [process.communicate()[1] for process in running] == [b""] * 4
 
 
 def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_path):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pathlib
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.commands import base, export_job, export_targets, options, plan
 from tfdistill.commands.export_job import Job
 
@@ -106,6 +106,11 @@ def _execute(args: argparse.Namespace) -> None:
     if args.task is not None:
         plan.check_data(options.data_of(args), ["dev"], may_hide_labels=True)
     target = _target(args)
+    with files.output_lock(target) if args.out is None else contextlib.nullcontext():
+        _export(args, target, layers)
+
+
+def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, str]) -> None:
     from export.targets import android_bundle
 
     name = args.name or pathlib.Path(args.model).resolve().name
@@ -113,7 +118,7 @@ def _execute(args: argparse.Namespace) -> None:
     bundle = None if automatic else android_bundle.bundle_name(name, args.quantize)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
-    with tempfile.TemporaryDirectory(prefix="tfdistill-vocabulary-") as temporary:
+    with files.temporary_folder("vocabulary") as temporary:
         pruned: dict[str, Any] = {}
         if args.vocab_prune is not None:
             job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))

@@ -94,15 +94,13 @@ def _package(name: str, wanted: str) -> dict[str, Any]:
 
 def _litert() -> dict[str, Any]:
     """Whether an export works: a tiny model is converted and its file is run."""
-    import tempfile
-
     try:
         import export
         from tfdistill import models
 
         shape = models.preset("bert_tiny").replace(num_layers=1, vocab_size=32)
         model = models.build_random(shape, models.Head("sequence", 2))
-        with tempfile.TemporaryDirectory() as folder:
+        with files.temporary_folder("doctor") as folder:
             card = export.to_tflite(model, f"{folder}/model.tflite", lengths=(8,))
         found = f"a file of {card.model.size_bytes} bytes that agrees with its model"
     except errors.TfdistillError as error:

@@ -6,7 +6,7 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import config, errors
+from tfdistill import config, errors, files
 from tfdistill.commands import base, options, plan
 from tfdistill.results import RunMetrics
 
@@ -120,9 +120,12 @@ def _report(args: argparse.Namespace) -> None:
     from tfdistill import report
 
     if len(args.paths) == 1 and report.is_run(args.paths[0]):
-        page, _ = report.write(args.paths[0], args.out)
+        with files.output_lock(pathlib.Path(args.out or args.paths[0]) / "report.html"):
+            page, _ = report.write(args.paths[0], args.out)
     else:
-        page, _ = report.write_comparison(args.paths, args.out or "report")
+        out = args.out or "report"
+        with files.output_lock(pathlib.Path(out) / "report.html"):
+            page, _ = report.write_comparison(args.paths, out)
     print(page)
 
 

@@ -15,9 +15,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import pathlib
 import string
-import tempfile
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -93,8 +91,8 @@ class PrunedVocabulary:
         if not len(texts):
             raise errors.DataError("texts", "at least one", "none")
         before = Tokenizer(self.vocab_file, lower_case=self.lower_case)
-        with tempfile.TemporaryDirectory(prefix="tfdistill-vocab-") as folder:
-            file = pathlib.Path(folder) / "vocab.txt"
+        with files.temporary_folder("vocab") as folder:
+            file = folder / "vocab.txt"
             self.write_vocab(file)
             after = Tokenizer(file, lower_case=self.lower_case)
         old_ids, old_counts = before.pieces(texts)

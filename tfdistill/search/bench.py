@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tqdm
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill._version import __version__
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
@@ -75,12 +75,13 @@ class CandidateBench:
         self._measure, self._convert, self._store = measure, convert, store
         self._settings = dataclasses.replace(settings, lengths=form.lengths, texts=False)
         self._progress = progress
-        self._temporary = tempfile.TemporaryDirectory(prefix="tfdistill-search-")
+        self._temporary = contextlib.ExitStack()
         try:
+            self._folder = self._temporary.enter_context(files.temporary_folder("search"))
             self._anchor = self._file(_ANCHOR, design.ANCHOR)
             result = self._measured({_ANCHOR: self._anchor})
         except BaseException:
-            self._temporary.cleanup()
+            self._temporary.close()
             raise
         options = dataclasses.asdict(self._settings)
         self.first = result
@@ -100,7 +101,7 @@ class CandidateBench:
 
     def __exit__(self, *_: Any) -> None:
         """Removes what was exported."""
-        self._temporary.cleanup()
+        self._temporary.close()
 
     def readings(self, candidates: Sequence[Candidate], what: str) -> list[Reading]:
         """Measures what is not known yet, a batch at a time, and keeps each batch.
@@ -161,7 +162,7 @@ class CandidateBench:
         return readings
 
     def _file(self, name: str, candidate: Candidate) -> pathlib.Path:
-        path = pathlib.Path(self._temporary.name) / f"{name}.tflite"
+        path = self._folder / f"{name}.tflite"
         self._convert(candidate, path)
         return path
 
@@ -208,8 +209,8 @@ def converter(form: FileForm, num_labels: int = 2) -> Convert:
         from tfdistill import models
 
         model = models.build_random(candidate.config, models.head_for(form.head, num_labels))
-        with tempfile.TemporaryDirectory(prefix="tfdistill-random-") as folder:
-            made = pathlib.Path(folder) / path.name
+        with files.temporary_folder("random") as folder:
+            made = folder / path.name
             # Speed and size are asked about: answers of random weights need not survive rounding.
             loose = {"max_error": 1e3, "mean_error": 1e3, "sqnr_db": -60.0}
             export.to_tflite(

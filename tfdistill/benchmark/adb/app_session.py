@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import app_protocol, preparation
 from tfdistill.benchmark.adb.app_protocol import State
@@ -70,8 +68,8 @@ def run(
     with _cleaned(phone, package, path):
         _start(phone, package, command(run_id))
         _wait(phone, package, f"{path}.state.json", patience_s, clock)
-        with tempfile.TemporaryDirectory() as folder:
-            local = pathlib.Path(folder) / "benchmark.json"
+        with files.temporary_folder("result") as folder:
+            local = folder / "benchmark.json"
             phone.pull(f"{path}.json", local, max_bytes=MAX_RESULT_BYTES)
             found = app_protocol.read_result(local, what)
     if left := _remove(phone, path):  # what was measured stays all the same

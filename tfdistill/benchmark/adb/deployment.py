@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import output, tool
 from tfdistill.benchmark.adb.adb_process import Completed
@@ -166,8 +164,8 @@ class Deployment:
         Raises:
           BenchmarkError: If there is no such file.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            local = pathlib.Path(folder) / "file"
+        with files.temporary_folder("pull") as folder:
+            local = folder / "file"
             self._phone.pull(f"{self._folder}/{name}", local)
             return local.read_bytes()
 
@@ -176,8 +174,8 @@ class Deployment:
         return self._phone.shell(arguments, timeout_s=timeout, check=False)
 
     def _write(self, name: str, content: bytes) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            local = pathlib.Path(folder) / name
+        with files.temporary_folder("pull") as folder:
+            local = folder / name
             local.write_bytes(content)
             self._phone.push(local, f"{self._folder}/{name}")
 

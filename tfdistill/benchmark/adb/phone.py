@@ -7,7 +7,6 @@ import pathlib
 import re
 import secrets
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfdistill import errors, files
@@ -132,8 +131,8 @@ class Phone:
         done = self._shell(["sha256sum", remote], timeout_s)
         if found := re.match(r"\\?([0-9a-f]{64})\b", done.stdout):
             return found.group(1)
-        with tempfile.TemporaryDirectory() as folder:
-            copy = pathlib.Path(folder) / "copy"
+        with files.temporary_folder("copy") as folder:
+            copy = folder / "copy"
             self.pull(remote, copy, max_bytes=1 << 40, timeout_s=timeout_s)
             return files.sha256_of(copy)
 

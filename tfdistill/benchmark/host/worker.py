@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
+from tfdistill import processes
 from tfdistill.benchmark.host.entries import EntryRunner
 
 NS_PER_MS = 1e6
@@ -225,6 +226,7 @@ def _open(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, 
 
 def main() -> int:
     """Serves one job; what the runtime prints goes to stderr, so that stdout is only answers."""
+    processes.end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfdistill import errors
+from tfdistill import errors, processes
 
 MODULE = "tfdistill.benchmark.host.worker"
 _ROOT = pathlib.Path(__file__).resolve().parents[3]  # the folder that holds the package tfdistill
@@ -51,7 +51,7 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (close() ends it)
         self._answers: queue.Queue[bytes] = queue.Queue()
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        environment = {**processes.child_environment(), "PYTHONPATH": os.pathsep.join(paths)}
         spawned = time.monotonic_ns()
         self._process = subprocess.Popen(
             [sys.executable, *arguments],

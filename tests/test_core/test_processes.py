@@ -1,0 +1,42 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+CHILD = (
+    "import os, sys, time\nfrom tfdistill import processes\n"
+    "processes.end_with_parent()\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
+)
+PARENT = (
+    "import subprocess, sys\nfrom tfdistill import processes\n"
+    "subprocess.run([sys.executable, '-c', sys.argv[1]], env=processes.child_environment())\n"
+)
+
+
+def lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_child_ends_when_its_parent_is_killed():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert lives(child)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while lives(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not lives(child)
+    parent.stdout.close()
+
+
+def test_a_child_whose_parent_is_gone_already_ends_at_once():
+    gone = {**os.environ, "TFDISTILL_PARENT": "1"}
+    done = subprocess.run([sys.executable, "-c", CHILD], env=gone, capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout) == (1, b"")
