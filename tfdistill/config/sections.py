@@ -277,6 +277,8 @@ def _variant_faults(values: Mapping[str, Any]) -> list[str]:
         names = variant.get("stages") if isinstance(variant, Mapping) else None
         if not isinstance(names, (list, tuple)) or not names:
             continue
+        if not all(isinstance(stage, str) for stage in names):
+            continue
         for stage in names:
             if stage not in stages:
                 hint = errors.nearest(stage, stages)

@@ -97,14 +97,21 @@ class Tokenizer:
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             ids[token] for token in vocabularies.SPECIAL_TOKENS
         )
-        self._wordpiece = text_ops.FastWordpieceTokenizer(
-            vocab=self.vocab,
-            suffix_indicator=vocabularies.SUFFIX_INDICATOR,
-            max_bytes_per_word=_MAX_BYTES_PER_WORD,
-            token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-            unknown_token="[UNK]",
-            no_pretokenization=True,
-        )
+        try:
+            self._wordpiece = text_ops.FastWordpieceTokenizer(
+                vocab=self.vocab,
+                suffix_indicator=vocabularies.SUFFIX_INDICATOR,
+                max_bytes_per_word=_MAX_BYTES_PER_WORD,
+                token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+                unknown_token="[UNK]",
+                no_pretokenization=True,
+            )
+        except RuntimeError as error:
+            raise errors.VocabularyError(
+                f"vocabulary {self.vocab_file}",
+                "tokens of at most 256 bytes without null characters",
+                " ".join(str(error).split())[:200],
+            ) from None
         strings = [tf.TensorSpec([None], tf.string)]
         self._graph = tf.function(self.tokenize, input_signature=strings, autograph=False)
         self._located_graph = tf.function(

@@ -1,0 +1,234 @@
+"""Damages files and runs the commands that read them, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import kinds
+import mutations
+import undamaged
+
+_UNCAUGHT = 70  # exit code of a process whose command raised what it should not
+_MEMORY_BYTES = 12 << 30  # of a process
+_TIMEOUT_S, _WRITES_BYTES = 180, 1 << 30
+_GOOD = {0, 1, 2}
+
+
+@dataclasses.dataclass
+class Running:
+    """A case that runs."""
+
+    number: int
+    kind: kinds.Kind
+    folder: pathlib.Path
+    deadline: float
+
+
+def main() -> int:
+    """Runs the cases; returns 1 where one is a fault."""
+    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--kinds", default="", help="names, or fast: those without training")
+    parser.add_argument("--only", default="", help="numbers of cases")
+    parser.add_argument("--files", type=pathlib.Path, help="folder of the undamaged files")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    fast = args.kinds == "fast"
+    chosen = [
+        kind
+        for kind in kinds.KINDS
+        if (not fast or not kind.needs_training)
+        and (fast or not args.kinds or kind.name in args.kinds.split(","))
+    ]
+    if not chosen:
+        parser.error(f"--kinds: choose of {', '.join(kind.name for kind in kinds.KINDS)}")
+    _import_all()
+    with tempfile.TemporaryDirectory(prefix="tfdistill-fuzz-") as temporary:
+        source = (args.files or pathlib.Path(temporary) / "undamaged").absolute()
+        source.mkdir(parents=True, exist_ok=True)
+        started = time.monotonic()
+        undamaged.make(source, _made_in(source), fast=all(not k.needs_training for k in chosen))
+        print(f"files made in {time.monotonic() - started:.0f} s", flush=True)
+        numbers = [int(n) for n in args.only.split(",") if n] or range(args.count)
+        where = pathlib.Path(temporary)
+        faults = _run_all(args.seed, numbers, chosen, source, where, args.jobs)
+    print(f"seed {args.seed}: {len(numbers)} cases, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def _import_all() -> None:
+    """Imports once what every process needs; no operation of TensorFlow runs before the forks."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    import tensorflow_text  # noqa: F401
+
+    import export.trials  # noqa: F401
+    import tfdistill.augmentation
+    import tfdistill.cli
+    import tfdistill.run.inputs  # noqa: F401
+
+
+def _made_in(folder: pathlib.Path):
+    def tfdistill(*arguments: str) -> None:
+        log = folder / "log.txt"
+        pid = _start(arguments, folder, log)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status:
+            sys.exit(f"tfdistill {' '.join(arguments)}: exit {status}\n{log.read_text()}")
+
+    return tfdistill
+
+
+def _start(arguments: Sequence[str], folder: pathlib.Path, log: pathlib.Path, before=None) -> int:
+    """Forks a process that runs a command in a folder; `before` runs there first."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITES_BYTES, _WRITES_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os.chdir(folder)
+        if before is not None:
+            before()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(99)
+    _command(arguments)
+
+
+def _command(arguments: Sequence[str]) -> NoReturn:
+    from tfdistill import cli
+
+    code = _UNCAUGHT
+    try:
+        code = cli.main(list(arguments))
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _run_all(
+    seed: int,
+    numbers: Sequence[int],
+    chosen: Sequence[kinds.Kind],
+    source: pathlib.Path,
+    where: pathlib.Path,
+    jobs: int,
+) -> list[int]:
+    running: dict[int, Running] = {}
+    counted: collections.Counter[str] = collections.Counter()
+    faults: list[int] = []
+    todo = list(numbers)[::-1]
+    started = time.monotonic()
+    while todo or running:
+        while todo and len(running) < jobs:
+            number = todo.pop()
+            pid, case = _begin(seed, number, chosen, source, where)
+            running[pid] = case
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid in running:
+            case = running.pop(pid)
+            code = os.waitstatus_to_exitcode(status)
+            fault = None if code in _GOOD else _ending(code)
+            if fault:
+                faults.append(case.number)
+            _report(case, fault)
+            counted[f"{case.kind.name}: {fault or f'exit {code}'}"] += 1
+            shutil.rmtree(case.folder, ignore_errors=True)
+            continue
+        for pid, case in running.items():
+            if time.monotonic() > case.deadline:
+                (case.folder / "late").touch()
+                os.killpg(pid, signal.SIGKILL)
+                case.deadline = float("inf")
+        time.sleep(0.005)
+    for line, count in sorted(counted.items()):
+        print(f"{count:6} {line}")
+    print(f"{time.monotonic() - started:.0f} s")
+    return faults
+
+
+def _begin(
+    seed: int,
+    number: int,
+    chosen: Sequence[kinds.Kind],
+    source: pathlib.Path,
+    where: pathlib.Path,
+) -> tuple[int, Running]:
+    """Draws a case and starts it."""
+    draw = random.Random(f"{seed}:{number}")
+    (kind,) = draw.choices(chosen, [kind.weight for kind in chosen])
+    command = draw.choice(kind.commands)
+    folder = where / f"case-{number}"
+    work = folder / "work"
+
+    def before() -> None:
+        names = sorted({pattern.split("/")[0] for k in chosen for pattern in k.files} | {"text"})
+        for name in names:
+            if (source / name).is_dir():
+                ignore = shutil.ignore_patterns(".lock", "tensorboard")
+                shutil.copytree(source / name, work / name, copy_function=os.link, ignore=ignore)
+            elif (source / name).is_file():
+                os.link(source / name, work / name)
+        for pattern in kind.without:
+            for path in sorted(work.glob(pattern)):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        found = sorted({path for p in kind.files for path in work.glob(p) if path.is_file()})
+        path = draw.choice(found)
+        done = mutations.damage(path, found, draw)
+        (folder / "case.txt").write_text(
+            f"{path.relative_to(work)}: {done}\n  tfdistill {' '.join(command)}"
+        )
+
+    work.mkdir(parents=True)
+    pid = _start(command, work, folder / "log.txt", before)
+    return pid, Running(number, kind, folder, time.monotonic() + _TIMEOUT_S)
+
+
+def _ending(code: int) -> str:
+    if code == _UNCAUGHT:
+        return "traceback"
+    return f"signal {-code}" if code < 0 else f"exit {code}"
+
+
+def _report(case: Running, fault: str | None) -> None:
+    text = (case.folder / "log.txt").read_text("utf-8", "replace")
+    if fault is None and "Traceback (most recent call last)" not in text:
+        return
+    if (case.folder / "late").exists():
+        fault = f"hang ({_TIMEOUT_S} s)"
+    said = case.folder / "case.txt"
+    print(f"case {case.number} ({case.kind.name}): {fault or 'a traceback on the way'}")
+    print(f"  {said.read_text() if said.exists() else 'not begun'}")
+    lines = [line for line in text.splitlines() if line.strip()]
+    print(*(f"    {line[:200]}" for line in lines[-14:]), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

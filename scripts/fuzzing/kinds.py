@@ -1,0 +1,255 @@
+"""The kinds of files and the commands that read them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import undamaged
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of file.
+
+    Attributes:
+      name: Its name.
+      files: Patterns of the files, below the working folder.
+      commands: Command lines that read them; one is drawn.
+      without: Patterns of what is removed first, so that a resumed command reads the file.
+      needs_training: Whether the undamaged files are a run's.
+      weight: How often it is drawn.
+    """
+
+    name: str
+    files: Sequence[str]
+    commands: Sequence[Sequence[str]]
+    without: Sequence[str] = ()
+    needs_training: bool = True
+    weight: int = 2
+
+
+_RESUME = ("run", "text/toy.yaml", "--out", "run", "--resume")
+_EVALUATE = ("evaluate", "run/teacher/model/hf", "--limit", "4")
+_TRAIN = ("--epochs", "1", "--batch-size", "4", "--train-limit", "4", "--vocab", "text/vocab.txt")
+_TINY = (
+    *("preset:bert_tiny", "--set", "teacher.num_layers=1", "--set", "teacher.allow_weak=true"),
+    *(*_TRAIN, "--max-length", "24"),
+)
+_BENCHMARK = ("benchmark", "exported", *undamaged.MEASURE)
+
+KINDS = (
+    Kind(
+        "recipe",
+        ("text/toy.yaml",),
+        (
+            ("recipes", "check", "text/toy.yaml"),
+            ("recipes", "show", "text/toy.yaml"),
+            ("run", "text/toy.yaml", "--out", "new", "--dry-run"),
+        ),
+        needs_training=False,
+        weight=6,
+    ),
+    Kind(
+        "table",
+        ("text/train.csv", "text/dev.csv", "lines/*.jsonl", "questions/*.json", "tags/*.txt"),
+        (
+            ("run", "text/toy.yaml", "--out", "new", "--dry-run"),
+            ("run", "text/toy.yaml", "--out", "new", "--dry-run", "--set", "data.dir=lines"),
+            ("finetune", *_TINY, *undamaged.OWN, "--out", "new", "--dry-run"),
+        ),
+        needs_training=False,
+    ),
+    Kind(
+        "sweep", ("text/sweep.json",), (("report", "text", "--out", "page"),), needs_training=False
+    ),
+    Kind(
+        "corpus",
+        ("text/corpus.txt", "text/vocab.txt"),
+        (
+            ("data", "prepare", "text/corpus.txt", "--vocab", "text/vocab.txt", "--out", "new"),
+            ("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "new.txt"),
+        ),
+        needs_training=False,
+    ),
+    Kind(
+        "training data",
+        ("text/*.csv", "text/vocab.txt"),
+        (("finetune", *_TINY, *undamaged.OWN, "--out", "new"),),
+        needs_training=False,
+        weight=1,
+    ),
+    Kind(
+        "questions",
+        ("questions/*.json",),
+        (("finetune", *_TINY, "--task", "squad", "--data-dir", "questions", "--out", "new"),),
+        needs_training=False,
+        weight=1,
+    ),
+    Kind(
+        "tags",
+        ("tags/*.txt",),
+        (("finetune", *_TINY, "--task", "ner", "--data-dir", "tags", "--out", "new"),),
+        needs_training=False,
+        weight=1,
+    ),
+    Kind(
+        "result",
+        ("run/*.json", "run/recipe.yaml", "run/export/model.json", "run/**/history.csv"),
+        (
+            ("report", "run"),
+            ("report", "run", "both.json", "--out", "page"),
+            ("report", "run", "text", "--out", "page"),
+        ),
+        weight=6,
+    ),
+    Kind(
+        "measurement",
+        ("both.json", "run/benchmark.json"),
+        (
+            ("compare", "both.json"),
+            ("compare", "run/benchmark.json", "both.json", "--other-device"),
+            ("history", "both.json", "run/benchmark.json"),
+            ("history", "run", "--csv"),
+            ("report", "both.json", "run/benchmark.json", "--out", "page"),
+        ),
+        weight=6,
+    ),
+    Kind(
+        "manifest",
+        ("exported/*.json", "exported/*.txt"),
+        (
+            ("inspect", "exported", "--static"),
+            ("inspect", "exported"),
+            _BENCHMARK,
+            ("evaluate", "exported", *undamaged.OWN, "--limit", "4"),
+        ),
+    ),
+    Kind(
+        "tflite",
+        ("exported/model.tflite",),
+        (
+            ("inspect", "exported/model.tflite"),
+            ("inspect", "exported/model.tflite", "--static"),
+            ("benchmark", "exported/model.tflite", *undamaged.MEASURE),
+        ),
+        without=("exported/model.json",),
+    ),
+    Kind(
+        "tflite with its manifest",
+        ("exported/model.tflite",),
+        (("evaluate", "exported", *undamaged.OWN, "--limit", "4"), _BENCHMARK),
+        weight=1,
+    ),
+    Kind(
+        "bundle",
+        ("assets/bundles/*.json", "assets/bundles/*/*"),
+        (
+            (
+                "export",
+                "run",
+                "--out",
+                "new",
+                "--lengths",
+                "16",
+                "--name",
+                "b",
+                "--android",
+                "assets",
+            ),
+        ),
+        weight=1,
+    ),
+    Kind(
+        "Hugging Face folder",
+        ("run/teacher/model/hf/*",),
+        (
+            (*_EVALUATE, *undamaged.OWN),
+            (
+                "run",
+                "text/toy.yaml",
+                "--out",
+                "new",
+                "--dry-run",
+                "--set",
+                "teacher.source=run/teacher/model/hf",
+            ),
+            ("export", "run/teacher/model/hf", "--out", "new", "--lengths", "16"),
+        ),
+        weight=3,
+    ),
+    Kind(
+        "shards",
+        ("shards/*",),
+        ((*undamaged.PRETRAIN, "--out", "new"),),
+        weight=3,
+    ),
+    Kind(
+        "step records",
+        (
+            "run/results/*.json",
+            "run/teacher/result.json",
+            "run/stages/**/result.json",
+            "run/recipe.yaml",
+            "run/environment.json",
+            "run/metrics.json",
+            "run/export/model.json",
+            "run/benchmark.json",
+        ),
+        (_RESUME,),
+        weight=3,
+    ),
+    Kind(
+        "stages",
+        (
+            "run/stages/**/*.safetensors",
+            "run/stages/**/result.json",
+            "run/**/history.csv",
+            "run/teacher/model/**/*",
+        ),
+        (_RESUME,),
+        without=(
+            "run/results",
+            "run/students",
+            "run/student",
+            "run/export",
+            "run/metrics.json",
+            "run/benchmark.json",
+        ),
+        weight=2,
+    ),
+    Kind(
+        "checkpoints and caches",
+        (
+            "run/stages/**/checkpoints/**/*",
+            "run/teacher/cache/*",
+            "run/stages/**/history.csv",
+            "run/teacher/finetune/checkpoints/**/*",
+        ),
+        (_RESUME,),
+        without=(
+            "run/results",
+            "run/students",
+            "run/student",
+            "run/export",
+            "run/metrics.json",
+            "run/benchmark.json",
+            "run/stages/**/result.json",
+            "run/teacher/result.json",
+        ),
+        weight=2,
+    ),
+    Kind(
+        "pre-training",
+        ("pretrained/*.json", "pretrained/checkpoints/**/*", "pretrained/history.csv"),
+        ((*undamaged.PRETRAIN, "--out", "pretrained", "--resume"),),
+        without=("pretrained/hf",),
+        weight=1,
+    ),
+    Kind(
+        "augmentation",
+        ("augmented/*",),
+        ((*undamaged.AUGMENT, "--out", "augmented", "--resume"),),
+        weight=1,
+    ),
+)

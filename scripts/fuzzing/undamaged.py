@@ -1,0 +1,150 @@
+"""The files that are damaged: one of every kind, made by the commands that users have."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from collections.abc import Callable
+
+WORDS = ("good", "bad", "a", "film", "very", "dull", "bright", "the", "plot", "is", "was", "not")
+READY = "ready"  # a file that marks a finished folder
+_STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
+_MEASURE = ("--warmup", "0", "--runs", "3", "--min-seconds", "0", "--repetitions", "1")
+
+
+def make(folder: pathlib.Path, tfdistill: Callable[..., None], *, fast: bool) -> None:
+    """Fills a folder with files, unless that is done.
+
+    Args:
+      folder: The folder; the working directory of `tfdistill`.
+      tfdistill: Runs a command; raises where it fails.
+      fast: Only what is made without training.
+    """
+    if not (folder / "text" / READY).is_file():
+        _texts(folder)
+        tfdistill("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "text/vocab.txt")
+        (folder / "text" / READY).touch()
+    if fast or (folder / READY).is_file():
+        return
+    more = ("--resume",) if (folder / "run").is_dir() else ()
+    tfdistill("run", "text/toy.yaml", "--out", "run", *more)
+    tfdistill(
+        *("data", "prepare", "text/corpus.txt", "--vocab", "text/vocab.txt", "--overwrite"),
+        *("--next-sentence", "--max-length", "16", "--out", "shards"),
+    )
+    tfdistill(*PRETRAIN, "--out", "pretrained", "--overwrite")
+    tfdistill(
+        *("export", "run", "--out", "exported", "--lengths", "16", "--quantize", "float32"),
+        *("--android", "assets", "--overwrite"),
+    )
+    tfdistill("benchmark", "exported", "run", *_MEASURE, "--out", "both.json", "--overwrite")
+    tfdistill(*AUGMENT, "--out", "augmented", "--overwrite")
+    (folder / READY).touch()
+
+
+PRETRAIN = (
+    *("pretrain", "bert_tiny", "--corpus", "shards", "--steps", "4", "--batch-size", "4"),
+    *("--shape", "num_layers=1", "--shape", "hidden_size=8", "--shape", "intermediate_size=8"),
+    *("--checkpoint-every", "2", "--next-sentence", "--evaluations", "2"),
+)
+AUGMENT = (
+    *("data", "augment", "--task", "own", "--data-dir", "text", "--text-column", "text"),
+    *("--label-column", "label", "--masked-lm", "run/teacher/model/hf", "--copies", "1"),
+)
+OWN = ("--task", "own", "--data-dir", "text", "--text-column", "text", "--label-column", "label")
+MEASURE = _MEASURE
+
+
+def _texts(folder: pathlib.Path) -> None:
+    draw = random.Random(5)
+    text = folder / "text"
+    text.mkdir(parents=True, exist_ok=True)
+
+    def sentence() -> str:
+        return " ".join(draw.choices(WORDS, k=draw.randrange(3, 9)))
+
+    for split in ("train", "dev"):
+        rows = [(sentence(), draw.choice(("no", "yes"))) for _ in range(40)]
+        lines = ["text,label", *(f"{line},{label}" for line, label in rows)]
+        (text / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    lines_folder, questions, tags = (folder / name for name in ("lines", "questions", "tags"))
+    for other in (lines_folder, questions, tags):
+        other.mkdir(exist_ok=True)
+    for split in ("train", "dev"):
+        (lines_folder / f"{split}.jsonl").write_text(
+            "\n".join(json.dumps({"text": line, "label": label}) for line, label in rows)
+        )
+        tagged = ["\n".join(f"{word} {'B-A' if word == 'film' else 'O'}" for word in line.split())
+                  for line, _ in rows]  # fmt: skip
+        (tags / f"{split}.txt").write_text("\n\n".join(tagged) + "\n")
+        entries = [
+            {
+                "context": f"{line} film",
+                "qas": [
+                    {
+                        "id": f"{split}{number}",
+                        "question": sentence(),
+                        "answers": [{"text": line.split()[0], "answer_start": 0}],
+                    }
+                ],
+            }
+            for number, (line, _) in enumerate(rows[:8])
+        ]
+        content = {"version": "1.1", "data": [{"title": "t", "paragraphs": entries}]}
+        (questions / f"{split}-v1.1.json").write_text(json.dumps(content))
+    documents = ["\n".join(f"{sentence()} ." for _ in range(4)) for _ in range(60)]
+    (text / "corpus.txt").write_text("\n\n".join(documents) + "\n")
+    (text / "sweep.json").write_text(json.dumps(_sweep()))
+    (text / "toy.yaml").write_text(json.dumps(_recipe(), indent=1))
+
+
+def _recipe() -> dict:
+    sizes = {"num_layers": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 2}
+    return {
+        "name": "toy",
+        "data": {
+            "task": "own",
+            "dir": "text",
+            "text_column": "text",
+            "label_column": "label",
+            "max_length": 16,
+            "vocab": "text/vocab.txt",
+        },
+        "teacher": {
+            "source": "preset:bert_tiny",
+            "finetune": {**_STEP},
+            "allow_weak": True,
+            "export": False,
+        },
+        "student": {"preset": "bert_tiny", **sizes, "allow_weak": True},
+        "stages": {
+            "logits": {"kind": "logits", **_STEP},
+            "patient": {"kind": "prediction", **_STEP},
+        },
+        "variants": {"full": {"stages": ["logits", "patient"]}},
+        "export": {"lengths": [16]},
+        "benchmark": {"warmup": 0, "runs": 3, "min_seconds": 0, "repetitions": 1},
+    }
+
+
+def _sweep() -> dict:
+    row = {
+        "name": "float32",
+        "verdict": "good",
+        "size_bytes": 100,
+        "zipped_bytes": 90,
+        "p50_ms": {"16": 1.5},
+        "model_metrics": {"accuracy": 0.5},
+        "file_metrics": {"accuracy": 0.5},
+        "primary_metric": "accuracy",
+        "argmax_agreement": 1.0,
+        "sqnr_db": 100.0,
+        "num_examples": 4,
+    }
+    return {
+        "format_version": 1,
+        "lengths": [16],
+        "request": {"metric": "accuracy"},
+        "rows": [row, {**row, "name": "float16", "verdict": "failed", "why": "x"}],
+    }
