@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os.path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -49,14 +50,24 @@ class OptimizerConfig(Section):
 
 
 class FineTuneConfig(OptimizerConfig):
-    """Fine-tuning of the teacher on gold labels."""
+    """Fine-tuning of the teacher on gold labels.
+
+    Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
+    """
 
     learning_rate: float = described(5e-5, "peak learning rate, after the warm-up", gt=0)
     clip: Literal["per_tensor", "global", "none"] = "global"
     epochs: int = described(3, "passes over the training set", gt=0)
+    min_steps: int | None = described(
+        None, "fewest steps: small training sets get more epochs than --epochs", gt=0
+    )
     batch_size: int = described(32, "examples per step", gt=0)
     token_budget: int | None = pydantic.Field(default=None, gt=0)
     keep_best: bool = True
+
+    def num_epochs(self, steps_per_epoch: int) -> int:
+        """The epochs to train, of so many batches each."""
+        return max(self.epochs, math.ceil((self.min_steps or 0) / steps_per_epoch))
 
 
 class PretrainConfig(Section):

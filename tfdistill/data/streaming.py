@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tfdistill import errors
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MOST_PARTS = 20
 
 
+@runtime_checkable
 class TrainingBatches(Protocol):
     """Batches that can be streamed again from any step, as `fit` needs them.
 

@@ -210,7 +210,7 @@ def check_answers(
     """Checks that `soft_loss` can compare two models' answers.
 
     Args:
-      teacher: The teacher.
+      teacher: The teacher, or a function that returns its logits.
       student: The student.
       head: As for `resolve_head`.
       objective: One of `OBJECTIVES`.
@@ -228,9 +228,11 @@ def check_answers(
     checks.check_choice("objective", objective, OBJECTIVES)
     checks.check_choice("reduction", reduction, ("batch", "reference"))
     checks.check_number("temperature", temperature, above=0)
-    theirs, ours = (
-        (models.head_of(model), models.num_labels_of(model)) for model in (teacher, student)
-    )
+    models.check_model(student)
+    ours = (models.head_of(student), models.num_labels_of(student))
+    theirs = ours  # of a function; the first step checks the shape of its logits
+    if isinstance(teacher, keras.Model):
+        theirs = (models.head_of(teacher), models.num_labels_of(teacher))
     if None in (theirs[1], ours[1]) or theirs != ours:
         raise errors.ShapeError(
             "answers of teacher and student",

@@ -14,12 +14,16 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
+from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import batch as batches
-from tfdistill.distillers import checks, updates
+from tfdistill.distillers import checks, keras3, updates
 from tfdistill.distillers.batch import StepInputs
 from tfdistill.objectives import reduction
 
 TEACHER_LOGITS = "teacher_logits"
+# Features by name -> logits: all that methods need that compare answers only.
+LogitsFunction = Callable[[Mapping[str, tf.Tensor]], tf.Tensor]
+_TEXT_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 # Values of a batch, (n,), and their weights, (n,); the log has their weighted mean.
 StepMetric = Callable[[StepInputs], tuple[tf.Tensor, tf.Tensor]]
 
@@ -34,12 +38,13 @@ class Distiller(keras.Model, abc.ABC):
     run repeats what an uninterrupted one would have done.
 
     A batch is ``features``, ``(features, labels)`` or ``(features, labels, sample_weight)``;
-    ``features`` is a dictionary with ``input_ids``, ``attention_mask`` and, where the models take
-    them, ``token_type_ids``, each int32 (batch, tokens). A feature ``teacher_logits``, float32
-    (batch, classes), replaces the teacher's pass where only its logits are needed.
+    ``features`` is a dictionary with ``input_ids``, ``attention_mask`` and ``token_type_ids``, each
+    int32 (batch, tokens); without the last the type is 0 everywhere. A feature ``teacher_logits``,
+    float32 (batch, classes), replaces the teacher's pass where only its logits are needed.
 
     Args:
-      teacher: The teacher, or None for a method without one.
+      teacher: The teacher; or, for terms that take its logits alone, any function of the features
+        above that returns them, such as a Keras 3 model; or None for a method without one.
       student: The student: an encoder or a classifier of `tfdistill.models`.
       terms: The terms that `compute_terms` may return, with their weights unless `compile` sets
         others (0: off).
@@ -52,7 +57,7 @@ class Distiller(keras.Model, abc.ABC):
 
     def __init__(
         self,
-        teacher: keras.Model | None,
+        teacher: keras.Model | LogitsFunction | None,
         student: keras.Model,
         *,
         terms: Mapping[str, float],
@@ -64,10 +69,11 @@ class Distiller(keras.Model, abc.ABC):
         """Builds the tapped views; see the class for the arguments."""
         super().__init__(name=name)
         self.student = student
+        self.built = True  # as the student is: `summary` works before the first step
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the
         # variables, the checkpoints and the summary, and the views do not count twice.
-        teacher_taps = None if teacher is None else models.taps(teacher)
+        teacher_taps = models.taps(teacher) if isinstance(teacher, keras.Model) else None
         student_taps = models.taps(student)
         self._teacher = lambda: teacher
         self._teacher_taps = lambda: teacher_taps
@@ -81,8 +87,8 @@ class Distiller(keras.Model, abc.ABC):
         self._report_trackers = {name: keras.metrics.Mean(name=name) for name in self._step_metrics}
 
     @property
-    def teacher(self) -> keras.Model | None:
-        """The teacher, or None."""
+    def teacher(self) -> Any:
+        """The teacher: a model, a function that returns logits, or None."""
         return self._teacher()
 
     @property
@@ -109,10 +115,10 @@ class Distiller(keras.Model, abc.ABC):
         """Sets the optimizer, the weights of the terms, and metrics of the student's logits.
 
         Args:
-          optimizer: Any tf_keras optimizer.
+          optimizer: A tf_keras optimizer; one of Keras 3 is made again from its configuration.
           loss_weights: Term -> weight; a term that is left out keeps its own, which is 1 unless the
             method has another, and 0 switches a term off. A single number scales every term.
-          metrics: Keras metrics of (labels, logits).
+          metrics: Keras metrics of (labels, logits); those of Keras 3 are made again likewise.
           gradient_accumulation: Batches of one optimizer step, which takes the plain mean of their
             gradients (see `updates.Updater`). A schedule counts optimizer steps, all else counts
             batches. What remains at the end of a fit is not applied.
@@ -133,7 +139,11 @@ class Distiller(keras.Model, abc.ABC):
             )
         self._term_weights = self._checked_weights(loss_weights)
         self.check_terms()
-        super().compile(optimizer=optimizer, metrics=metrics, **options)
+        super().compile(
+            optimizer=keras3.convert_optimizer(optimizer),
+            metrics=keras3.convert_metrics(metrics),
+            **options,
+        )
         with self.distribute_strategy.scope():
             self._updater = updates.Updater(
                 self, batches=gradient_accumulation, lr_multipliers=lr_multipliers or rates
@@ -195,6 +205,44 @@ class Distiller(keras.Model, abc.ABC):
         """Returns the student's answer, so that `predict` works on a distiller."""
         return self.student(_inputs_of(self.student, inputs), training=training)
 
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        *args: Any,
+        **options: Any,
+    ) -> keras.callbacks.History:
+        """`keras.Model.fit`, which also takes `data.batches.Batches` and callbacks of Keras 3.
+
+        Batches give all their epochs, each in an order of its own; `epochs` is given here only.
+        """
+        if isinstance(x, TrainingBatches):
+            start = options.get("initial_epoch", 0) * x.steps_per_epoch
+            options.setdefault("steps_per_epoch", x.steps_per_epoch)
+            x = x.dataset(epochs=epochs, start_step=start)
+        if isinstance(options.get("validation_data"), TrainingBatches):
+            options["validation_data"] = options["validation_data"].dataset()
+        callbacks = keras3.convert_callbacks(callbacks)
+        return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Refuses: what a distiller trains is its student.
+
+        Raises:
+          ConfigError: Always.
+        """
+        raise errors.ConfigError(
+            f"{type(self).__name__}.save",
+            "a student to save",
+            "the distiller, whose teacher and losses are no part of it",
+            "Save distiller.student, with tfdistill.weights.save_hf or its own save; "
+            "tfdistill.fit keeps checkpoints that resume.",
+        )
+
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Trains on one batch; returns the running means of the loss and of every term."""
         features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -235,9 +283,24 @@ class Distiller(keras.Model, abc.ABC):
         if TEACHER_LOGITS in features and self.needs_only_logits():
             return {"logits": features[TEACHER_LOGITS]}
         if taps is None:
-            return {}
+            return {} if self.teacher is None else {"logits": self._called_logits(features)}
         outputs = taps(_inputs_of(taps, features), training=False)
         return tf.nest.map_structure(tf.stop_gradient, outputs)
+
+    def _called_logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The logits of a teacher that is a function, or a Keras 3 model of known inputs."""
+        given = {name: features[name] for name in _TEXT_FEATURES if name in features}
+        if keras3.is_keras3(self.teacher):
+            logits = keras3.call_model(self.teacher, given)
+        else:
+            logits = self.teacher(given)
+        logits = tf.cast(logits, tf.float32)
+        labels = models.num_labels_of(self.student)
+        if logits.shape.rank is None or logits.shape[-1] != labels:
+            raise errors.ShapeError(
+                "logits of the teacher", f"(..., {labels}) as of the student", logits.shape
+            )
+        return tf.stop_gradient(logits)
 
     def _step_inputs(
         self,
@@ -298,7 +361,9 @@ class Distiller(keras.Model, abc.ABC):
 
 
 def _inputs_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Picks the features that a model takes, by name."""
+    """Picks the features that a model takes, by name; types of tokens are 0 where none come."""
+    if "token_type_ids" not in features and "input_ids" in features:
+        features = {**features, "token_type_ids": tf.zeros_like(features["input_ids"])}
     missing = [name for name in model.input_names if name not in features]
     if missing:
         raise errors.ShapeError("features", f"the inputs {model.input_names}", sorted(features))

@@ -86,7 +86,7 @@ class TermDistiller(base.Distiller):
         name: str | None = None,
     ):
         """Builds the projections; see the class."""
-        if teacher is not None:
+        if isinstance(teacher, keras.Model):
             checks.check_equal(
                 "student vocabulary",
                 models.config_of(teacher).vocab_size,

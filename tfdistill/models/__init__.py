@@ -38,7 +38,13 @@ if TYPE_CHECKING:
         num_labels_of,
         read_head,
     )
-    from tfdistill.models.introspection import config_of, copy_encoder, taps, with_policy
+    from tfdistill.models.introspection import (
+        check_model,
+        config_of,
+        copy_encoder,
+        taps,
+        with_policy,
+    )
     from tfdistill.models.layers import (
         ATTENTION_MASK_VALUE,
         AttentionContext,
@@ -93,6 +99,7 @@ __all__ = [
     "build_random",
     "build_span_classifier",
     "build_token_classifier",
+    "check_model",
     "config_of",
     "copy_encoder",
     "count_parameters",

@@ -78,6 +78,23 @@ def taps(model: keras.Model) -> keras.Model:
     return keras.Model(inputs, outputs, name=f"{model.name}_taps")
 
 
+def check_model(model: object) -> None:
+    """Refuses what is no tf_keras model, such as one of Keras 3 or a function.
+
+    Raises:
+      ShapeError: If it is none.
+    """
+    if not isinstance(model, keras.Model):
+        kind = type(model)
+        raise errors.ShapeError(
+            "model",
+            "one of tfdistill.models, which are tf_keras (the Keras 2 API)",
+            f"{kind.__module__.split('.')[0]}.{kind.__name__}",
+            "tfdistill.load_teacher and tfdistill.weights load checkpoints; as the teacher of a "
+            "LogitDistiller any function works that returns logits.",
+        )
+
+
 def config_of(model: keras.Model) -> EncoderConfig:
     """Reads the configuration off the model's layers.
 
@@ -90,6 +107,7 @@ def config_of(model: keras.Model) -> EncoderConfig:
     Raises:
       ShapeError: If `model` is not built of this package's named layers.
     """
+    check_model(model)
     if bilstm.is_bilstm(model):
         return bilstm.config_of(model)
     names = _layer_names(model)

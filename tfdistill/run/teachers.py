@@ -249,11 +249,12 @@ def finetune(
         seed=seed,
     )
     trainer = distillers.LabelTrainer(model, head=data.task.head, seed=seed)
-    trainer.compile(optimizer_of(settings, train.steps_per_epoch * settings.epochs))
+    epochs = settings.num_epochs(train.steps_per_epoch)
+    trainer.compile(optimizer_of(settings, train.steps_per_epoch * epochs))
     return training.fit(
         trainer,
         train,
-        epochs=settings.epochs,
+        epochs=epochs,
         folder=folder,
         evaluate=watcher(model, data),
         monitor=data.task.primary_metric if settings.keep_best else None,

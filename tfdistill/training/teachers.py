@@ -9,9 +9,10 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.data import tasks
 
-# Above chance by at least this: measured teachers that were never fine-tuned score within
-# 0.03 of the majority class, fine-tuned ones 0.2 and more above it.
-MARGIN = 0.05
+# The least share of the way from chance to a perfect score. Measured: teachers that were never
+# fine-tuned score within 0.03 of a majority class of 0.5 to 0.8; a fine-tuned one for MRPC has an
+# F1 of 0.85 where chance is 0.81, 0.2 of the way.
+MARGIN = 0.1
 
 
 def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
@@ -80,7 +81,7 @@ def check_teacher(
       allow_weak: Accept it all the same.
 
     Raises:
-      TeacherError: If the primary metric is below chance + `MARGIN`.
+      TeacherError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
     """
     fault = _weakness(metrics, task, labels)
     if fault is not None and not allow_weak:
@@ -109,7 +110,7 @@ def check_student(
       allow_weak: Accept it all the same.
 
     Raises:
-      StudentError: If the primary metric is below chance + `MARGIN`.
+      StudentError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
     """
     fault = _weakness(metrics, task, labels)
     if fault is not None and not allow_weak:
@@ -128,8 +129,9 @@ def _weakness(
 ) -> tuple[str, str] | None:
     """What was expected and received where a metric is near chance."""
     value = metrics[task.primary_metric]
-    bound = chance_level(task, labels) + MARGIN
+    chance = chance_level(task, labels)
+    bound = chance + MARGIN * (1 - chance)
     if value is not None and value >= bound:  # NaN is no better than chance
         return None
     received = "no number" if value is None else f"{value:.3f}"
-    return f"at least {bound:.3f} (chance is {bound - MARGIN:.3f})", received
+    return f"at least {bound:.3f} (chance is {chance:.3f})", received

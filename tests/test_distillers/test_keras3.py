@@ -1,0 +1,201 @@
+"""Objects of Keras 3 at compile and fit, plain functions as teachers, and Batches in fit."""
+
+import distiller_checks
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+import toys
+
+from tfdistill import distillers, errors
+from tfdistill.data import batches
+from tfdistill.distillers import keras3
+
+OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "Adamax", "Nadam", "Lion", "Adagrad", "Adadelta")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_converted_optimizer_takes_the_same_steps(name):
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 4, 0.01)
+    theirs = getattr(keras.optimizers, name)(schedule)
+    ours = keras3.convert_optimizer(theirs)
+    assert isinstance(ours, tf_keras.optimizers.Optimizer)
+    value = np.float32([1.0, -2.0, 0.5])
+    left, right = keras.Variable(value), tf.Variable(value)
+    for step in range(3):
+        gradient = tf.constant(np.float32([0.1, 0.3, -0.2]) * (step + 1))
+        theirs.apply([gradient], [left])
+        ours.apply_gradients([(gradient, right)])
+    np.testing.assert_allclose(right.numpy(), np.asarray(left.value), rtol=1e-6)
+    assert not np.allclose(right.numpy(), value)
+
+
+def test_metrics_are_made_again_and_count_alike():
+    theirs = keras.metrics.TopKCategoricalAccuracy(k=2, name="top2")
+    (ours,) = keras3.convert_metrics([theirs])
+    assert isinstance(ours, tf_keras.metrics.Metric)
+    answers = np.float32([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.6, 0.3, 0.1]])
+    truth = np.float32([[0, 0, 1], [0, 0, 1], [0, 1, 0]])
+    assert float(ours(truth, answers)) == pytest.approx(float(theirs(truth, answers)))
+    assert ours.name == "top2"
+
+
+class OwnMetric(keras.metrics.Mean):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("convert", "value", "message"),
+    [
+        (keras3.convert_optimizer, lambda: keras.optimizers.Lamb(), "Lamb of Keras 3.*lacks"),
+        (
+            keras3.convert_optimizer,
+            lambda: keras.optimizers.Adam(gradient_accumulation_steps=2),
+            "gradient_accumulation_steps.*compile",
+        ),
+        (lambda m: keras3.convert_metrics([m]), OwnMetric, "OwnMetric .*of your own.*tf_keras"),
+        (
+            lambda c: keras3.convert_callbacks([c]),
+            lambda: keras.callbacks.ModelCheckpoint("x.keras"),
+            "ModelCheckpoint of Keras 3.*tf_keras.callbacks",
+        ),
+    ],
+)
+def test_what_tf_keras_has_not_is_refused_by_name(convert, value, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        convert(value())
+
+
+def test_objects_of_tf_keras_stay_as_they_are():
+    optimizer, metric = tf_keras.optimizers.Adam(), tf_keras.metrics.AUC()
+    assert keras3.convert_optimizer(optimizer) is optimizer
+    assert keras3.convert_optimizer("adam") == "adam"
+    assert keras3.convert_metrics([metric, "accuracy"]) == [metric, "accuracy"]
+    assert keras3.convert_metrics(None) is None
+
+
+@pytest.fixture
+def train():
+    return batches.Batches(toys.encoded(12), batch_size=4, seed=1)
+
+
+def fitted(teacher, data, *, callbacks=(), epochs=3, **options):
+    tf_keras.utils.set_random_seed(0)
+    distiller = distillers.LogitDistiller(teacher, toys.classifier(toys.STUDENT, seed=2))
+    distiller.compile(**options)
+    history = distiller.fit(data, epochs=epochs, callbacks=list(callbacks), verbose=0)
+    return distiller, history.history
+
+
+def test_fit_with_objects_of_keras_3_equals_fit_with_those_of_tf_keras(train):
+    teacher = toys.classifier(toys.TEACHER, seed=1)
+    ours = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01), metrics=["accuracy"])
+    seen = []
+    theirs = fitted(
+        teacher,
+        train,
+        optimizer=keras.optimizers.Adam(0.01),
+        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda e, logs: seen.append(e))],
+    )
+    assert theirs[1] == ours[1]
+    assert seen == [0, 1, 2]
+    for left, right in zip(ours[0].student.weights, theirs[0].student.weights, strict=True):
+        np.testing.assert_array_equal(left.numpy(), right.numpy())
+
+
+def test_callbacks_of_keras_3_stop_and_slow_a_fit(train):
+    teacher = toys.classifier(toys.TEACHER, seed=1)
+    callbacks = [
+        keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9),
+        keras.callbacks.EarlyStopping("loss", min_delta=1e9, patience=2),
+    ]
+    distiller, history = fitted(
+        teacher, train, optimizer=tf_keras.optimizers.SGD(0.4), epochs=9, callbacks=callbacks
+    )
+    assert len(history["loss"]) == 3
+    assert float(distiller.optimizer.learning_rate) == pytest.approx(0.1)
+
+
+def test_fit_takes_batches_whose_epochs_are_given_once(train):
+    teacher = toys.classifier(toys.TEACHER, seed=1)
+    direct = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01))[1]
+    stream = train.dataset(epochs=3)
+    distiller = distillers.LogitDistiller(teacher, toys.classifier(toys.STUDENT, seed=2))
+    distiller.compile(tf_keras.optimizers.Adam(0.01))
+    by_hand = distiller.fit(stream, epochs=3, steps_per_epoch=3, verbose=0).history
+    assert direct == by_hand
+
+
+def test_any_function_that_returns_logits_teaches(train):
+    teacher = toys.classifier(toys.TEACHER, seed=1)
+    model = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01))[1]
+    called = fitted(
+        lambda features: teacher(features, training=False),
+        train,
+        optimizer=tf_keras.optimizers.Adam(0.01),
+    )[1]
+    assert called == model
+
+
+def test_a_keras_3_model_teaches():
+    ids = keras.Input((None,), dtype="int32", name="input_ids")
+    table = keras.layers.Embedding(toys.STUDENT.vocab_size, toys.NUM_LABELS)
+    teacher = keras.Model(ids, keras.layers.GlobalAveragePooling1D()(table(ids)))
+    student = toys.classifier(toys.STUDENT, seed=2)
+    distiller = distillers.LogitDistiller(teacher, student, objective="logit_mse")
+    features = toys.features((4, 4))
+    distiller_checks.compiled(distiller)
+    loss = distiller_checks.logged(distiller.test_step, features)["loss"]
+    rows = np.asarray(table.embeddings.value)[features["input_ids"].numpy()].mean(axis=1)
+    ours = student(features, training=False).numpy()
+    assert loss == pytest.approx(np.square(rows - ours).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (
+            lambda s: distillers.TinyBertDistiller(lambda f: f, s),
+            "model: expected one of tfdistill.models.*received builtins.function",
+        ),
+        (
+            lambda s: distiller_checks.compiled(
+                distillers.LogitDistiller(lambda f: tf.zeros((2, 7)), s)
+            ).test_step(toys.features((3, 4))),
+            r"logits of the teacher: expected \(\.\.\., 3\)",
+        ),
+        (
+            lambda s: distillers.LogitDistiller(s, keras.Sequential([keras.layers.Dense(2)])),
+            "received keras.Sequential",
+        ),
+        (lambda s: distillers.LogitDistiller(s, s).save("x"), "Save distiller.student"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(act, message):
+    with pytest.raises(errors.TfdistillError, match=message):
+        act(toys.classifier(toys.STUDENT))
+
+
+def test_token_types_are_zero_where_a_batch_has_none():
+    distiller = distiller_checks.compiled(
+        distillers.LogitDistiller(
+            toys.classifier(toys.TEACHER, seed=1), toys.classifier(toys.STUDENT, seed=2)
+        )
+    )
+    features = toys.features((5, 3))
+    zeros = {**features, "token_type_ids": tf.zeros_like(features["input_ids"])}
+    without = {name: features[name] for name in ("input_ids", "attention_mask")}
+    expected = distiller_checks.logged(distiller.test_step, zeros)
+    assert distiller_checks.logged(distiller.test_step, without) == expected
+    given = distiller_checks.logged(distiller.test_step, features)
+    assert given["loss"] != expected["loss"]
+
+
+def test_a_distiller_can_be_summarised_before_fit():
+    lines = []
+    student = toys.classifier(toys.STUDENT)
+    distiller = distillers.LogitDistiller(toys.classifier(toys.TEACHER), student)
+    distiller.summary(print_fn=lines.append)
+    assert f"Trainable params: {student.count_params()}" in "\n".join(lines)
