@@ -35,6 +35,10 @@ PACKAGES = {
 }
 QEMU = "qemu-aarch64-static"
 ARM64_PACKAGES = ("python3", "libstdc++6")
+ADBD_PACKAGES = ("adbd", "mksh", "toybox")
+DEBIAN = "http://deb.debian.org/debian"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+LOCK_SECONDS = 600  # the longest wait for another apt-get or dpkg
 ARM64_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
 
 say = functools.partial(setting_up.say, "runtimes")
@@ -73,7 +77,8 @@ def install_packages() -> None:
     missing = [name for name, found in PACKAGES.items() if not found()]
     if not missing:
         return
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+    wait = f"--option=DPkg::Lock::Timeout={LOCK_SECONDS}"
+    command = ["apt-get", wait, "install", "--yes", "--no-install-recommends", *missing]
     if os.geteuid() == 0:
         prefix = ["env", "DEBIAN_FRONTEND=noninteractive"]
     elif subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
@@ -145,6 +150,7 @@ def unpack(
     folder: pathlib.Path,
     *,
     depends: bool = True,
+    suite: str | None = None,
 ) -> None:
     """Downloads packages of Debian with an apt of their own, and unpacks them into a folder.
 
@@ -156,6 +162,7 @@ def unpack(
       packages: Their names.
       folder: Where to unpack.
       depends: Whether what they depend on comes too.
+      suite: A release of Debian, such as "trixie"; this machine's by default.
     """
     own = folder.with_name(f"apt-{architecture}")
     for name in ("state/lists/partial", "cache/archives/partial"):
@@ -172,6 +179,9 @@ def unpack(
         "Dir::State": own / "state",
         "Dir::State::status": own / "state" / "status",
     }
+    if suite is not None:
+        (own / "sources.list").write_text(f"deb [signed-by={KEYRING}] {DEBIAN} {suite} main\n")
+        settings |= {"Dir::Etc::sourcelist": own / "sources.list", "Dir::Etc::sourceparts": "-"}
     apt = ["apt-get", "--quiet", *(f"--option={key}={value}" for key, value in settings.items())]
     run(*apt, "update")
     archives = own / "cache" / "archives"
@@ -184,10 +194,21 @@ def unpack(
     shutil.rmtree(own)
 
 
+def adbd(folder: pathlib.Path) -> None:
+    """Unpacks Android's adbd, shell and toybox, which Debian 13 has, and what they link."""
+    folder.mkdir()
+    (folder / "usr").mkdir()
+    unpack("amd64", ADBD_PACKAGES, folder / "all", suite="trixie")
+    for name in ("bin", "lib"):
+        shutil.move(folder / "all" / "usr" / name, folder / "usr" / name)
+    shutil.rmtree(folder / "all")
+
+
 RUNTIME_MAKERS: dict[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {
     "mediapipe": (mediapipe, ("mediapipe.lock",)),
     "web": (web, ("package.json", "package-lock.json")),
     "arm64": (arm64, ("arm64.lock",)),
+    "adbd": (adbd, ()),
 }
 
 

@@ -34,6 +34,20 @@ def of_groups(groups: Iterable[int]) -> list[int]:
     return found
 
 
+def with_variable(variable: str, *, but: int) -> list[int]:
+    """Returns the processes that have a variable, such as "DEVICE=/phone", but for one of them."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if variable.encode() in variables and pid != but and alive(pid):
+            found.append(pid)
+    return found
+
+
 def written(path: pathlib.Path) -> str:
     """Waits until a file holds something, and returns it."""
     for _ in range(_TRIES):
