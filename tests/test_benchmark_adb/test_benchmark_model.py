@@ -11,6 +11,7 @@ from adb_daemon import launcher
 
 from tfdistill import errors
 from tfdistill.benchmark.adb import benchmark_model as tool
+from tfdistill.benchmark.settings import Settings
 
 URL = "https://example.org/android_aarch64_benchmark_model"
 
@@ -60,6 +61,22 @@ def test_the_stand_in_is_what_it_says_it_is(tmp_path):
     for processor in launcher.PROCESSORS.values():
         program = launcher.make_binary(tmp_path, processor)
         assert tool.find(tool.Binary(str(program))).abi == processor[1]
+
+
+def test_the_tool_of_the_compiled_model_api_is_known_and_refused_what_it_cannot(tmp_path):
+    program = launcher.make_binary(tmp_path, compiled=True)
+    found = tool.find(tool.Binary(str(program)))
+    assert (
+        found.compiled and not tool.find(tool.Binary(str(launcher.make_binary(tmp_path)))).compiled
+    )
+    asked = Settings(delegates=("gpu", "nnapi"), operators=True)
+    with pytest.raises(
+        errors.BenchmarkError, match="delegate nnapi, examples of a task, operators"
+    ):
+        found.check_can_measure(asked, on_task=True, signatures=["len8"])
+    with pytest.raises(errors.BenchmarkError, match="files without signatures"):
+        found.check_can_measure(Settings(), on_task=False, signatures=[None])
+    found.check_can_measure(Settings(delegates=("gpu",)), on_task=False, signatures=["len8"])
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,10 @@ def test_standard_error_may_stand_before_or_behind():
     assert parse("".join(rest + said)).replacements == parse("".join(said + rest)).replacements
 
 
-def coverage(text, delegate, **more):
+def coverage(text, delegate, *, compiled=False, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
     ran = layout.SignatureLayout(signature=None, num_signatures=0, inputs=(), outputs=(), **where)
-    return output.coverage(parse(text), delegate, ran, what="m, 16 tokens")
+    return output.coverage(parse(text), delegate, ran, what="m, 16 tokens", compiled=compiled)
 
 
 def test_coverage_is_that_of_the_graph_that_ran():
@@ -182,6 +182,37 @@ def test_options_that_it_does_not_know_are_refused_even_with_figures():
         parse(text)
 
 
+COMPILED = (
+    "".join(line for line in NEW.splitlines(keepends=True) if "timings" not in line)
+    .split("Inference (avg): 4110.5")[0]
+    .split("INFO: Inference timings")[0]
+    + """INFO: [benchmark_litert_model.h:77]
+========== BENCHMARK RESULTS ==========
+INFO: [benchmark_litert_model.h:78] Model initialization: 8.12 ms
+INFO: [benchmark_litert_model.h:79] Warmup (first):       5.10 ms
+INFO: [benchmark_litert_model.h:99] Peak memory:          34.50 MB
+"""
+)
+
+
+def test_the_tool_of_the_compiled_model_api_is_read():
+    found = parse(COMPILED)
+    assert (found.init_ms, found.first_inference_ms, found.peak_bytes) == (8.12, 5.103, 36175872)
+    assert (found.block.n, found.block.median_ms) == (10, 4.105)
+    assert coverage(COMPILED, "xnnpack", compiled=True).delegated_nodes == 71
+    with pytest.raises(errors.BenchmarkError, match="GPU takes part in"):
+        coverage(COMPILED, "gpu", compiled=True)  # only XNNPACK replaced nodes
+    gpu = COMPILED.replace("TfLiteXNNPackDelegate", "LITERT_CL")
+    found = coverage(gpu, "gpu", compiled=True)
+    assert (found.delegated_nodes, found.nodes, found.partitions) == (71, 75, 5)
+
+
+def test_a_compiled_model_tool_without_ranges_is_refused():
+    text = "WARN: Unconsumed cmdline flags: --input_layer_value_range=a,0,1\n" + COMPILED
+    with pytest.raises(errors.BenchmarkError, match=r"LiteRT 2\.1\.5 or newer"):
+        parse(text)
+
+
 def test_the_tool_of_the_other_api_is_known_by_what_it_does_not_know():
     text = "Unconsumed cmdline flags: --input_layer=a --input_layer_shape=1,8\nBENCHMARK RESULTS"
     with pytest.raises(errors.BenchmarkError, match="CompiledModel API"):
@@ -239,6 +270,18 @@ DelegateOpInvoke, 1, 0.5, 20%, 100%, 0, 1, Delegate/Softmax (NC\t F32):2
 def profiled(text):
     found = profile.parse_profile(text, what="m")
     return [(operator.type, operator.calls, operator.ms) for operator in found]
+
+
+def test_the_nodes_that_a_profile_lists_are_those_that_the_delegate_left():
+    left = 2  # GATHER, before one node of XNNPACK
+    found = profile.coverage(PROFILE + INSIDE, "xnnpack", 75)
+    assert (found.delegated_nodes, found.nodes, found.partitions) == (75 - left, 75, 1)
+    assert profile.coverage(PROFILE, "gpu", 75) is None  # XNNPACK is not the GPU
+    gpu = PROFILE.replace("TfLiteXNNPackDelegate", "TfLiteGpuDelegateV2")
+    assert profile.coverage(gpu, "gpu", 75).delegated_nodes == 75 - left
+    both = PROFILE.replace("GATHER, 0.011", "TfLiteGpuDelegateV2, 0.011", 1)
+    assert profile.coverage(both, "gpu", 75) is None  # whose nodes they were is unknown
+    assert profile.coverage(PROFILE.replace("TfLiteXNNPackDelegate", "ADD"), "xnnpack", 75) is None
 
 
 def test_the_profile_sums_kinds_of_the_runs_that_count():

@@ -85,6 +85,19 @@ def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_
     assert found["graph"] == "model0.tflite"
 
 
+def test_the_compiled_model_tool_is_given_ranges_by_the_names_of_the_signature(two_lengths):
+    job = dataclasses.replace(
+        job_for(two_lengths), compiled=True, vocabulary_rows=90, delegate="gpu", memory=True
+    )
+    found = options(job)
+    assert (
+        found["input_layer_value_range"] == "token_type_ids,0,1:input_ids,0,89:attention_mask,0,1"
+    )
+    assert found["signature_to_run_for"] == "len16" and found["use_gpu"] == "true"
+    assert found["report_peak_memory_footprint"] == "true" and found["num_threads"]
+    assert not {"input_layer", "input_layer_value_files", "use_xnnpack"} & found.keys()
+
+
 def test_the_only_signature_is_not_named(tmp_path):
     path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
     assert "signature_to_run_for" not in options(job_for(path, 8))

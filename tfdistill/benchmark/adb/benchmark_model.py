@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import http.client
+import mmap
 import os
 import pathlib
 import struct
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tfdistill import errors, files
+from tfdistill.benchmark.settings import Settings
 
 MAX_BYTES = 256 << 20
 HOW_TO_GET_IT = (
@@ -22,7 +24,7 @@ HOW_TO_GET_IT = (
     "android_aarch64_benchmark_model; or build it: `bazel build -c opt --config=android_arm64 "
     "//tflite/tools/benchmark:benchmark_model` in LiteRT's sources. Then pass --binary PATH, or "
     "--binary URL --binary-sha256 HEX. The benchmark_model of the CompiledModel API "
-    "(litert/binaries/...) is another program: it cannot be fed with token ids."
+    "(litert/binaries/..., from 2.1.5) measures durations only: it makes up its token ids."
 )
 # (ELF class, machine) by Android's name of the processor: 1 is 32 and 2 is 64 bits.
 _ELF = {
@@ -33,6 +35,8 @@ _ELF = {
     "riscv64": (2, 243),
 }
 _CHUNK = 1 << 20
+# Flags that only one of the two tools has; both are among the strings of a program.
+_INTERPRETER_FLAG, _COMPILED_FLAG = b"input_layer_value_files", b"require_full_delegation"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,11 +60,38 @@ class BenchmarkModelTool:
       path: The file.
       sha256: Of it.
       abi: Android's name of the processor that it is built for.
+      compiled: Whether it is the tool of LiteRT's CompiledModel API, which the app uses, instead of
+        that of the Interpreter API.
     """
 
     path: pathlib.Path
     sha256: str
     abi: str
+    compiled: bool = False
+
+    def check_can_measure(
+        self, settings: Settings, *, on_task: bool, signatures: Collection[str | None]
+    ) -> None:
+        """Checks that it can do what is asked for.
+
+        Raises:
+          BenchmarkError: If the tool of the CompiledModel API is to read examples or profile
+            operators, or knows a delegate not.
+        """
+        asked = {f"delegate {name}" for name in settings.delegates} - {
+            "delegate xnnpack",
+            "delegate gpu",
+        }
+        asked |= {"operators"} if settings.operators else set()
+        asked |= {"examples of a task"} if on_task else set()
+        asked |= {"files without signatures"} if None in signatures else set()
+        if self.compiled and asked:
+            raise errors.BenchmarkError(
+                f"--binary {self.path.name}",
+                "the benchmark_model of the Interpreter API",
+                f"that of the CompiledModel API, which cannot measure {', '.join(sorted(asked))}",
+                HOW_TO_GET_IT,
+            )
 
     def check_runs_on(self, abis: Sequence[str]) -> None:
         """Checks that a device can run it.
@@ -115,7 +146,7 @@ def find(binary: Binary | None, *, cache: files.Path | None = None) -> Benchmark
     digest = files.sha256_of(path)
     if sha256 is not None and digest != sha256:
         raise errors.BenchmarkError(_another_file(source, sha256, digest))
-    return BenchmarkModelTool(path, digest, abi)
+    return BenchmarkModelTool(path, digest, abi, _is_compiled_model_tool(path))
 
 
 def _cache() -> pathlib.Path:
@@ -199,6 +230,11 @@ def _abi_of(path: pathlib.Path) -> str:
         f"one for ELF machine {machine}, {32 * head[4]} bits",
         HOW_TO_GET_IT,
     )
+
+
+def _is_compiled_model_tool(path: pathlib.Path) -> bool:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(_COMPILED_FLAG) >= 0 > content.find(_INTERPRETER_FLAG)
 
 
 def _another_file(source: str, expected: str, received: str) -> str:

@@ -30,12 +30,14 @@ class Deployed:
       layout: Of the entry point.
       values: Prefix of the files that hold the examples.
       num_examples: How many.
+      vocabulary_rows: Of the table that the ids are looked up in, if known.
     """
 
     graph: str
     layout: SignatureLayout
     values: str
     num_examples: int
+    vocabulary_rows: int | None = None
 
 
 class Deployment:
@@ -49,6 +51,7 @@ class Deployment:
 
     def __init__(self, phone: Phone, folder: str, *, timeout_seconds: float) -> None:
         self._phone, self._folder, self._timeout = phone, folder, timeout_seconds
+        self._compiled = False
         self._graphs: dict[str, str] = {}
         self._sets = 0
 
@@ -58,6 +61,7 @@ class Deployment:
         Raises:
           BenchmarkError: If that does not work.
         """
+        self._compiled = binary.compiled
         self._phone.push(binary.path, f"{self._folder}/{tool.BINARY}")
         self._phone.shell(["chmod", "755", f"{self._folder}/{tool.BINARY}"])
         self._write(tool.RUN_FILE, tool.RUN_SCRIPT.encode())
@@ -86,7 +90,9 @@ class Deployment:
         for i in range(len(layout.inputs)):
             content = b"".join(row[i].tobytes() for row in rows)
             self._write(f"{values}-{i}.bin.all", content)
-        return Deployed(self._graphs[subject.name], layout, values, len(rows))
+        entries = subject.entries.values()
+        known = {entry.signature: entry.vocabulary_rows for entry in entries}.get(layout.signature)
+        return Deployed(self._graphs[subject.name], layout, values, len(rows), known)
 
     def command(
         self, deployed: Deployed, case: schema.BenchmarkCase, **options: Any
@@ -100,6 +106,8 @@ class Deployment:
             delegate=case.delegate,
             affinity=case.affinity,
             max_seconds=self._timeout,
+            compiled=self._compiled,
+            vocabulary_rows=deployed.vocabulary_rows,
             **options,
         )
 

@@ -70,6 +70,8 @@ def measure(
         for length, entry in subject.entries.items()
     }
     tool = benchmark_model.find(binary)
+    signatures = [layout.signature for layout in layouts.values()]
+    tool.check_can_measure(settings, on_task=bool(examples), signatures=signatures)
     plan = Plan(subjects, layouts, settings, tool, tuple(examples), metric)
     baseline = baseline_of(subjects, baseline)
     backends = [BenchmarkModelBackend(phone, plan) for phone in devices.choose(serials)]

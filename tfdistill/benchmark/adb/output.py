@@ -10,6 +10,11 @@ each in newer builds)::
     Inference timings in us: Init: 8123, First inference: 1022, Warmup (avg): 950.5, ...
     Overall peak memory footprint (MB) via periodic monitoring: 34.2
 
+The tool of the CompiledModel API prints the same statistics, and instead of the last two lines::
+
+    Model initialization: 8.12 ms
+    Peak memory:          34.20 MB
+
 The first statistics line is about the warm-up, the second about what counts.
 """
 
@@ -33,6 +38,7 @@ _PAIR = re.compile(rf"(\w+)=({_NUMBER})")
 _TIMINGS = re.compile(
     rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER})", re.IGNORECASE
 )
+_INITIALIZED = re.compile(rf"Model initialization: +({_NUMBER}) ms")
 _REPLACED = re.compile(
     r"Replacing (\d+) out of (\d+) node\(s\) with delegate \(([^)]*)\) node, yielding (\d+) "
     r"partitions(?: for subgraph (\d+))?"
@@ -43,7 +49,8 @@ _APPLIED = re.compile(
     rf"(?:{_PARTLY}|(?P<completely>completely executed))"
 )
 _PEAK = re.compile(
-    rf"Overall peak memory footprint \(MB\) via periodic monitoring: ({_NUMBER})", re.IGNORECASE
+    rf"(?:Overall peak memory footprint \(MB\) via periodic monitoring|Peak memory): +({_NUMBER})",
+    re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"Unconsumed cmdline flags: (.*)")
 _MISNAMED = re.compile(r"Tensor # ?\d+ is named (\S+) but flags call it (\S+)")
@@ -109,8 +116,8 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     if exit_code:
         raise errors.BenchmarkError(_explain_exit(text, what, exit_code))
     found = [_stats(match) for match in _STATS.finditer(text)]
-    timings = _TIMINGS.search(text)
-    if timings is None or len(found) < 2:
+    timings, initialized = _TIMINGS.search(text), _INITIALIZED.search(text)
+    if (timings or initialized) is None or len(found) < 2:
         raise errors.BenchmarkError(
             what,
             "benchmark_model's statistics and its line `Inference timings in us`",
@@ -118,8 +125,11 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
             f"{last_lines(text)} Is --binary the benchmark_model of TensorFlow Lite or LiteRT, "
             "and did the connection hold?",
         )
-    init, first = (_milliseconds(value) for value in timings.groups())
-    (warmups, _), (runs, inference) = found[-2:]
+    (warmups, warm), (runs, inference) = found[-2:]
+    if timings is not None:
+        init, first = (_milliseconds(value) for value in timings.groups())
+    else:
+        init, first = float(initialized[1]) if initialized else None, warm.get("first")
     first = (first if warmups else inference.get("first")) or 0.0
     mean, low, high = (inference.get(name) for name in ("avg", "min", "max"))
     if runs < 1 or init is None or not (mean and low and high and min(mean, low, high) > 0):
@@ -150,7 +160,7 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
 
 
 def coverage(
-    output: Output, delegate: str, layout: SignatureLayout, *, what: str
+    output: Output, delegate: str, layout: SignatureLayout, *, what: str, compiled: bool = False
 ) -> schema.Coverage | None:
     """Says how much of the graph that ran a delegate took, and refuses a silent fallback.
 
@@ -159,6 +169,8 @@ def coverage(
       delegate: The one that was asked for: "none", "xnnpack", "gpu" or "nnapi".
       layout: Of the graph that ran.
       what: How messages call the run.
+      compiled: Whether the tool is that of the CompiledModel API, whose CPU is XNNPACK, and whose
+        GPU is what replaced nodes and is not XNNPACK.
 
     Returns:
       The coverage; None where no delegate was asked for. For builds that do not print numbers of
@@ -170,6 +182,13 @@ def coverage(
     if delegate == "none":
         return None
     kernels = output.kernels.get(PROVIDERS[delegate], 0)
+    ours = [r for r in output.replacements if _NODES[delegate] in r.delegate.lower()]
+    if compiled:
+        on_cpu = [r for r in output.replacements if "xnnpack" in r.delegate.lower()]
+        ours = (
+            on_cpu if delegate == "xnnpack" else [r for r in output.replacements if r not in on_cpu]
+        )
+        kernels = 1 if delegate == "xnnpack" else sum(r.nodes for r in ours)
     if not kernels:
         raise errors.BenchmarkError(
             what,
@@ -178,14 +197,14 @@ def coverage(
             f"{telling_lines(output.text)} Leave {delegate} out of --delegates for this file "
             "and device.",
         )
-    ours = [r for r in output.replacements if _NODES[delegate] in r.delegate.lower()]
     exact = [r for r in ours if r.subgraph == layout.subgraph]
     if not exact:  # older builds name no subgraph: only a graph of as many nodes can be meant
         alike = {r for r in ours if r.subgraph is None and r.of == layout.num_nodes}
         exact = list(alike) if len(alike) == 1 else []
     if exact:
         last = exact[-1]
-        return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=abs(kernels))
+        partitions = last.partitions if compiled else abs(kernels)
+        return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=partitions)
     if kernels < 0:
         nodes = layout.num_nodes
         return schema.Coverage(delegated_nodes=nodes, nodes=nodes, partitions=1)
@@ -237,10 +256,11 @@ def _refuse_misunderstandings(text: str, what: str) -> None:
         remedy = "It would have measured something else. Use the binary of a newer release."
         if "input_layer" in options:
             remedy = (
-                "It is the benchmark_model of the CompiledModel API (litert/binaries/...), which "
-                "makes up token ids that no vocabulary has. Use that of the Interpreter API: "
-                "android_aarch64_benchmark_model."
+                "It is neither the benchmark_model of the Interpreter API "
+                "(android_aarch64_benchmark_model) nor a known one of the CompiledModel API."
             )
+        elif "input_layer_value_range" in options:
+            remedy = "Its own ids may be in no vocabulary: use the tool of LiteRT 2.1.5 or newer."
         raise errors.BenchmarkError(
             what,
             "a benchmark_model that knows all options that the measurement takes",

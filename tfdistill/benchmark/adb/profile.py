@@ -8,6 +8,7 @@ inside, that follows under "Delegate internal".
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
@@ -33,20 +34,10 @@ def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
     """
     nodes: dict[str, tuple[int, float]] = {}
     inside: dict[str, tuple[int, float]] = {}
-    columns: list[str] | None = None
-    for line in text.partition(_RUNS)[2].splitlines():
-        section = _SECTION.match(line.strip())
-        if section:
-            columns = [] if section.group(1) == "Run Order" else None
-        elif columns == []:
-            columns = [column.strip() for column in line.split(",")]
-        elif columns and line.strip():
-            kind, calls, milliseconds, within = _row(line, columns, what)
-            group = inside if within else nodes
-            before = group.get(kind, (0, 0.0))
-            group[kind] = (before[0] + calls, before[1] + milliseconds)
-        elif columns:
-            columns = None
+    for kind, calls, milliseconds, within in _rows(text, what):
+        group = inside if within else nodes
+        before = group.get(kind, (0, 0.0))
+        group[kind] = (before[0] + calls, before[1] + milliseconds)
     if not nodes:
         raise errors.BenchmarkError(
             f"operator profile of {what}",
@@ -58,6 +49,43 @@ def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
         _replace_delegates(nodes, inside)
     found = [schema.Operator(type=k, calls=c, ms=round(ms, 6)) for k, (c, ms) in nodes.items()]
     return tuple(sorted(found, key=lambda operator: -operator.ms))
+
+
+def coverage(text: str, delegate: str, num_nodes: int) -> schema.Coverage | None:
+    """Counts in a profile the nodes that a delegate left over.
+
+    Builds that do not log the number of delegated nodes still profile every node that ran.
+
+    Args:
+      text: The CSV.
+      delegate: The one that was asked for.
+      num_nodes: Of the graph that ran, before a delegate took some.
+
+    Returns:
+      The coverage; None where that of this delegate is unknown: none took part, or several did.
+    """
+    kinds = [row[0] for row in _rows(text, "profile") if not row[3]]
+    ours = [kind for kind in kinds if "delegate" in kind.lower()]
+    taken = num_nodes - (len(kinds) - len(ours))
+    alike = {("xnnpack" in kind.lower()) == (delegate == "xnnpack") for kind in ours}
+    if alike != {True} or not 0 < taken <= num_nodes:
+        return None
+    return schema.Coverage(delegated_nodes=taken, nodes=num_nodes, partitions=len(ours))
+
+
+def _rows(text: str, what: str) -> Iterator[tuple[str, int, float, bool]]:
+    """Yields each node that ran: its kind, calls, milliseconds, and whether inside another one."""
+    columns: list[str] | None = None
+    for line in text.partition(_RUNS)[2].splitlines():
+        section = _SECTION.match(line.strip())
+        if section:
+            columns = [] if section.group(1) == "Run Order" else None
+        elif columns == []:
+            columns = [column.strip() for column in line.split(",")]
+        elif columns and line.strip():
+            yield _row(line, columns, what)
+        elif columns:
+            columns = None
 
 
 def _row(line: str, columns: list[str], what: str) -> tuple[str, int, float, bool]:

@@ -5,6 +5,9 @@ mentions it, before any other delegate, and a GPU then gets nothing and is still
 `--use_xnnpack` is always given, after the delegate that comes first. It binds inputs by position:
 so all are named in the graph's order, and a different name in its answer is an error. And ids that
 it makes up itself are no words: so values always come from files.
+
+LiteRT's second tool of the same name, that of its CompiledModel API, reads no values: it draws them
+from a range for each input of the signature, and ignores a range of one value.
 """
 
 from __future__ import annotations
@@ -94,6 +97,8 @@ class ToolCommand:
       dump: Whether to write the outputs of the last inference.
       profile: Whether to profile the operators, which costs time.
       memory: Whether to watch the memory, which costs time.
+      compiled: Whether the tool is that of the CompiledModel API.
+      vocabulary_rows: For that tool: of the table that the ids are looked up in.
     """
 
     graph: str
@@ -109,6 +114,8 @@ class ToolCommand:
     dump: bool = False
     profile: bool = False
     memory: bool = False
+    compiled: bool = False
+    vocabulary_rows: int | None = None
 
 
 def value_files(run: ToolCommand) -> list[str]:
@@ -118,26 +125,22 @@ def value_files(run: ToolCommand) -> list[str]:
 
 def command(run: ToolCommand) -> list[str]:
     """Returns the command that runs the tool in the device's folder."""
-    tensors = run.layout.inputs
-    values = [
-        f"{tensor.name.replace(':', '::')}:{file}"
-        for tensor, file in zip(tensors, value_files(run), strict=True)
-    ]
     arguments = [
         f"--graph={run.graph}",
-        f"--input_layer={','.join(tensor.name for tensor in tensors)}",
-        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
-        f"--input_layer_value_files={','.join(values)}",
+        *(_compiled_inputs(run) if run.compiled else _inputs(run)),
         f"--num_threads={run.threads}",
         f"--num_runs={run.runs}",
         "--min_secs=0",
         f"--max_secs={run.max_seconds:g}",
         f"--warmup_runs={run.warmup}",
         f"--warmup_min_secs={run.warmup_seconds:g}",
-        *_delegates(run.delegate),
     ]
+    if not run.compiled:
+        arguments += _delegates(run.delegate)
+    elif run.delegate == "gpu":
+        arguments.append("--use_gpu=true")
     # Without it the tool runs the first graph. Releases before 2023 do not know it.
-    if run.layout.num_signatures > 1 or run.layout.subgraph:
+    if run.compiled or run.layout.num_signatures > 1 or run.layout.subgraph:
         arguments.append(f"--signature_to_run_for={run.layout.signature}")
     if run.dump:
         arguments.append(f"--output_filepath={OUTPUT_FILE}")
@@ -151,6 +154,26 @@ def command(run: ToolCommand) -> list[str]:
         ]
     pinned = [] if run.affinity is None else ["taskset", run.affinity]
     return [*pinned, f"./{BINARY}", *arguments]
+
+
+def _inputs(run: ToolCommand) -> list[str]:
+    tensors = run.layout.inputs
+    values = [
+        f"{tensor.name.replace(':', '::')}:{file}"
+        for tensor, file in zip(tensors, value_files(run), strict=True)
+    ]
+    return [
+        f"--input_layer={','.join(tensor.name for tensor in tensors)}",
+        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
+        f"--input_layer_value_files={','.join(values)}",
+    ]
+
+
+def _compiled_inputs(run: ToolCommand) -> list[str]:
+    """Ranges by the signature's names: ids of the vocabulary; 0 or 1 for masks and token types."""
+    largest = {"input_ids": max((run.vocabulary_rows or 100) - 1, 1)}  # 0..99 by default
+    ranges = [f"{t.label},0,{largest.get(t.role or '', 1)}" for t in run.layout.inputs]
+    return [f"--input_layer_value_range={':'.join(ranges)}"]
 
 
 def run_arguments(run: ToolCommand, folder: str, example: int) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdistill import errors
 from tfdistill.benchmark import inputs, schema
 from tfdistill.benchmark.adb import answers, conditions, output, profile, tool
 from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
@@ -37,6 +38,10 @@ _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have r
 _NOTE = (
     "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
     "blocks of inferences, each a process of its own."
+)
+_COMPILED_NOTE = (
+    "Measured with the benchmark_model of LiteRT's CompiledModel API: its inputs are random ids of "
+    "the vocabulary, and its answers were not compared, since it writes none."
 )
 _Feeds = Sequence[Mapping[str, Sequence[int]]]
 
@@ -75,12 +80,13 @@ class BenchmarkModelBackend(DeviceBackend):
         self._by_name = {subject.name: subject for subject in plan.subjects}
         self._deployed: dict[tuple[str, int], Deployed] = {}
         self._task_examples: dict[str, Deployed] = {}
+        self._profiled: dict[tuple[object, ...], schema.Coverage | None] = {}
         self._deployment: Deployment
 
     @contextlib.contextmanager
     def opened(self, found: Findings) -> Iterator[None]:
         """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
-        found.note(_NOTE)
+        found.note(_NOTE, *([_COMPILED_NOTE] if self._plan.binary.compiled else []))
         with self.prepared(found) as described, self.phone.folder() as folder:
             self._plan.binary.check_runs_on(described.abis)
             self.affinity = described.mask(self.settings.affinity)
@@ -97,7 +103,9 @@ class BenchmarkModelBackend(DeviceBackend):
 
     def environment(self) -> Environment:
         """Describes the device and the tool."""
-        runtime = schema.Runtime(name="benchmark_model", sha256=self._plan.binary.sha256)
+        binary = self._plan.binary
+        build = "CompiledModel API" if binary.compiled else None
+        runtime = schema.Runtime(name="benchmark_model", build=build, sha256=binary.sha256)
         return self.environment_with(runtime)
 
     def groups(self) -> Sequence[CaseGroup]:
@@ -146,6 +154,8 @@ class BenchmarkModelBackend(DeviceBackend):
 
         A task's examples are all answered at the longest length, where nothing is cut.
         """
+        if self._plan.binary.compiled:
+            return
         at = {"threads": self.settings.threads[0], "affinity": self.affinity}
         on_task = bool(self._plan.examples)
         for subject in self.subjects:
@@ -195,7 +205,7 @@ class BenchmarkModelBackend(DeviceBackend):
           BenchmarkError: If it fails, or the delegate that was asked for takes no part.
         """
         printed = self.run(case, runs=_ESTIMATE_RUNS, **options)
-        return printed, self.coverage(printed, case)
+        return printed, self.coverage(printed, case) or self._profiled_coverage(case)
 
     def coverage(
         self, printed: output.Output, case: schema.BenchmarkCase
@@ -205,8 +215,27 @@ class BenchmarkModelBackend(DeviceBackend):
         Raises:
           BenchmarkError: If nothing.
         """
-        what = name_of(case)
-        return output.coverage(printed, case.delegate, self.layout(case), what=what)
+        what, compiled = name_of(case), self._plan.binary.compiled
+        layout = self.layout(case)
+        return output.coverage(printed, case.delegate, layout, what=what, compiled=compiled)
+
+    def _profiled_coverage(self, case: schema.BenchmarkCase) -> schema.Coverage | None:
+        """Reads it from a profile, where the tool logs no numbers of nodes and can profile."""
+        if case.delegate == "none" or self._plan.binary.compiled:
+            return None
+        key = (case.model, case.sequence_length, case.delegate)
+        if key not in self._profiled:
+            self._profiled[key] = None
+            try:
+                self.run(case, runs=1, profile=True)
+                text = self._deployment.fetch(tool.PROFILE_FILE).decode(errors="replace")
+                nodes = self.layout(case).num_nodes
+                self._profiled[key] = profile.coverage(text, case.delegate, nodes)
+            except errors.DeviceLostError:
+                raise
+            except errors.BenchmarkError:
+                pass  # a build without profiling: the coverage stays unknown, which is null
+        return self._profiled[key]
 
     def layout(self, case: schema.BenchmarkCase) -> SignatureLayout:
         """Returns the layout of the entry point that a case runs."""
