@@ -43,11 +43,13 @@ class Verification:
       report: What it holds.
       parity: How far it agrees with the model.
       golden: The content of golden.json.
+      answers: What model and file answered.
     """
 
     report: ModelReport
     parity: Parity
     golden: dict[str, Any]
+    answers: Answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +104,8 @@ def verify(plan: ExportPlan, file: pathlib.Path) -> Verification:
             f"{file.name} ({plan.quantization.name}) does not answer like the model on "
             f"{len(examples)} examples and was not written:\n  - " + "\n  - ".join(faults)
         )
-    return Verification(report, record, golden.content(plan, chosen, found.logits, found.file))
+    golden_vectors = golden.content(plan, chosen, found.logits, found.file)
+    return Verification(report, record, golden_vectors, found)
 
 
 def _compare(plan: ExportPlan, found: Answers, bounds: Bounds) -> tuple[Parity, list[str]]:

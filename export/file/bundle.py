@@ -14,6 +14,7 @@ import re
 import shutil
 
 from tfdistill import errors, files, manifest
+from tfdistill.data import answers
 
 from . import folders
 
@@ -30,6 +31,7 @@ class ExportPaths:
     vocab: pathlib.Path
     labels: pathlib.Path
     golden: pathlib.Path
+    answers: pathlib.Path
 
 
 def paths_of(path: files.Path) -> ExportPaths:
@@ -57,7 +59,10 @@ def paths_of(path: files.Path) -> ExportPaths:
     return ExportPaths(
         model,
         described,
-        *(model.with_name(prefix + name) for name in ("vocab.txt", "labels.txt", "golden.json")),
+        *(
+            model.with_name(prefix + name)
+            for name in ("vocab.txt", "labels.txt", "golden.json", answers.FILE_NAME)
+        ),
     )
 
 

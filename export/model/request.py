@@ -43,6 +43,8 @@ class ExportRequest:
       metadata: Whether the file carries what MediaPipe needs to run it from text (see
         `export.file.metadata`): one length, softmax inside, a lower-case vocabulary, labels. None:
         where it can.
+      answers: Whether answers.safetensors is written next to the file: what model and file answer
+        to labelled `texts`, for a report.
       overwrite: Whether existing files may be replaced.
       name: Name in the manifest; default the file's stem.
       timeout_s: Seconds that the converter may take.
@@ -66,6 +68,7 @@ class ExportRequest:
     labels: Sequence[str] | None = None
     bounds: Mapping[str, float] | None = None
     metadata: bool | None = None
+    answers: bool = False
     overwrite: bool = False
     name: str | None = None
     timeout_s: float = 1800

@@ -7,9 +7,11 @@ import json
 import pathlib
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import files
+from tfdistill.data import answers
 from tfdistill.manifest import Manifest
 
 from ..checking.verify import verify
@@ -19,6 +21,8 @@ from ..file import bundle
 from ..file import metadata as tflite_metadata
 from ..model.request import ExportRequest
 from .manifest import build_manifest
+
+_SMALLEST = 1e-12  # probability whose logarithm is taken
 
 
 def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
@@ -38,7 +42,8 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
         labels.txt are written next to it.
       **options: `quantize`, `layers`, `lengths`, `softmax`, `check_on`, `calibrate_on`,
         `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`, `labels`, `bounds`,
-        `metadata`, `overwrite`, `name` and `timeout_s`, as `ExportRequest` documents them.
+        `metadata`, `answers`, `overwrite`, `name` and `timeout_s`, as `ExportRequest` documents
+        them.
 
     Returns:
       The manifest, as written to model.json.
@@ -92,6 +97,13 @@ def export_file(request: ExportRequest) -> Manifest:
         verified = verify(plan, candidate)
         golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
         others[paths.golden] = golden.encode()
+        if request.answers and request.texts is not None and plan.real_examples:
+            file = verified.answers.file  # probabilities have logarithms as logits
+            file = np.log(np.maximum(file, _SMALLEST)) if request.softmax else file
+            given = {"model": verified.answers.logits, "file": file}
+            kept = answers.of_examples(request.texts, given, model_sha256=verified.report.sha256)
+            if kept is not None:
+                others[paths.answers] = answers.to_bytes(kept)
         manifest = build_manifest(plan, verified, paths, others)
         contents: dict[pathlib.Path, bytes | pathlib.Path] = {paths.model: candidate, **others}
         contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()

@@ -16,7 +16,14 @@ ROOT = pathlib.Path(bundle.__file__).parents[1]
 def test_files_lie_beside_the_model(tmp_path):
     places = bundle.paths_of(tmp_path / "student.tflite")
     names = [path.name for path in vars(places).values()]
-    assert names == ["student.tflite", "model.json", "vocab.txt", "labels.txt", "golden.json"]
+    assert names == [
+        "student.tflite",
+        "model.json",
+        "vocab.txt",
+        "labels.txt",
+        "golden.json",
+        "answers.safetensors",
+    ]
     assert {path.parent for path in vars(places).values()} == {tmp_path}
 
 

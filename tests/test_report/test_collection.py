@@ -123,7 +123,7 @@ def test_a_malformed_sweep_is_an_error_that_names_it(tmp_path, content):
 
 def test_a_run_without_results_says_how_it_may_get_some(tmp_path):
     (tmp_path / "recipe.yaml").write_text("name: begun\n")
-    with pytest.raises(errors.DataError, match=r"a run without results\. .*--resume.*finetune"):
+    with pytest.raises(errors.DataError, match=r"a run without results\. .*--resume"):
         report.gather([tmp_path])
 
 

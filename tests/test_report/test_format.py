@@ -24,6 +24,7 @@ def test_three_digits_are_kept_also_across_a_rounding_up(value, written):
 def test_every_quantity_has_its_unit():
     assert fmt.milliseconds(5.194) == "5.19 ms"
     assert fmt.milliseconds(0.0412) == "41.2 µs"
+    assert fmt.milliseconds(0.0412, 3.0) == "0.0412 ms"  # one unit a row
     assert fmt.milliseconds_interval(0.0412, 0.0391, 0.123) == "[39.1, 123]"
     assert fmt.milliseconds_interval(0.12, 0.0991, 0.14) == "[0.0991, 0.140]"
     assert fmt.size(14_860_000) == "14.9 MB"

@@ -37,5 +37,5 @@ def test_limits_and_the_headline_are_there(run_dir):
     )
     assert "not the latency of a phone" in text
     assert "- **18.0×** faster on this host" in text
-    assert "- Commit: 0123456789ab" in text
+    assert "- Version: 0.1.0, 0123456789ab" in text
     assert text.endswith("\n") and not text.endswith("\n\n")

@@ -43,7 +43,7 @@ def test_what_is_missing_is_said_and_the_rest_is_still_reported(run_dir, path, s
 
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(
-        errors.DataError, match=r"metrics\.json or benchmark\.json, received neither"
+        errors.DataError, match=r"metrics\.json, benchmark\.json or model\.json, received none"
     ):
         report.collect(tmp_path)
     with pytest.raises(errors.DataError, match="no such folder"):

@@ -6,7 +6,8 @@ from tfdistill.report import summary
 def test_the_headline_says_what_came_of_it(analysis_of):
     assert summary.headline(analysis_of()) == (
         "A 3-layer student learned the task sst2 from its 6-layer teacher. It keeps 97.8% of the "
-        "teacher’s accuracy, fits in a file 12.0× smaller and answers 18.0× faster on this host."
+        "teacher’s accuracy, fits in a file 12.0× smaller and answers 18.0× faster on this host "
+        "(dynamic_wi8_afp32 against float32)."
     )
 
 

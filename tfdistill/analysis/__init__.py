@@ -18,10 +18,12 @@ from tfdistill.analysis.calibration import (
     fit_temperature,
 )
 from tfdistill.analysis.data_checks import DataFindings, check_data
+from tfdistill.analysis.paired import PairedDifference, paired_difference
 
 __all__ = [
     "ClassScores",
     "DataFindings",
+    "PairedDifference",
     "changed_examples",
     "check_data",
     "class_scores",
@@ -32,5 +34,6 @@ __all__ = [
     "fit_linear",
     "fit_temperature",
     "majority_logits",
+    "paired_difference",
     "text_features",
 ]

@@ -125,6 +125,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
         export_targets.check_model(args, job)
         manifest = _tflite(args, job, layers, target / "model.tflite", name)
         written = export_targets.write(args, job, target / manifest.model.file)
+    reported = _reported(pathlib.Path(args.model), target)
     lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
     if automatic:
         lines.append(f"quantization: {manifest.quantization} {manifest.quantized_layers or ''}")
@@ -132,10 +133,21 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     if manifest.parity is not None:
         lines += _checked(manifest.parity)
     lines += [f"{name}: {path}" for name, path in written.items()]
+    lines.append(f"report: {reported or f'tfdistill report {target}'}")
     result = {**manifest.model_dump(mode="json"), "also_written": written}
     if pruned:
         result["vocabulary"] = pruned
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _reported(model: pathlib.Path, target: pathlib.Path) -> pathlib.Path | None:
+    """Writes the report of a run anew where the file was exported into it."""
+    from tfdistill import report, results
+
+    inside = target.resolve().parent == model.resolve()
+    if not inside or not (model / results.METRICS_FILE).is_file():
+        return None  # a folder that is shipped: nothing is written that was not asked for
+    return report.write(model)[0]
 
 
 def _target(args: argparse.Namespace) -> pathlib.Path:
@@ -236,6 +248,7 @@ def _tflite(
         "num_calibration": args.calibrate or _NUM_CALIBRATION,
         "seed": options.SEED if args.seed is None else args.seed,
         "metadata": args.metadata,
+        "answers": True,
         "overwrite": args.overwrite,
         "name": name,
     }

@@ -173,6 +173,7 @@ def train(
     )
     lines = [*record.metric_lines(), f"model: {pathlib.Path(args.out) / record.model_folder}"]
     lines += _comparison(record)
+    lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
     if quantize is not None:
         lines.append(f"next: tfdistill export {args.out} --quantize {quantize}")
     base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)

@@ -98,8 +98,16 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a run folder, a result of `tfdistill benchmark --out`, a folder of `tfdistill "
-        "quantizations`, or a folder that holds such things",
+        help="a run folder (of run, finetune, distill, compress), an export folder, a result of "
+        "`tfdistill benchmark --out`, a folder of `tfdistill quantizations`, or a folder that "
+        "holds such things",
+    )
+    parser.add_argument(
+        "--texts",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="show development sentences that models answer differently, or leave all of them out "
+        "(default: show)",
     )
     parser.add_argument(
         "--out",
@@ -121,7 +129,7 @@ def _report(args: argparse.Namespace) -> None:
 
     if len(args.paths) == 1 and report.is_run(args.paths[0]):
         with files.output_lock(pathlib.Path(args.out or args.paths[0]) / "report.html"):
-            page, _ = report.write(args.paths[0], args.out)
+            page, _ = report.write(args.paths[0], args.out, texts=args.texts)
     else:
         out = args.out or "report"
         with files.output_lock(pathlib.Path(out) / "report.html"):

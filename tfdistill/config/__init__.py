@@ -22,6 +22,7 @@ from tfdistill.config.recipe_files import (
     parse_recipe,
     parse_section,
     recipes,
+    without_defaults,
 )
 from tfdistill.config.scaled import scaled_down
 from tfdistill.config.sections import (
@@ -127,4 +128,5 @@ __all__ = [
     "recipes",
     "scaled_down",
     "with_baseline",
+    "without_defaults",
 ]

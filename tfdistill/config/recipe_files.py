@@ -166,6 +166,14 @@ def dump_recipe(recipe: Recipe) -> str:
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
+def without_defaults(recipe: Recipe) -> str:
+    """Writes a recipe as YAML without the values that it has by default; equal when read back."""
+    values = recipe.model_dump(mode="json", exclude_defaults=True)
+    kinds = {name: {"kind": stage.kind} for name, stage in recipe.stages.items()}
+    values["stages"] = {name: {**kinds[name], **values["stages"][name]} for name in kinds}
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
 def _assign(values: dict[str, Any], assignment: str) -> None:
     key, separator, text = assignment.partition("=")
     if not separator or not key:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from tfdistill import files
 from tfdistill.report import comparison, run_report
-from tfdistill.report.collection import Collection, gather, is_run
+from tfdistill.report.collection import Collection, gather
 from tfdistill.report.document import Report
 from tfdistill.report.render import TABLES_FOLDER, render_csv, render_html, render_markdown
-from tfdistill.report.run_results import RunResults, collect
+from tfdistill.report.run_results import RunResults, collect, is_run
 
 __all__ = [
     "Collection",
@@ -48,12 +48,15 @@ def build(results: RunResults | Collection) -> Report:
     return comparison.build(results)
 
 
-def write(run_dir: files.Path, out: files.Path | None = None) -> tuple[pathlib.Path, pathlib.Path]:
+def write(
+    run_dir: files.Path, out: files.Path | None = None, *, texts: bool = True
+) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes report.html, report.md and the folder report-tables of a run, each whole or unchanged.
 
     Args:
-      run_dir: The run folder.
+      run_dir: The run folder, or an export folder.
       out: The folder to write to; the run folder by default.
+      texts: Whether sentences of the development set are shown.
 
     Returns:
       The paths of the page and of the Markdown.
@@ -62,7 +65,8 @@ def write(run_dir: files.Path, out: files.Path | None = None) -> tuple[pathlib.P
       DataError: If the folder holds no result, or a malformed one.
       BenchmarkError: If its benchmark is malformed or of another format.
     """
-    return _write(build(collect(run_dir)), pathlib.Path(run_dir if out is None else out))
+    found = collect(run_dir, texts=texts)
+    return _write(build(found), pathlib.Path(run_dir if out is None else out))
 
 
 def write_comparison(

@@ -82,20 +82,10 @@ def _nothing_in(path: pathlib.Path) -> str:
     received = "neither benchmark.json nor sweep.json nor metrics.json in it"
     remedy = "`tfdistill benchmark MODEL --out FILE.json` makes a result."
     if (path / _RECIPE).is_file():
-        received = "a run without results"
-        remedy = (
-            "Continue one of `tfdistill run` with --resume. Those of finetune, distill and "
-            f"compress have no comparison: export the model, then {remedy}"
-        )
+        received, remedy = "a run without results", "Continue it with --resume."
     return errors.explain(
         f"{path}", "a finished run, a benchmark result, or a folder of them", received, remedy
     )
-
-
-def is_run(path: files.Path) -> bool:
-    """Whether a path is a folder that `tfdistill run` fills."""
-    folder = pathlib.Path(path)
-    return (folder / METRICS_FILE).is_file() or (folder / _BENCHMARK).is_file()
 
 
 def other_results(folder: pathlib.Path) -> list[pathlib.Path]:

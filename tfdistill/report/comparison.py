@@ -88,7 +88,7 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
             trial.name,
             cells.size(trial.size_bytes),
             cells.size(trial.zipped_bytes),
-            *(cells.milliseconds(trial.p50_ms.get(length)) for length in lengths),
+            *cells.in_one_unit(*(trial.p50_ms.get(length) for length in lengths)),
             cells.metric(metric, trial.file_metrics.get(metric)),
             cells.share(trial.argmax_agreement),
             trial.verdict,

@@ -36,7 +36,9 @@ def latency(device: DeviceResults) -> Table | None:
                 cells.number(summary.sequence_length),
                 cells.number(summary.threads),
                 cells.milliseconds(summary.p50_ms, summary.p50_ci_ms),
-                *map(cells.milliseconds, (summary.p90_ms, summary.p95_ms, summary.p99_ms)),
+                *cells.in_one_unit(summary.p50_ms, summary.p90_ms, summary.p95_ms, summary.p99_ms)[
+                    1:
+                ],
                 _speedup(found) if found else "1×" if is_baseline else fmt.ABSENT,
                 cells.number(summary.n, "in blocks" if summary.of == "blocks" else ""),
                 opens=previous not in (None, case),
@@ -79,9 +81,7 @@ def start(device: DeviceResults) -> Table | None:
         row(
             _head(timing),
             cells.number(summary.sequence_length),
-            cells.milliseconds(summary.cold_start_ms),
-            cells.milliseconds(summary.init_ms),
-            cells.milliseconds(summary.first_inference_ms),
+            *cells.in_one_unit(summary.cold_start_ms, summary.init_ms, summary.first_inference_ms),
             cells.size(summary.peak_rss_bytes),
         )
         for timing, summary in zip(timings, summaries, strict=True)
@@ -104,7 +104,7 @@ def text(device: DeviceResults) -> Table | None:
 
     def timed(head: str, detail: str, value: schema.Percentiles) -> Row:
         times = (value.p50_ms, value.p90_ms, value.p95_ms, value.p99_ms)
-        return row(Cell(head, detail), *map(cells.milliseconds, times), cells.number(value.n))
+        return row(Cell(head, detail), *cells.in_one_unit(*times), cells.number(value.n))
 
     rows = []
     for named in device.results:
@@ -169,9 +169,9 @@ def sustained(device: DeviceResults) -> Table | None:
             row(
                 Cell(file.label, device.describe(part, file.source)),
                 cells.seconds(last.start_s),
-                cells.milliseconds(first.p50_ms),
-                cells.milliseconds(last.p50_ms),
-                cells.milliseconds(max(window.p50_ms for window in part.windows)),
+                *cells.in_one_unit(
+                    first.p50_ms, last.p50_ms, max(window.p50_ms for window in part.windows)
+                ),
                 cells.ratio(last.p50_ms / first.p50_ms),
                 Cell(thermal_words(hottest), value=hottest),
             )

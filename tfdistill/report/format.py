@@ -93,11 +93,16 @@ def error(value: float) -> str:
     return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
-def milliseconds(value: float | None) -> str:
-    """Writes a latency: "5.19 ms"; below a tenth of a millisecond in microseconds."""
+def milliseconds(value: float | None, like: float | None = None) -> str:
+    """Writes a latency: "5.19 ms"; below a tenth of a millisecond in microseconds.
+
+    Args:
+      value: Milliseconds.
+      like: Another latency, whose unit is used.
+    """
     if value is None:
         return ABSENT
-    factor, unit = _latency_unit(value)
+    factor, unit = _latency_unit(value if like is None else like)
     return f"{digits(value * factor)}{unit}"
 
 

@@ -8,10 +8,11 @@ import statistics
 from collections.abc import Sequence
 
 from tfdistill import manifest
+from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
-from tfdistill.report import devices
+from tfdistill.report import devices, run_answers
 from tfdistill.report.run_results import RunResults
-from tfdistill.results import ExportedFile, ModelResult
+from tfdistill.results import BaselineResult, ExportedFile, ModelResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +121,36 @@ class RunAnalysis:
         self.others = devices.by_device(results.others, series)
 
     @property
+    def subject(self) -> ModelGroup | None:
+        """The model that the report is about: the student, or the teacher without one."""
+        return self.student or self.teacher
+
+    @property
+    def best_baseline(self) -> BaselineResult | None:
+        """The baseline with the best metric, or None."""
+        listed = self.results.metrics.baselines if self.results.metrics else ()
+        known = {row.metrics.get(self.metric): row for row in listed}
+        known.pop(None, None)
+        return known[max(known)] if known else None  # pyright: ignore
+
+    @functools.cached_property
+    def sides(self) -> run_answers.AnswerSides | None:
+        """The answers of teacher, student and file, or None."""
+        kept = self.results.answers
+        folders = [g.models[0].folder if g else None for g in (self.teacher, self.student)]
+        if self.student is not None:
+            folders[1] = next((m.folder for m in self.student.models if m.folder in kept), None)
+        export = self.export_of(self.subject)
+        name = "file" if export is None and not self.groups else export and export.name
+        return run_answers.sides(*(kept.get(key or "") for key in (*folders, f"file {name}")))
+
+    @property
+    def against_teacher(self) -> PairedDifference | None:
+        """How the chosen student differs from its teacher on the same examples, or None."""
+        pair = (run_answers.TEACHER, run_answers.STUDENT)
+        return self.sides.differences.get(pair) if self.sides else None
+
+    @property
     def where(self) -> str:
         """What the latencies were measured on: "on this host"."""
         return self.device.where if self.device else "on this host"
@@ -155,6 +186,10 @@ class RunAnalysis:
         one, other = group.models[0], self.student.models[0]
         shape = (one.architecture, one.parameters)
         return bool(one.architecture) and shape == (other.architecture, other.parameters)
+
+    def only_manifest(self) -> manifest.Manifest | None:
+        """Returns the manifest of an export outside a run, or None."""
+        return None if self.groups else next(iter(self.results.manifests.values()), None)
 
     def measured_name(self, export: ExportedFile | None) -> str | None:
         """Returns the name of an exported file in the benchmark.

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from tfdistill.report import charts, device_section, run_tables, summary, timeline_chart
+from tfdistill import config, errors, reading
+from tfdistill.report import (
+    charts,
+    device_section,
+    run_answers,
+    run_tables,
+    summary,
+    timeline_chart,
+)
 from tfdistill.report import format as fmt
-from tfdistill.report.document import Details, Picture, Report, ReportSection, SectionPart
+from tfdistill.report.document import (
+    Definitions,
+    Details,
+    Picture,
+    Report,
+    ReportSection,
+    SectionPart,
+)
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_results import RunResults, StageHistory
 
@@ -28,7 +43,8 @@ def build(results: RunResults) -> Report:
     tags = ()
     if metrics is not None:
         tags = (f"task {metrics.task.name}", *([metrics.created[:10]] if metrics.created else []))
-    sections = (*_models(run), *_latency(run), *_training(run), *_parity(run))
+    answered = () if run.sides is None else (run_answers.section(run.sides),)
+    sections = (*_models(run), *answered, *_latency(run), *_training(run), *_parity(run))
     return Report(
         name=results.name,
         headline=summary.headline(run),
@@ -186,8 +202,8 @@ def _panels(run: RunAnalysis, key: str, histories: list[StageHistory]) -> Iterat
             for history in histories
             if (points := history.points(column))
         ]
-        if not lines:
-            continue
+        if not any(len(line.points) > 1 for line in lines):
+            continue  # a chart of single points shows nothing that the table does not
         panel = f"{key}-{number}"
         if column == metric:
             title = f"{fmt.metric_title(run.metric)}, development set"
@@ -200,40 +216,62 @@ def _panels(run: RunAnalysis, key: str, histories: list[StageHistory]) -> Iterat
 
 
 def _environment(run: RunAnalysis) -> Iterator[Details]:
-    """Yields names and values of what the results depend on, and the recipe."""
+    """Yields what the results depend on: the run, the measurement, the recipe."""
     results = run.results
-    metrics, benchmark = results.metrics, results.benchmark
-    rows: list[tuple[str, str]] = []
+    metrics, benchmark, found = results.metrics, results.benchmark, results.environment or {}
+    rows: list[tuple[str, object]] = []
     if metrics is not None:
-        rows += _flat("Recipe", metrics.recipe) + _flat("Task", metrics.task.name)
-        rows += _flat("Labels", metrics.task.labels) + _flat("Exported student", metrics.chosen)
-        rows += _flat("Finished", metrics.created)
-    rows += _flat("", results.environment or {})
-    if rows:
-        yield Details("Run and software", tuple(rows))
+        rows += [
+            ("Task", metrics.task.name),
+            ("Labels", ", ".join(metrics.task.labels)),
+            ("Exported student", metrics.chosen),
+            ("Finished", metrics.created),
+        ]
+    packages = found.get("packages")
+    rows += [
+        ("Command", _words(found.get("command"), " ")),
+        ("Version", _words([found.get("tfdistill_version"), found.get("commit")])),
+        ("Machine", _words([found.get(n) for n in ("platform", "machine", "cores", "devices")])),
+        ("Python", found.get("python")),
+        ("Packages", _pairs(packages) if isinstance(packages, dict) else packages),
+    ]
+    if any(value for _, value in rows):
+        yield Details("Run and software", _shown(rows))
     if benchmark is not None:
-        rows = _flat("", {"created": benchmark.created, "command": benchmark.command})
-        rows += _flat("Device", benchmark.device.name)
-        rows += device_section.description(benchmark.device)
-        rows += _flat("Runtime", benchmark.runtime.model_dump())
-        yield Details("Benchmark", (*rows, *_flat("Settings", benchmark.settings)))
+        rows = [
+            ("Measured", benchmark.created),
+            ("Command", _words(benchmark.command, " ")),
+            ("Device", benchmark.device.name),
+            *device_section.description(benchmark.device),
+            ("Runtime", _pairs(benchmark.runtime.model_dump())),
+            ("Settings", _pairs(benchmark.settings)),
+        ]
+        yield Details("Measurement", _shown(rows))
     if results.recipe:
-        yield Details("The resolved recipe", text=results.recipe)
+        yield Details("The recipe, without defaults", text=_short(results.recipe))
 
 
-def _flat(prefix: str, value: object) -> list[tuple[str, str]]:
-    """Flattens nested values to lines; what is None or empty is left out."""
-    if isinstance(value, dict):
-        lines: list[tuple[str, str]] = []
-        for key, inner in value.items():
-            if key != "format_version":
-                lines += _flat(f"{prefix} {key}".strip(), inner)
-        return lines
-    if value is None or value in ((), [], ""):
-        return []
-    title = prefix.replace("_", " ")
-    if isinstance(value, list | tuple):
-        value = (" " if title.endswith("command") else ", ").join(map(str, value))
-    if title.endswith("memory bytes"):
-        title, value = title.removesuffix(" bytes"), fmt.size(float(str(value)))
-    return [(title[:1].upper() + title[1:], fmt.cut(str(value)))]
+def _short(recipe: str) -> str:
+    try:
+        return config.without_defaults(config.parse_recipe(reading.parse_yaml(recipe, "recipe")))
+    except errors.ConfigError:  # of another version: as it is
+        return recipe
+
+
+def _shown(rows: Sequence[tuple[str, object]]) -> Definitions:
+    return tuple((name, fmt.cut(str(value))) for name, value in rows if value)
+
+
+def _words(values: object, separator: str = ", ") -> str:
+    """Joins values, also those of lists in them; None and empty ones are left out."""
+    if isinstance(values, list | tuple):
+        return separator.join(filter(None, (_words(value) for value in values)))
+    if isinstance(values, dict):
+        return _pairs(values)
+    return "" if values is None else str(values)
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    """Names and values in one line; what is None, empty or off is left out."""
+    found = {name.replace("_", " "): _words(value) for name, value in values.items()}
+    return ", ".join(f"{name} {text}" for name, text in found.items() if text not in ("", "False"))

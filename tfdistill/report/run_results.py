@@ -13,8 +13,13 @@ import yaml
 from tfdistill import errors, files, manifest, reading, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
+from tfdistill.data import answers
+from tfdistill.data.answers import DevAnswers
 from tfdistill.report import collection
 from tfdistill.report.devices import NamedResult
+
+_REPORTED = (results.METRICS_FILE, "benchmark.json", manifest.FILE_NAME)
+_EXPORTS = f"export*/{manifest.FILE_NAME}"  # what `tfdistill export RUN` writes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +70,8 @@ class RunResults:
       name: Name of the run.
       metrics: metrics.json, or None.
       benchmark: benchmark.json, or None.
+      answers: What models and files answered on the development set, by folder of the
+        model, or "file" and name of the export.
       others: benchmark-*.json: the same files on other devices.
       manifests: model.json by name of the export.
       histories: One for each stage that has a history; a stage that models share occurs once.
@@ -79,6 +86,7 @@ class RunResults:
     others: tuple[NamedResult, ...] = ()
     manifests: dict[str, manifest.Manifest] = dataclasses.field(default_factory=dict)
     histories: tuple[StageHistory, ...] = ()
+    answers: dict[str, DevAnswers] = dataclasses.field(default_factory=dict)
     recipe: str | None = None
     environment: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
@@ -90,63 +98,74 @@ class RunResults:
         return {name: stage.get("kind", name) for name, stage in stages.items()}
 
 
-def collect(run_dir: files.Path) -> RunResults:
-    """Reads the results of a run.
+def is_run(path: files.Path) -> bool:
+    """Whether a path is a folder of one run or of one export, with something to report."""
+    folder = pathlib.Path(path)
+    return any((folder / name).is_file() for name in _REPORTED)
+
+
+def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
+    """Reads the results of a run, or of an export outside a run.
 
     Args:
-      run_dir: The run folder.
+      run_dir: The run folder, or the folder of an export.
+      texts: Whether the sentences of the development set are kept.
 
     Returns:
       The contents, and what is missing.
 
     Raises:
-      DataError: If the folder holds neither metrics.json nor benchmark.json, or a file in it is
-        malformed.
+      DataError: If the folder holds none of metrics.json, benchmark.json and model.json, or a file
+        in it is malformed.
       BenchmarkError: If a benchmark is malformed or of another format.
       ManifestError: If a manifest is malformed, or a path leaves the folder.
     """
     folder = pathlib.Path(run_dir)
+    if not is_run(folder):
+        raise errors.DataError(
+            f"run folder {folder}",
+            "metrics.json, benchmark.json or model.json",
+            "none of them" if folder.is_dir() else "no such folder",
+            "`tfdistill run`, `finetune`, `distill`, `compress` and `export` write them.",
+        )
     missing: list[str] = []
-    metrics = _metrics(folder / results.METRICS_FILE)
+    metrics = _metrics(folder)
     benchmark = _benchmark(folder / "benchmark.json")
     others = tuple(
         NamedResult(path.stem, benchmark_result.read_result(path))
         for path in collection.other_results(folder)
     )
-    if metrics is None and benchmark is None:
-        raise errors.DataError(
-            f"run folder {folder}",
-            "metrics.json or benchmark.json",
-            "neither" if folder.is_dir() else "no such folder",
-            "`tfdistill run` writes them.",
-        )
-    if metrics is None:
-        missing.append("metrics.json is missing: nothing is known of how the models were trained.")
-    if benchmark is None:
-        missing.append(
-            "benchmark.json is missing: latency was not measured (`tfdistill benchmark`)."
-        )
     manifests = {}
-    histories: tuple[StageHistory, ...] = ()
     if metrics is not None:
         manifests = _manifests(folder, metrics, missing)
-        histories = _histories(folder, metrics, missing)
+    elif (folder / manifest.FILE_NAME).is_file():
+        manifests = {"file": manifest.read_manifest(folder, verify=False)}
+    if metrics is None and not manifests:
+        missing.append("metrics.json is missing: nothing is known of how the models were trained.")
+    if benchmark is None and manifests:
+        missing.append(
+            "benchmark.json is missing: latency was not measured (`tfdistill benchmark --out`)."
+        )
+    name = metrics.recipe if metrics is not None else folder.resolve().name
     recipe = _text(folder / "recipe.yaml")
     environment = _json(folder / "environment.json")
-    if recipe is None:
-        missing.append("recipe.yaml is missing: the settings of the run are not recorded.")
-    else:
+    if recipe is not None:
         _check_recipe(recipe, folder)
-    if environment is None:
+    elif metrics is not None or benchmark is not None:
+        missing.append("recipe.yaml is missing: the settings of the run are not recorded.")
+    if environment is None and (metrics is not None or benchmark is not None):
         missing.append("environment.json is missing: versions and commit are not recorded.")
-    name = metrics.recipe if metrics is not None else folder.resolve().name
     return RunResults(
         name=name,
         metrics=metrics,
         benchmark=benchmark,
         others=others,
         manifests=manifests,
-        histories=histories,
+        histories=() if metrics is None else _histories(folder, metrics, missing),
+        answers={
+            name: found if texts else dataclasses.replace(found, texts=())
+            for name, found in _answers(folder, metrics, manifests, missing).items()
+        },
         recipe=recipe,
         environment=environment,
         missing=tuple(missing),
@@ -182,7 +201,7 @@ def _manifests(
                 f"{export.manifest} is missing: nothing is known of the {export.name} file."
             )
     if not metrics.exports:
-        missing.append("Nothing was exported: no file size, no parity, no latency.")
+        missing.append("Nothing was exported: no file size, no parity (`tfdistill export`).")
     return found
 
 
@@ -210,8 +229,52 @@ def _benchmark(path: pathlib.Path) -> measured.Result | None:
     return benchmark_result.read_result(path) if path.is_file() else None
 
 
-def _metrics(path: pathlib.Path) -> results.RunMetrics | None:
-    return results.read_result_file(path, results.RunMetrics) if path.is_file() else None
+def _metrics(folder: pathlib.Path) -> results.RunMetrics | None:
+    """metrics.json, with the exports that were made of the run's model since."""
+    path = folder / results.METRICS_FILE
+    if not path.is_file():
+        return None
+    metrics = results.read_result_file(path, results.RunMetrics)
+    known = {export.manifest for export in metrics.exports}
+    found = [f"{made.parent.name}/{made.name}" for made in sorted(folder.glob(_EXPORTS))]
+    later = tuple(
+        results.ExportedFile(
+            name=made.split("/")[0],
+            of=metrics.chosen or "teacher",
+            manifest=made,
+        )
+        for made in found
+        if made not in known
+    )
+    return metrics.model_copy(update={"exports": (*metrics.exports, *later)})
+
+
+def _answers(
+    folder: pathlib.Path,
+    metrics: results.RunMetrics | None,
+    manifests: dict[str, manifest.Manifest],
+    missing: list[str],
+) -> dict[str, DevAnswers]:
+    """The answers of teacher, chosen student and files, as far as they were kept."""
+    chosen: list[str | None] = []
+    exports = dict.fromkeys(manifests, folder)
+    if metrics is not None:
+        chosen = [m.folder for m in metrics.models if m.role == "teacher"] + [metrics.chosen]
+        exports = {e.name: files.inside(folder, e.manifest).parent for e in metrics.exports}
+    found = {}
+    for name in filter(None, chosen):
+        path = files.inside(folder, name) / answers.FILE_NAME
+        if path.is_file():
+            found[name] = answers.read(path)
+    for name, made in manifests.items():
+        path = exports[name] / answers.FILE_NAME
+        if path.is_file():
+            kept = answers.read(path)
+            if kept.model_sha256 == made.model.sha256:
+                found[f"file {name}"] = kept
+            else:
+                missing.append(f"The answers next to the {name} file are those of another file.")
+    return found
 
 
 def _json(path: pathlib.Path) -> dict[str, Any] | None:

@@ -27,6 +27,18 @@ def variant_title(group: ModelGroup) -> str:
     return "Student: " + (by_stages if 0 < len(by_stages) <= _LONGEST_TITLE else group.name)
 
 
+_BASELINES = {
+    "majority": "Always the most frequent answer",
+    "tfidf": "TF-IDF and a linear model",
+    "word_vectors": "The teacher’s word vectors and a linear model",
+}
+
+
+def baseline_title(name: str) -> str:
+    """Names a baseline for a reader."""
+    return _BASELINES.get(name, name.replace("_", " ").capitalize())
+
+
 def models(run: RunAnalysis) -> Table | None:
     """Teacher, student without teacher, student by stages: quality, size and speed."""
     case, length = run.headline_case(), run.flops_length()
@@ -53,11 +65,25 @@ def models(run: RunAnalysis) -> Table | None:
                 _kept(run, group),
                 Cell(fmt.count(model.parameters), value=model.parameters),
                 Cell(fmt.flops(flops), value=flops),
+                _of_file(run, group),
                 _marked(size, mark),
                 _marked(cells.milliseconds(latency.p50_ms if latency else None), mark),
                 _marked(ratio, mark),
                 cells.seconds(group.train_seconds()),
                 strong=group is run.student,
+            )
+        )
+    teacher = run.teacher.mean(run.metric) if run.teacher else None
+    for baseline in run.results.metrics.baselines if run.results.metrics else ():
+        value = baseline.metrics.get(run.metric)
+        share = value / teacher if value is not None and teacher and teacher > 0 else None
+        rows.append(
+            row(
+                Cell(baseline_title(baseline.name), "baseline"),
+                cells.metric(run.metric, value),
+                cells.share(share, 1),
+                *[fmt.ABSENT] * 6,
+                cells.seconds(baseline.seconds),
             )
         )
     columns = (
@@ -66,6 +92,7 @@ def models(run: RunAnalysis) -> Table | None:
         "Of the teacher’s",
         "Parameters",
         "FLOPs",
+        f"{fmt.metric_title(run.metric)} of the file",
         "File",
         "Latency",
         "Speed-up",
@@ -80,7 +107,7 @@ def models(run: RunAnalysis) -> Table | None:
     if any(len(group.models) > 1 for group in run.groups):
         notes.append("± is the standard deviation over the seeds (n − 1).")
     task = run.results.metrics.task.name if run.results.metrics else ""
-    return cells.table("models", f"The models on {task}", columns, rows, notes)
+    return cells.table("models", f"The models on {task}", columns, rows, notes, drop_empty=True)
 
 
 def seeds(run: RunAnalysis) -> Table | None:
@@ -194,8 +221,20 @@ def _metric(run: RunAnalysis, group: ModelGroup) -> Cell:
     return Cell(fmt.mean_and_spread(run.metric, mean, deviation), detail, mean)
 
 
+def _of_file(run: RunAnalysis, group: ModelGroup) -> Cell:
+    """The metric of the group's exported file on the development set."""
+    found = run.manifest_of(group)
+    checked = found.parity if found else None
+    return cells.metric(run.metric, checked.file_metrics.get(run.metric) if checked else None)
+
+
 def _kept(run: RunAnalysis, group: ModelGroup) -> Cell:
-    return Cell("100%", value=1.0) if group.role != "student" else cells.share(run.kept(group), 1)
+    if group.role != "student":
+        return Cell("100%", value=1.0)
+    found = cells.share(run.kept(group), 1)
+    # More than the teacher's by one seed is chance as far as anybody knows.
+    by_chance = found.value is not None and found.value > 1 and len(group.models) == 1
+    return dataclasses.replace(found, text="about 100%") if by_chance else found
 
 
 def _shape(group: ModelGroup) -> str:

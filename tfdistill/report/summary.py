@@ -4,17 +4,41 @@ from __future__ import annotations
 
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
+from tfdistill.report import run_tables
 from tfdistill.report.document import KeyFigure
 from tfdistill.report.run_analysis import ModelGroup, RunAnalysis
 
 
 def headline(run: RunAnalysis) -> str:
-    """Writes in a sentence or two what was done and what came of it."""
+    """Writes in a few sentences what was done and what came of it.
+
+    Where a baseline is better than the model, that is the first sentence.
+    """
+    return " ".join(filter(None, (_beaten(run), _done(run))))
+
+
+def _beaten(run: RunAnalysis) -> str:
+    best, subject = run.best_baseline, run.subject
+    own = subject.mean(run.metric) if subject else None
+    value = best.metrics.get(run.metric) if best else None
+    if best is None or subject is None or own is None or value is None or value <= own:
+        return ""
+    words = f"{fmt.metric_words(run.metric)} {fmt.metric(run.metric, value)} against "
+    title = run_tables.baseline_title(best.name)
+    return f"{title} beats the {subject.role}: {words}{fmt.metric(run.metric, own)}."
+
+
+def _done(run: RunAnalysis) -> str:
     student, teacher = run.student, run.teacher
     metrics, benchmark = run.results.metrics, run.results.benchmark
-    if metrics is None or student is None:
+    if metrics is None or run.subject is None:
         names = ", ".join(model.name for model in benchmark.models) if benchmark else ""
-        return f"Measured {run.where}: {names}." if names else "No student yet."
+        return f"Measured {run.where}: {names}." if names else _of_files(run)
+    if student is None:
+        value = _value(run, run.subject)
+        shape = _shape(run.subject)
+        done = f"{_article(shape)} model was fine-tuned on the task {metrics.task.name}"
+        return f"{done}: {fmt.metric_words(run.metric)} {value}. No student yet."
     shape = _shape(student)
     if teacher is None or not student.taught:
         return f"{_article(shape)} student was trained on the task {metrics.task.name}."
@@ -24,25 +48,32 @@ def headline(run: RunAnalysis) -> str:
     return f"{done}. It {fmt.join(gains)}." if gains else f"{done}."
 
 
+def _of_files(run: RunAnalysis) -> str:
+    """Says of an export outside a run how it agrees with its model."""
+    found = []
+    for made in run.results.manifests.values():
+        size, checked = fmt.size(made.model.size_bytes), made.parity
+        text = f"{made.name} is a file of {size} ({made.quantization})"
+        if checked is not None and checked.argmax_agreement is not None:
+            same = _percent(checked.argmax_agreement)
+            text += f". It answers {same} of {checked.num_examples:,} examples like its model"
+        found.append(f"{text}.")
+    return " ".join(found) or "No student yet."
+
+
 def key_figures(run: RunAnalysis) -> list[KeyFigure]:
     """Returns the key figures that are known."""
-    found: list[KeyFigure] = []
-    student, teacher, name = run.student, run.teacher, run.metric
-    kept, gain, smaller = run.kept(student), run.gain(), run.smaller()
-    speed = run.headline_speed()
-    if kept is not None and student is not None and teacher is not None:
-        detail = f"{_value(run, student)} against {_value(run, teacher)}"
-        label = f"of the teacher’s {fmt.metric_words(name)}"
-        found.append(KeyFigure(_percent(kept), label, detail))
-    if gain is not None and run.untaught is not None:
-        number, _, unit = fmt.metric_difference(name, gain).partition(" ")
-        label = f"{unit} over the same student without a teacher".strip()
-        found.append(KeyFigure(number, label, f"which reaches {_value(run, run.untaught)}"))
+    found = list(filter(None, (_kept_figure(run), _gain_figure(run))))
+    smaller, speed = run.smaller(), run.headline_speed()
     if smaller is not None:
-        manifests = [made for group in (student, teacher) if (made := run.manifest_of(group))]
+        groups = (run.student, run.teacher)
+        manifests = [made for group in groups if (made := run.manifest_of(group))]
         sizes = [f"{fmt.size(made.model.size_bytes)} ({made.quantization})" for made in manifests]
         factor, label = (smaller, "smaller") if smaller >= 1 else (1 / smaller, "as large")
         found.append(KeyFigure(fmt.ratio(factor), f"{label} as a file", " against ".join(sizes)))
+    elif (made := run.manifest_of(run.subject) or run.only_manifest()) is not None:
+        size = fmt.size(made.model.size_bytes)
+        found.append(KeyFigure(size, "as a file", made.quantization))
     if speed is not None:
         detail = f"{fmt.milliseconds(speed.student.p50_ms)} against "
         detail += f"{fmt.milliseconds(speed.teacher.p50_ms)} at "
@@ -54,6 +85,53 @@ def key_figures(run: RunAnalysis) -> list[KeyFigure]:
             label += ": no clear difference" if speed.interval else ", by medians alone"
         found.append(KeyFigure(fmt.ratio(speed.speedup), label, detail))
     return found
+
+
+def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
+    """The student's metric: as a share of the teacher's where it is clearly less."""
+    subject, teacher, name = run.subject, run.teacher, run.metric
+    own = None if subject is None else subject.mean(name)
+    if subject is None or own is None:
+        return None
+    words = fmt.metric_words(name)
+    if subject is teacher or teacher is None:
+        best = run.best_baseline
+        value = best.metrics.get(name) if best else None
+        detail = (
+            ""
+            if value is None or best is None
+            else (f"{run_tables.baseline_title(best.name)}: {fmt.metric(name, value)}")
+        )
+        return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", detail)
+    kept = run.kept(subject)
+    if kept is None:
+        return None
+    detail = f"{_value(run, subject)} against {_value(run, teacher)}"
+    if _is_lower(run):
+        return KeyFigure(_percent(kept), f"of the teacher’s {words}", detail)
+    paired = run.against_teacher
+    if paired is not None and paired.is_clear:
+        label = f"{words}, more than the teacher’s"
+    else:
+        label = f"{words}, like the teacher’s within chance"
+    return KeyFigure(_value(run, subject), label, detail)
+
+
+def _gain_figure(run: RunAnalysis) -> KeyFigure | None:
+    gain = run.gain()
+    if gain is None or run.untaught is None:
+        return None
+    number, _, unit = fmt.metric_difference(run.metric, gain).partition(" ")
+    label = f"{unit} over the same student without a teacher".strip()
+    return KeyFigure(number, label, f"which reaches {_value(run, run.untaught)}")
+
+
+def _is_lower(run: RunAnalysis) -> bool:
+    """Whether the student is below its teacher by more than chance, as far as that is known."""
+    share, paired = run.kept(run.student), run.against_teacher
+    if share is None or share >= 1:
+        return False
+    return paired is None or paired.is_clear
 
 
 def limits(run: RunAnalysis) -> list[str]:
@@ -144,8 +222,16 @@ def _percent(share: float) -> str:
 
 def _kept(run: RunAnalysis) -> str:
     share = run.kept(run.student)
+    if share is None or run.student is None or run.teacher is None:
+        return ""
     title = fmt.metric_words(run.metric)
-    return "" if share is None else f"keeps {_percent(share)} of the teacher’s {title}"
+    if _is_lower(run):
+        return f"keeps {_percent(share)} of the teacher’s {title}"
+    values = f"({_value(run, run.student)} against {_value(run, run.teacher)})"
+    paired = run.against_teacher
+    if paired is not None and paired.is_clear:
+        return f"is above the teacher’s {title} {values}"
+    return f"matches the teacher’s {title} within chance {values}"
 
 
 def _smaller(run: RunAnalysis) -> str:
@@ -167,4 +253,12 @@ def _faster(run: RunAnalysis) -> str:
         return f"has {fmt.ratio(speed.speedup)} the speed {run.where} by medians alone"
     if speed.faster is None:
         return f"answers about as fast {run.where}, as far as this run can tell"
-    return f"answers {fmt.ratio(speed.speedup)} faster {run.where}"
+    return f"answers {fmt.ratio(speed.speedup)} faster {run.where}{_formats(run)}"
+
+
+def _formats(run: RunAnalysis) -> str:
+    """Names the quantizations of student and teacher where they differ."""
+    teacher, student = run.manifest_of(run.teacher), run.manifest_of(run.student)
+    if teacher is None or student is None or teacher.quantization == student.quantization:
+        return ""
+    return f" ({student.quantization} against {teacher.quantization})"

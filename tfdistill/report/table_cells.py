@@ -20,6 +20,7 @@ class Cell:
       value: The number behind the text, for CSV; None where there is none.
       unit: Of the number.
       interval: The 95% interval of the number.
+      shade: From 0, none, to 4, the darkest background.
     """
 
     text: str
@@ -27,6 +28,7 @@ class Cell:
     value: float | None = None
     unit: str = ""
     interval: tuple[float, float] | None = None
+    shade: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +87,12 @@ def milliseconds(value: float | None, interval: Sequence[float] | None = None) -
     ends = (interval[0], interval[1]) if interval else None
     detail = fmt.milliseconds_interval(value, *ends) if ends and value is not None else ""
     return Cell(fmt.milliseconds(value), detail, value, "ms", ends)
+
+
+def in_one_unit(*values: float | None) -> list[Cell]:
+    """Durations of one row, all in the unit of the first that is known."""
+    first = next((value for value in values if value is not None), None)
+    return [Cell(fmt.milliseconds(value, first), "", value, "ms") for value in values]
 
 
 def ratio(value: float | None, interval: Sequence[float] | None = None) -> Cell:

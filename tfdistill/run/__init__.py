@@ -79,8 +79,13 @@ def finetune(
     """Runs the teacher's part of a recipe alone; see `run_recipe`."""
     opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy), strategies.scope(strategy):
-        teacher = records.train_teacher(_begin(recipe, folder))
-    return results.SavedModel(**teacher.model_dump(), model_folder="teacher/model/hf")
+        context = _begin(recipe, folder)
+        teacher = records.train_teacher(context)
+        compared = baselines.measure_baselines(context)
+        _report(context, [teacher], compared)
+    return results.SavedModel(
+        **teacher.model_dump(), model_folder="teacher/model/hf", baselines=compared
+    )
 
 
 def distill(
@@ -95,12 +100,13 @@ def distill(
     opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
-        teacher, compared = None, ()
+        found, compared = [], ()
         if context.data.task is not None:
-            teacher = records.train_teacher(context)
+            found = [records.train_teacher(context)]
             compared = baselines.measure_baselines(context)
         student = records.train_student(context, list(recipe.variants)[-1], recipe.seeds[0])
         _keep_chosen(context.root, student)
+        _report(context, [*found, student], compared, student)
         if context.data.task is not None:
             records.check_student(context, student)
     saved = "student/hf" if (context.root / "student" / "hf").is_dir() else "student"
@@ -108,7 +114,7 @@ def distill(
         **student.model_dump(),
         model_folder=saved,
         baselines=compared,
-        teacher_metrics={} if teacher is None else teacher.metrics,
+        teacher_metrics=found[0].metrics if found else {},
     )
 
 
@@ -155,40 +161,55 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
 def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> results.RunMetrics:
     """Keeps the chosen student; with a task also exports and measures it. Writes the report."""
     root, recipe, task = context.root, context.recipe, context.data.task
+    if task is None:
+        _keep_chosen(root, found[-1])
+        say(f"student: {root / 'student' / 'hf'}")
+        return _report(context, found, (), found[-1])
+    chosen = records.choose(found, list(recipe.variants)[-1], task.primary_metric)
+    _keep_chosen(root, chosen)
+    compared = baselines.measure_baselines(context)
+    _report(context, found, compared, chosen)  # of a student that is refused, too
+    records.check_student(context, chosen)
+    exports = _export_all(context, chosen)
+    if exports and not (root / "benchmark.json").is_file():
+        say("measuring on this host")
+        folders = {e.name: (root / e.manifest).parent for e in reversed(exports)}
+        deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
+    metrics = _report(context, found, compared, chosen, exports)
+    say(f"report: {root / 'report.html'}")
+    return metrics
+
+
+def _report(
+    context: RunContext,
+    found: Sequence[results.ModelResult],
+    compared: Sequence[results.BaselineResult],
+    chosen: results.ModelResult | None = None,
+    exports: Sequence[results.ExportedFile] = (),
+) -> results.RunMetrics:
+    """Writes metrics.json and the report of what was trained, compared and exported."""
+    recipe, task = context.recipe, context.data.task
     described = results.RunTask(
         name="plain text", kind="pre-training", primary_metric="mlm_accuracy"
     )
-    chosen, exports = found[-1], ()
     if task is not None:
         described = results.RunTask(
             name=task.name, kind=task.kind, labels=task.labels, primary_metric=task.primary_metric
         )
-        chosen = records.choose(found, list(recipe.variants)[-1], task.primary_metric)
-    _keep_chosen(root, chosen)
-    compared: tuple[results.BaselineResult, ...] = ()
-    if task is not None:
-        compared = baselines.measure_baselines(context)
-        records.check_student(context, chosen)
-        exports = _export_all(context, chosen)
     metrics = results.RunMetrics(
         format_version=results.FORMAT_VERSION,
-        recipe=recipe.name,
+        recipe=context.root.resolve().name if recipe.name == "command" else recipe.name,
         created=now(),
         seed=recipe.seeds[0],
         task=described,
         synthetic_data=described.name == synthetic.TASK.name or recipe.data.placeholder_data,
         models=tuple(found),
-        baselines=compared,
-        chosen=chosen.folder,
-        exports=exports,
+        baselines=tuple(compared),
+        chosen=None if chosen is None else chosen.folder,
+        exports=tuple(exports),
     )
-    results.write_result_file(metrics, root / results.METRICS_FILE)
-    if exports and not (root / "benchmark.json").is_file():
-        say("measuring on this host")
-        folders = {e.name: (root / e.manifest).parent for e in reversed(exports)}
-        deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
-    report.write(root)
-    say(f"report: {root / 'report.html'}" if exports else f"student: {root / 'student' / 'hf'}")
+    results.write_result_file(metrics, context.root / results.METRICS_FILE)
+    report.write(context.root)
     return metrics
 
 

@@ -104,6 +104,7 @@ def export_model(
         lower_case=data.tokenizer.lower_case,
         labels=data.task.labels,
         texts=data.dev_examples,
+        answers=True,
         name=name,
         overwrite=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pathlib
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import compress, config, models, results, training
-from tfdistill.run import deliver, students, teachers
+from tfdistill.data import answers
+from tfdistill.data import metrics as task_metrics
+from tfdistill.run import deliver, prepare, students, teachers
 from tfdistill.run.context import RunContext
 
 PRETRAINED = "teacher/pretrained.json"
@@ -57,8 +60,9 @@ def train_teacher(context: RunContext) -> results.ModelResult:
     data, tuned = context.task_data, context.recipe.teacher.finetune is not None
 
     def work() -> results.ModelResult:
-        model, metrics, seconds = teachers.task_teacher(context.recipe, data, context.root)
+        model, seconds = teachers.task_teacher(context.recipe, data, context.root)
         deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
+        metrics = _evaluate(model, data, context.root / "teacher")
         history = results.HistoryFile(stage="labels", csv="teacher/finetune/history.csv")
         return _describe(
             context,
@@ -94,12 +98,13 @@ def train_student(context: RunContext, name: str, seed: int) -> results.ModelRes
         model, labels, metrics, num_examples = student.model, (), {}, 0
         if context.data.task is not None:
             data = context.task_data
-            metrics = training.evaluate(model, data.dev, data.task)
             labels, num_examples = data.task.labels, data.dev.num_examples
         elif student.masked_lm is not None:
             model = student.masked_lm
             metrics = _word_metrics(context, model, stages[-1])
         deliver.save_model(model, context.data, context.root / folder, labels)
+        if context.data.task is not None:
+            metrics = _evaluate(model, context.task_data, context.root / folder)
         return _describe(
             context,
             model,
@@ -158,6 +163,19 @@ def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[s
     )
     measured = training.MaskedLmEvaluation(model, held_out)()
     return {name: measured[name] for name in _WORD_METRICS}
+
+
+def _evaluate(model: keras.Model, data: prepare.TaskData, folder: pathlib.Path) -> dict[str, float]:
+    """Scores a model on the development set, and keeps its answers for the report."""
+    logits = training.predict_logits(model, data.dev)
+    metrics = task_metrics.score(data.task, logits, data.dev.encoded)
+    # The texts once: the answers of a run are paired.
+    kept = answers.of_examples(
+        data.dev_examples, {"model": logits}, with_texts=folder.name == "teacher"
+    )
+    if kept is not None:
+        answers.write(kept, folder / answers.FILE_NAME)
+    return metrics
 
 
 def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.ModelResult:

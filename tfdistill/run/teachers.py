@@ -175,8 +175,8 @@ def pretrain(
 
 def task_teacher(
     recipe: config.Recipe, data: prepare.TaskData, root: pathlib.Path
-) -> tuple[keras.Model, dict[str, float], float]:
-    """Loads or fine-tunes the teacher of the task and measures it.
+) -> tuple[keras.Model, float]:
+    """Loads or fine-tunes the teacher of the task.
 
     Args:
       recipe: The recipe.
@@ -184,7 +184,7 @@ def task_teacher(
       root: The run folder; checkpoints and history of the fine-tuning go below it.
 
     Returns:
-      The classifier, its development metrics, and the seconds of its fine-tuning.
+      The classifier, and the seconds of its fine-tuning.
 
     Raises:
       VocabularyError: If its vocabulary is not that of the data.
@@ -198,7 +198,7 @@ def task_teacher(
     if settings is not None:
         folder = root / "teacher" / "finetune"
         seconds = finetune(model, data, settings, folder, seed=seed, description="teacher").seconds
-    return model, training.evaluate(model, data.dev, data.task), seconds
+    return model, seconds
 
 
 def load_classifier(

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from tfdistill import analysis, errors
+from tfdistill.data.spec import TaskSpec
+
+TASK = TaskSpec("kinds", "text", "kind", labels=("a", "b"))
+
+
+def logits_of(answers):
+    return np.eye(2, dtype=np.float32)[np.asarray(answers)]
+
+
+def test_mcnemar_counts_the_examples_that_one_alone_has_right():
+    # 3 lost, 9 gained: two-sided binomial p = 2 * sum_{k<=3} C(12, k) / 2^12 = 598 / 4096.
+    gold = np.zeros(100, int)
+    before, after = np.zeros(100, int), np.zeros(100, int)
+    after[:3] = 1
+    before[3:12] = 1
+    found = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+    assert (found.lost, found.gained) == (3, 9)
+    assert found.p_value == pytest.approx(598 / 4096)
+    assert found.difference == pytest.approx(0.06)
+    assert not found.is_clear
+    # Standard error of the paired difference: sqrt((12 - 36 / 100) / 100^2) = 0.034.
+    assert found.interval == pytest.approx((0.06 - 1.96 * 0.034, 0.06 + 1.96 * 0.034), abs=0.015)
+
+
+def test_a_large_difference_is_clear_and_none_is_none():
+    gold = np.arange(200) % 2
+    wrong = np.where(np.arange(200) < 40, 1 - gold, gold)
+    found = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
+    assert found.is_clear and found.difference == pytest.approx(-0.2)
+    same = analysis.paired_difference(TASK, gold, logits_of(wrong), logits_of(wrong))
+    assert (same.p_value, same.interval, same.is_clear) == (1.0, (0.0, 0.0), False)
+
+
+def test_other_metrics_are_judged_by_their_bootstrap_interval():
+    rng = np.random.default_rng(3)
+    gold = rng.normal(size=300).astype(np.float32)
+    good = (gold + 0.1 * rng.normal(size=300))[:, None].astype(np.float32)
+    bad = (gold + 2.0 * rng.normal(size=300))[:, None].astype(np.float32)
+    task = TaskSpec("similarity", "a", "score", kind="regression")
+    found = analysis.paired_difference(task, gold, good, bad, num_resamples=100)
+    assert found.p_value is None and found.lost is None
+    assert found.is_clear and found.interval[0] < found.difference < found.interval[1] < 0
+    close = analysis.paired_difference(task, gold, good, good * 2 + 1, num_resamples=50)
+    assert not close.is_clear
+
+
+def test_logits_of_other_examples_are_refused():
+    with pytest.raises(errors.ShapeError):
+        analysis.paired_difference(TASK, np.zeros(3, int), np.zeros((3, 2)), np.zeros((2, 2)))

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import answers, spec, tasks
+
+TASK = spec.TaskSpec("kinds", "text", "kind", labels=("a", "b"))
+LOGITS = np.array([[2.0, -1.0], [0.5, 0.25], [-3.0, 3.0]], np.float32)
+
+
+def examples(**changes):
+    values = {"texts": ["one", "two " * 200, "drei ü"], "pairs": None}
+    return tasks.Examples(TASK, **{**values, "labels": np.array([0, 1, 1], np.int32), **changes})
+
+
+def made(**options):
+    found = answers.of_examples(examples(), {"model": LOGITS}, **options)
+    assert found is not None
+    return found
+
+
+def test_answers_are_read_as_they_were_written(tmp_path):
+    before = made(model_sha256="f" * 64)
+    answers.write(before, tmp_path / "a.safetensors")
+    after = answers.read(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(after.logits["model"], LOGITS)
+    np.testing.assert_array_equal(after.gold, [0, 1, 1])
+    assert (after.task.labels, after.task.primary_metric) == (("a", "b"), "accuracy")
+    assert after.texts == before.texts and after.texts[2] == "drei ü"
+    assert len(after.texts[1]) == 300 and after.texts[1].endswith("…")
+    assert (after.examples, after.model_sha256) == (before.examples, "f" * 64)
+
+
+def test_texts_can_be_left_out_and_the_examples_are_still_known(tmp_path):
+    answers.write(made(with_texts=False), tmp_path / "a.safetensors")
+    after = answers.read(tmp_path / "a.safetensors")
+    assert after.texts == () and after.examples == made().examples
+    assert b"drei" not in (tmp_path / "a.safetensors").read_bytes()
+
+
+def test_other_texts_pairs_or_labels_are_other_examples():
+    others = (
+        examples(texts=["one", "two", "three"]),
+        examples(pairs=["", "", "x"]),
+        examples(labels=np.array([1, 1, 1], np.int32)),
+    )
+    hashes = [answers.of_examples(other, {"model": LOGITS}) for other in others]
+    assert len({made().examples, *(found.examples for found in hashes if found)}) == 4
+
+
+def test_words_spans_and_unlabelled_texts_have_no_answers_of_one_row():
+    assert answers.of_examples(examples(labels=None), {"model": LOGITS}) is None
+    words = spec.TaskSpec("tags", "0", "-1", kind="token", labels=("O", "B-X"))
+    found = tasks.Examples(words, ["a"], None, np.array([0]))
+    assert answers.of_examples(found, {"model": LOGITS[:1]}) is None
+
+
+def test_a_changed_byte_a_foreign_file_and_an_absent_one_are_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(errors.DataError, match=r"a\.safetensors"):
+        answers.read(path)
+    whole = answers.to_bytes(made())
+    path.write_bytes(whole.replace(LOGITS.tobytes(), np.zeros_like(LOGITS).tobytes()))
+    with pytest.raises(errors.DataError, match="another checksum"):
+        answers.read(path)
+    path.write_bytes(whole[:40])
+    with pytest.raises(errors.DataError):
+        answers.read(path)

@@ -1,0 +1,102 @@
+"""Whether two models differ on the examples that both answered: paired tests."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import scipy.stats
+
+from tfdistill import errors
+from tfdistill.data import metrics
+from tfdistill.data.spec import TaskSpec
+
+_LEVEL = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class PairedDifference:
+    """The difference of two models' primary metric on the same examples.
+
+    Attributes:
+      before: The metric of the first model.
+      after: That of the second one.
+      interval: 95% bootstrap interval of ``after - before``.
+      lost: Examples that only the first one has right; None for a regression or several labels.
+      gained: Examples that only the second one has right, or None.
+      p_value: Of the exact McNemar test of `lost` against `gained`, where accuracy is the metric.
+    """
+
+    before: float
+    after: float
+    interval: tuple[float, float]
+    lost: int | None = None
+    gained: int | None = None
+    p_value: float | None = None
+
+    @property
+    def difference(self) -> float:
+        """``after - before``."""
+        return self.after - self.before
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference is beyond chance: p < 0.05, or the interval excludes 0."""
+        if self.p_value is not None:
+            return self.p_value < _LEVEL
+        return not self.interval[0] <= 0 <= self.interval[1]
+
+
+def paired_difference(
+    task: TaskSpec,
+    gold: np.ndarray,
+    before: np.ndarray,
+    after: np.ndarray,
+    *,
+    num_resamples: int = 500,
+) -> PairedDifference:
+    """Compares two models on the examples that both answered.
+
+    The interval is the percentile bootstrap over examples (drawn with replacement, seed 0).
+    McNemar: of b examples that only the first model has right and c that only the second has, the
+    two-sided binomial test of b successes in b + c trials at 1/2.
+
+    Args:
+      task: Names the primary metric.
+      gold: Labels, as for `metrics.compute_metrics`.
+      before: Logits of the first model, float (n, num_labels).
+      after: Logits of the second one.
+      num_resamples: Resamples of the bootstrap.
+
+    Returns:
+      The difference.
+
+    Raises:
+      ShapeError: If the shapes differ.
+    """
+    if before.shape != after.shape or len(before) != len(gold):
+        raise errors.ShapeError("logits of two models", before.shape, after.shape)
+    one_metric = dataclasses.replace(task, metrics=(task.primary_metric,))
+
+    def score(logits: np.ndarray, index: np.ndarray) -> float:
+        found = metrics.compute_metrics(one_metric, logits[index], gold[index])
+        return found[task.primary_metric]
+
+    whole, rng = np.arange(len(gold)), np.random.default_rng(0)
+    first, second = score(before, whole), score(after, whole)
+    lost = gained = p_value = None
+    if task.kind == "classification":
+        right = (before.argmax(axis=1) == gold), (after.argmax(axis=1) == gold)
+        lost, gained = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
+    if lost is not None and gained is not None and task.primary_metric == "accuracy":
+        changed, n = lost + gained, len(gold)
+        p_value = float(scipy.stats.binomtest(lost, changed).pvalue) if changed else 1.0
+        # A resample is a draw of how many examples are lost, gained and neither.
+        shares = np.array([lost, gained, n - changed]) / n
+        counts = rng.multinomial(n, shares, size=num_resamples)  # (resamples, 3)
+        differences = (counts[:, 1] - counts[:, 0]) / n
+    else:
+        draws = rng.integers(len(gold), size=(num_resamples, len(gold)))
+        differences = np.array([score(after, rows) - score(before, rows) for rows in draws])
+    low, high = np.percentile(differences, [2.5, 97.5])
+    return PairedDifference(first, second, (float(low), float(high)), lost, gained, p_value)
