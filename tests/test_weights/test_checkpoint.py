@@ -330,6 +330,66 @@ def test_missing_files_are_named_with_a_remedy(folder, tmp_path):
         weights.load_encoder(folder / "vocab.txt")
 
 
+def split(folder):
+    """Saves the checkpoint of a folder in two parts with an index."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    path.unlink()
+    places = {}
+    for number, key in enumerate(sorted(tensors)):
+        places[key] = f"model-0000{number % 2 + 1}-of-00002.safetensors"
+    for name in set(places.values()):
+        part = {key: tensors[key] for key in places if places[key] == name}
+        safetensors.numpy.save_file(part, folder / name, {"format": "pt"})
+    return places
+
+
+def write_index(folder, places):
+    text = json.dumps({"metadata": {}, "weight_map": places})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def test_a_checkpoint_in_several_parts_is_read_whole(folder):
+    whole = weights.open_checkpoint(folder)
+    write_index(folder, split(folder))
+    parts = weights.open_checkpoint(folder)
+    assert parts.tensors.keys() == whole.tensors.keys()
+    for key, tensor in whole.tensors.items():
+        np.testing.assert_array_equal(parts.tensors[key], tensor)
+
+
+@pytest.mark.parametrize("name", ["../part.safetensors", "/x.safetensors", "part.bin", 3])
+def test_a_part_outside_the_folder_or_of_another_kind_is_refused(folder, name):
+    places = split(folder)
+    write_index(folder, {**places, next(iter(places)): name})
+    with pytest.raises(errors.WeightsError, match=r"names of \.safetensors files next to it"):
+        weights.open_checkpoint(folder)
+
+
+def test_an_index_and_its_parts_must_agree(folder):
+    places = split(folder)
+    write_index(folder, {**places, "bert.more": places[next(iter(places))]})
+    with pytest.raises(errors.WeightsError, match=r"difference in bert\.more"):
+        weights.open_checkpoint(folder)
+    write_index(folder, {})
+    with pytest.raises(errors.WeightsError, match="a file name for each tensor"):
+        weights.open_checkpoint(folder)
+
+
+def test_quantized_tensors_are_refused(folder):
+    edit(folder, lambda held: held.update({k: np.int8(100 * v) for k, v in held.items()}))
+    with pytest.raises(errors.WeightsError, match=r"received I8\. Its weights are quantized"):
+        weights.open_checkpoint(folder)
+
+
+def test_a_config_without_model_type_gets_a_hint(folder):
+    config = json.loads((folder / "config.json").read_text())
+    del config["model_type"]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(errors.WeightsError, match='add "model_type": "bert"'):
+        weights.open_checkpoint(folder)
+
+
 def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
     with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("d\ne\nf\n")
@@ -337,7 +397,7 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
         weights.load_encoder(folder)
 
 
-def test_a_hub_id_fetches_only_the_four_files(folder, monkeypatch):
+def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
     asked = []
 
     def fetch(name, allow_patterns):
@@ -346,7 +406,8 @@ def test_a_hub_id_fetches_only_the_four_files(folder, monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     assert weights.load_classifier("someone/some-bert").labels == ("bad", "good")
-    files = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
+    weight_files = ["model-*.safetensors", "model.safetensors", "model.safetensors.index.json"]
+    files = ["config.json", *weight_files, "tokenizer_config.json", "vocab.txt"]
     assert asked == [("someone/some-bert", files)]
 
 

@@ -132,6 +132,8 @@ class MobileBertConfig(EncoderConfig):
         block, as in MobileBERT-TINY; then nothing is left to share.
       normalization: "no_norm" (gamma x + beta, no statistics) or "layer_norm".
       trigram: Whether a token is embedded together with both its neighbours.
+      embeddings_layer_norm_eps: That of the embeddings' LayerNorm, which `transformers` fixes at
+        1e-5; None takes `layer_norm_eps`.
 
     Raises:
       ConfigError: If a value is out of range; the message lists every fault.
@@ -148,6 +150,7 @@ class MobileBertConfig(EncoderConfig):
     bottleneck_attention: bool = False
     normalization: str = "no_norm"
     trigram: bool = True
+    embeddings_layer_norm_eps: float | None = None
 
 
 def _mobilebert_faults(config: MobileBertConfig) -> Iterator[str]:

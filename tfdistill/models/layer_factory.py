@@ -81,9 +81,10 @@ class LayerFactory:
             units, kernel_initializer=initializer(), name=name, dtype=self.dtype
         )
 
-    def layer_norm(self, name: str) -> keras.layers.Layer:
-        """Returns a LayerNorm."""
-        return layers.LayerNorm(self.config.layer_norm_eps, name=name, dtype=self.dtype)
+    def layer_norm(self, name: str, epsilon: float | None = None) -> keras.layers.Layer:
+        """Returns a LayerNorm; epsilon: None takes that of the configuration."""
+        own = self.config.layer_norm_eps if epsilon is None else epsilon
+        return layers.LayerNorm(own, name=name, dtype=self.dtype)
 
     def no_norm(self, name: str) -> keras.layers.Layer:
         """Returns a NoNorm."""

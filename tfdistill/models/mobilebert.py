@@ -57,7 +57,8 @@ def embed(inputs: dict[str, Any], config: MobileBertConfig, make: LayerFactory) 
         unflatten = layers.UnflattenTokens(name="unflatten_words", dtype=make.dtype)
         words = unflatten((words, inputs["input_ids"]))  # (B, L, d)
     summed = make.embeddings(words, inputs)
-    normed = _norm("embeddings_layer_norm", config, make)(summed)
+    norm = _norm("embeddings_layer_norm", config, make, config.embeddings_layer_norm_eps)
+    normed = norm(summed)
     return make.dropout(config.dropout, "embeddings_dropout")(normed)
 
 
@@ -106,7 +107,7 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
     if isinstance(norm, NoNorm):
         epsilon = get("mlm_layer_norm").epsilon if "mlm_layer_norm" in names else 1e-12
     else:
-        epsilon = norm.epsilon
+        epsilon = get("layer_0_layer_norm").epsilon
     dropout = get("embeddings_dropout").rate
     shared = "layer_0_shared_bottleneck" in names
     inside = get("layer_0_bottleneck").units
@@ -137,11 +138,18 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
         bottleneck_attention=narrow,
         normalization="no_norm" if isinstance(norm, NoNorm) else "layer_norm",
         trigram="word_trigrams" in names,
+        embeddings_layer_norm_eps=None
+        if isinstance(norm, NoNorm) or norm.epsilon == epsilon
+        else norm.epsilon,
     )
 
 
-def _norm(name: str, config: MobileBertConfig, make: LayerFactory) -> keras.layers.Layer:
-    return make.no_norm(name) if config.normalization == "no_norm" else make.layer_norm(name)
+def _norm(
+    name: str, config: MobileBertConfig, make: LayerFactory, epsilon: float | None = None
+) -> keras.layers.Layer:
+    if config.normalization == "no_norm":
+        return make.no_norm(name)
+    return make.layer_norm(name, epsilon)
 
 
 def _dense_and_norm(

@@ -12,12 +12,15 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors, files, reading
-from tfdistill.weights import filling, hf_config, keys
+from tfdistill.weights import filling, hf_config, keys, tokenizers
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer_config.json"
+INDEX_FILE = f"{WEIGHTS_FILE}.index.json"  # of a checkpoint in several parts
+_PARTS = "model-*.safetensors"
+_FLOATS = ("F16", "BF16", "F32", "F64")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -32,6 +35,7 @@ class Checkpoint:
       ignored: Keys that hold nothing for us, as in the file, sorted.
       vocab_file: vocab.txt, or None if there is none.
       lower_case: Whether its tokenizer lower-cases (tokenizer_config.json; default True).
+      layout: What wrote the tensors: "pt" or "tf".
     """
 
     folder: pathlib.Path
@@ -40,6 +44,7 @@ class Checkpoint:
     ignored: tuple[str, ...]
     vocab_file: pathlib.Path | None
     lower_case: bool
+    layout: str
 
     @property
     def is_tinybert(self) -> bool:
@@ -51,30 +56,33 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
-      source: A folder with config.json and model.safetensors (vocab.txt and
-        tokenizer_config.json if it has them), or the id of one on the Hugging Face hub, of which
-        only these four files are fetched.
+      source: A folder with config.json and model.safetensors, or model.safetensors.index.json and
+        the parts that it names (vocab.txt and tokenizer_config.json if it has them), or the id of
+        one on the Hugging Face hub, of which only these files are fetched.
 
     Returns:
       Its content.
 
     Raises:
       WeightsError: If it cannot be found or fetched, is of an architecture that we do not have, a
-        file is missing or corrupt, or a tensor holds NaN or infinity.
+        file is missing or corrupt, a tensor holds NaN, infinity or no floats, or its tokenizer
+        splits text in a way that ours does not.
     """
     folder = _folder(source)
     raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
-    tensors, ignored = _read_tensors(folder / WEIGHTS_FILE)
+    tensors, ignored, layout = _read_parts(folder)
     vocab = folder / VOCAB_FILE
     tokenizer = read_json(folder / TOKENIZER_FILE, required=False)
+    lower_case = tokenizers.check_settings(tokenizer, what=f"{folder / TOKENIZER_FILE}")
     return Checkpoint(
         folder=folder,
         raw_config=raw_config,
         tensors=tensors,
         ignored=ignored,
         vocab_file=vocab if vocab.is_file() else None,
-        lower_case=bool(tokenizer.get("do_lower_case", True)),
+        lower_case=lower_case,
+        layout=layout,
     )
 
 
@@ -105,7 +113,7 @@ def _folder(source: files.Path) -> pathlib.Path:
         raise errors.WeightsError("checkpoint", "a folder or a hub id", f"the file {path}")
     if not isinstance(source, str) or not _HUB_ID.fullmatch(source):
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
-    wanted = [CONFIG_FILE, WEIGHTS_FILE, VOCAB_FILE, TOKENIZER_FILE]
+    wanted = [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, VOCAB_FILE, TOKENIZER_FILE]
     try:
         return pathlib.Path(huggingface_hub.snapshot_download(source, allow_patterns=wanted))
     except (OSError, ValueError) as error:  # every error of the hub, of the network and offline
@@ -134,7 +142,40 @@ def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
     )
 
 
-def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
+    """Reads model.safetensors, or the parts that the index names: tensors, ignored, layout."""
+    whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
+    if whole.is_file() or not index.is_file():
+        return _read_tensors(whole)
+    places = read_json(index, required=True).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise errors.WeightsError(f"{index}, weight_map", "a file name for each tensor", "none")
+    names = list(dict.fromkeys(places.values()))
+    for name in names:
+        known = isinstance(name, str) and files.is_plain_name(name)
+        if not known or not name.endswith(".safetensors"):
+            raise errors.WeightsError(
+                f"{index}, weight_map", "names of .safetensors files next to it", repr(name)
+            )
+    tensors: dict[str, np.ndarray] = {}
+    ignored: list[str] = []
+    layout = "pt"
+    for name in sorted(names):
+        part = files.inside(folder, name)
+        expected = {key for key, place in places.items() if place == name}
+        found, more, layout = _read_tensors(part, expected)
+        twice = sorted(found.keys() & tensors.keys())
+        if twice:
+            raise errors.WeightsError(f"{index}", f"one tensor for {twice[0]}", "two")
+        tensors |= found
+        ignored += more
+    return tensors, tuple(sorted(ignored)), layout
+
+
+def _read_tensors(
+    path: pathlib.Path, expected: set[str] | None = None
+) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
+    """Reads a file; `expected`: the keys that an index says it has."""
     if not path.is_file():
         raise errors.WeightsError(_missing_weights(path))
     tensors: dict[str, np.ndarray] = {}
@@ -142,13 +183,27 @@ def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             layout = (file.metadata() or {}).get("format", "pt")
-            for key in file.keys():  # noqa: SIM118 - the handle is no mapping
+            held = list(file.keys())
+            if expected is not None and set(held) != expected:
+                differing = filling.shortened(sorted(set(held) ^ expected))
+                raise errors.WeightsError(
+                    str(path), "the tensors that the index names", f"a difference in {differing}"
+                )
+            for key in held:
                 canonical, transposed = keys.canonical_key(key, layout)
                 if keys.IGNORED.fullmatch(canonical):
                     ignored.append(canonical)
                     continue
                 if canonical in tensors:
                     raise errors.WeightsError(str(path), f"one tensor for {canonical}", "two")
+                kind = file.get_slice(key).get_dtype()
+                if kind not in _FLOATS:
+                    raise errors.WeightsError(
+                        f"{path}, {key}",
+                        f"one of {', '.join(_FLOATS)}",
+                        kind,
+                        "Its weights are quantized. Take the checkpoint that they were made from.",
+                    )
                 tensor = np.asarray(file.get_tensor(key), np.float32)
                 tensors[canonical] = tensor.T if transposed else tensor
     except (safetensors.SafetensorError, OSError) as error:
@@ -160,7 +215,7 @@ def _read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
         raise errors.WeightsError(
             str(path), "finite weights", f"NaN or infinity in {filling.shortened(sorted(broken))}"
         )
-    return tensors, tuple(sorted(ignored))
+    return tensors, tuple(sorted(ignored)), layout
 
 
 def _checkpoint_below(folder: pathlib.Path) -> str:
@@ -181,9 +236,6 @@ def _missing_weights(path: pathlib.Path) -> str:
     elif (path.parent / "tf_model.h5").is_file():
         received = "only tf_model.h5"
         remedy = _conversion("transformers 4", "TFAutoModelForSequenceClassification")
-    elif (path.parent / f"{WEIGHTS_FILE}.index.json").is_file():
-        received = "a checkpoint in several parts"
-        remedy = "Save it in one part (save_pretrained with a larger max_shard_size)."
     return errors.explain("checkpoint", f"{path.name} in {path.parent}", received, remedy)
 
 

@@ -32,6 +32,7 @@ _FAMILIES = {  # of ours, by model_type
 }
 _CLASSES = {"distilbert": "DistilBert", "mobilebert": "MobileBert"}
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
+_MOBILEBERT_EMBEDDINGS_EPS = 1e-5  # likewise, in PyTorch, of the LayerNorm of its embeddings
 
 # Field of ours -> key of config.json. The first are required; what a file leaves out of the others
 # has the value that `transformers` gives it, which is our default too but for MobileBERT.
@@ -77,6 +78,13 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
       WeightsError: If it is none of ours.
     """
     kind = raw.get("model_type")
+    if kind is None:
+        raise errors.WeightsError(
+            what,
+            f"one of {', '.join(_FAMILIES)}",
+            "a file without it",
+            'Old files lack it. If the network is a BERT, add "model_type": "bert".',
+        )
     if kind not in _FAMILIES:
         raise errors.WeightsError(
             what,
@@ -88,13 +96,17 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
     return kind
 
 
-def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> EncoderConfig:
+def parse_config(
+    raw: Mapping[str, Any], *, family: str | None = None, layout: str = "pt"
+) -> EncoderConfig:
     """Reads the architecture from a config.json.
 
     Args:
       raw: The parsed JSON.
       family: "tinybert" or "bert" to choose the head style of a BERT checkpoint; default what
         the file says.
+      layout: Whose tensors the file belongs to: "pt", PyTorch's, or "tf", where MobileBERT takes
+        `layer_norm_eps` in its embeddings, too.
 
     Returns:
       The configuration.
@@ -120,7 +132,7 @@ def parse_config(raw: Mapping[str, Any], *, family: str | None = None) -> Encode
         if kind == "distilbert":
             return _distilbert(raw)
         defaults = _MOBILEBERT_DEFAULTS if kind == "mobilebert" else {}
-        return _bert({**defaults, **raw}, told, block)
+        return _bert({**defaults, **raw}, told, block, layout)
     except KeyError as error:
         raise errors.WeightsError("config.json", f"the key {error}", "a file without it") from error
 
@@ -139,7 +151,9 @@ def _common(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _bert(raw: Mapping[str, Any], family: str, block: Mapping[str, Any]) -> EncoderConfig:
+def _bert(
+    raw: Mapping[str, Any], family: str, block: Mapping[str, Any], layout: str
+) -> EncoderConfig:
     positions = raw.get("position_embedding_type", "absolute")
     if positions != "absolute":
         raise errors.WeightsError(
@@ -156,6 +170,12 @@ def _bert(raw: Mapping[str, Any], family: str, block: Mapping[str, Any]) -> Enco
         raise errors.WeightsError("config.json use_bottleneck", "true: a MobileBERT", "false")
     sizes |= {field: raw[name] for field, name in _MOBILEBERT_NAMES.items() if name in raw}
     # With bottleneck attention the shared bottleneck is in the file and not used.
+    if sizes.get("normalization") == "layer_norm":
+        own = sizes.get("layer_norm_eps", 1e-12)
+        fixed = own if layout == "tf" else _MOBILEBERT_EMBEDDINGS_EPS
+        eps = block.get("embeddings_layer_norm_eps", fixed)
+        same = eps == own
+        sizes["embeddings_layer_norm_eps"] = None if same else eps
     narrow = sizes.get("bottleneck_attention", False)
     sizes["shared_key_query"] = not narrow and sizes.get("shared_key_query", True)
     return MobileBertConfig(**{"pooler": True, **sizes})
@@ -262,6 +282,9 @@ def format_config(
             "head": config.family,
             "type_vocab_size": config.type_vocab_size,
         }
+        if isinstance(config, MobileBertConfig) and config.normalization == "layer_norm":
+            eps = config.embeddings_layer_norm_eps or config.layer_norm_eps
+            written[BLOCK]["embeddings_layer_norm_eps"] = eps
     return written
 
 

@@ -270,7 +270,7 @@ def _config(checkpoint: Checkpoint, family: str | None, *, pools: bool) -> model
     """Returns the architecture, with a pooler if the model `pools` and its family has one."""
     if family is None and checkpoint.is_tinybert and not checkpoint.raw_config.get("tfdistill"):
         family = "tinybert"
-    config = hf_config.parse_config(checkpoint.raw_config, family=family)
+    config = hf_config.parse_config(checkpoint.raw_config, family=family, layout=checkpoint.layout)
     if config.family in ("bert", "tinybert"):
         config = config.replace(pooler=pools)
     elif not pools:
