@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib.util
 import os
 import pathlib
@@ -161,6 +162,8 @@ def _explained(error: BaseException, args: argparse.Namespace) -> tuple[str, int
     if isinstance(error, MemoryError):
         return f"the memory of this machine does not suffice. {error}".strip(), 1
     number = errors.errno_of(error)
+    if number == errno.ELOOP and not isinstance(error, OSError):
+        return f"{error}. Remove the link.", 1
     if number is not None and not isinstance(error, OSError):
         error = OSError(number, os.strerror(number), getattr(args, "out", None))
     if isinstance(error, OSError):

@@ -146,6 +146,8 @@ def errno_of(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     text = str(error)
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):  # of pathlib
+        return errno.ELOOP
     return next((number for number in WRITE_FAULTS if os.strerror(number) in text), None)
 
 

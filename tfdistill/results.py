@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -260,6 +261,21 @@ def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
     if "format_version" in kind.model_fields:
         expected += f" of format_version {FORMAT_VERSION}"
     raise errors.DataError(errors.explain(f"{path}", expected, found))
+
+
+def read_finished(path: files.Path, kind: type[ResultType]) -> ResultType | None:
+    """Reads the result of a step; None where the step is to be done, or done again.
+
+    A step writes its result last, so a damaged one means no more than that it has to be written
+    again; stderr says so.
+    """
+    if not pathlib.Path(path).exists():
+        return None
+    try:
+        return read_result_file(path, kind)
+    except errors.DataError as error:
+        print(f"{error} This step is done again.", file=sys.stderr)
+        return None
 
 
 def write_result_file(result: ResultPart, path: files.Path) -> None:

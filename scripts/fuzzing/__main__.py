@@ -11,10 +11,12 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -57,7 +59,7 @@ def main() -> int:
     ]
     if not chosen:
         parser.error(f"--kinds: choose of {', '.join(kind.name for kind in kinds.KINDS)}")
-    _import_all()
+    _import_all(light=all(kind.light for kind in chosen))
     with tempfile.TemporaryDirectory(prefix="tfdistill-fuzz-") as temporary:
         source = (args.files or pathlib.Path(temporary) / "undamaged").absolute()
         source.mkdir(parents=True, exist_ok=True)
@@ -71,15 +73,24 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def _import_all() -> None:
+def _import_all(*, light: bool) -> None:
     """Imports once what every process needs; no operation of TensorFlow runs before the forks."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    import tfdistill.benchmark.comparing.comparison_text
+    import tfdistill.benchmark.comparing.gate
+    import tfdistill.benchmark.comparing.history
+    import tfdistill.cli
+    import tfdistill.config
+    import tfdistill.report
+
+    if light:
+        return
+    warnings.simplefilter("ignore", FutureWarning)
     import tensorflow_text  # noqa: F401
 
     import export.trials  # noqa: F401
     import tfdistill.augmentation
-    import tfdistill.cli
     import tfdistill.run.inputs  # noqa: F401
 
 
@@ -156,6 +167,9 @@ def _run_all(
             case = running.pop(pid)
             code = os.waitstatus_to_exitcode(status)
             fault = None if code in _GOOD else _ending(code)
+            if case.kind.full_disk:
+                fault = fault or _silent(case, code)
+                subprocess.run(["umount", "-l", case.folder / "work" / "disk"], capture_output=True)
             if fault:
                 faults.append(case.number)
             _report(case, fault)
@@ -199,6 +213,11 @@ def _begin(
         for pattern in kind.without:
             for path in sorted(work.glob(pattern)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if kind.full_disk:
+            (folder / "case.txt").write_text(
+                f"{_small_disk(work / 'disk', draw)}\n  tfdistill {' '.join(command)}"
+            )
+            return
         found = sorted({path for p in kind.files for path in work.glob(p) if path.is_file()})
         path = draw.choice(found)
         done = mutations.damage(path, found, draw)
@@ -209,6 +228,27 @@ def _begin(
     work.mkdir(parents=True)
     pid = _start(command, work, folder / "log.txt", before)
     return pid, Running(number, kind, folder, time.monotonic() + _TIMEOUT_S)
+
+
+def _small_disk(path: pathlib.Path, draw: random.Random) -> str:
+    """Makes a file system of a few kB; who is not root gets a limit on the size of a file."""
+    path.mkdir()
+    size = int(4 ** draw.uniform(1, 7.5))  # kB
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", path], capture_output=True
+    )
+    if done.returncode == 0:
+        return f"a disk of {size} kB"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size << 10, _WRITES_BYTES))
+    return f"files of at most {size} kB"
+
+
+def _silent(case: Running, code: int) -> str | None:
+    """A full disk that is not told in one line with the path is a fault."""
+    lines = (case.folder / "log.txt").read_text("utf-8", "replace").strip().splitlines()
+    if code == 0 or (code == 1 and "disk" in (lines or [""])[-1]):
+        return None
+    return "a full disk without a path"
 
 
 def _ending(code: int) -> str:

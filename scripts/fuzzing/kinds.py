@@ -19,6 +19,8 @@ class Kind:
       without: Patterns of what is removed first, so that a resumed command reads the file.
       needs_training: Whether the undamaged files are a run's.
       weight: How often it is drawn.
+      light: Whether no command imports TensorFlow.
+      full_disk: Whether nothing is damaged, and the disk of the folder ``disk`` is full instead.
     """
 
     name: str
@@ -27,6 +29,8 @@ class Kind:
     without: Sequence[str] = ()
     needs_training: bool = True
     weight: int = 2
+    full_disk: bool = False
+    light: bool = False
 
 
 _RESUME = ("run", "text/toy.yaml", "--out", "run", "--resume")
@@ -49,6 +53,7 @@ KINDS = (
         ),
         needs_training=False,
         weight=6,
+        light=True,
     ),
     Kind(
         "table",
@@ -61,7 +66,11 @@ KINDS = (
         needs_training=False,
     ),
     Kind(
-        "sweep", ("text/sweep.json",), (("report", "text", "--out", "page"),), needs_training=False
+        "sweep",
+        ("text/sweep.json",),
+        (("report", "text", "--out", "page"),),
+        light=True,
+        needs_training=False,
     ),
     Kind(
         "corpus",
@@ -102,6 +111,7 @@ KINDS = (
             ("report", "run", "text", "--out", "page"),
         ),
         weight=6,
+        light=True,
     ),
     Kind(
         "measurement",
@@ -114,6 +124,7 @@ KINDS = (
             ("report", "both.json", "run/benchmark.json", "--out", "page"),
         ),
         weight=6,
+        light=True,
     ),
     Kind(
         "manifest",
@@ -243,7 +254,7 @@ KINDS = (
         "pre-training",
         ("pretrained/*.json", "pretrained/checkpoints/**/*", "pretrained/history.csv"),
         ((*undamaged.PRETRAIN, "--out", "pretrained", "--resume"),),
-        without=("pretrained/hf",),
+        without=("pretrained/model",),
         weight=1,
     ),
     Kind(
@@ -251,5 +262,44 @@ KINDS = (
         ("augmented/*",),
         ((*undamaged.AUGMENT, "--out", "augmented", "--resume"),),
         weight=1,
+    ),
+    Kind(
+        "full disk",
+        (),
+        (
+            ("data", "prepare", "text/corpus.txt", "--vocab", "text/vocab.txt", "--out", "disk/a"),
+            ("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "disk/vocab.txt"),
+            ("finetune", *_TINY, *undamaged.OWN, "--out", "disk/a"),
+            ("recipes", "cp", "demo", "disk/demo.yaml"),
+        ),
+        needs_training=False,
+        weight=1,
+        full_disk=True,
+    ),
+    Kind(
+        "full disk of a run",
+        (),
+        (
+            ("run", "text/toy.yaml", "--out", "disk/a"),
+            ("export", "run", "--out", "disk/a", "--lengths", "16", "--hf", "disk/hf"),
+            (
+                "export",
+                "run",
+                "--out",
+                "new",
+                "--lengths",
+                "16",
+                "--hf",
+                "disk/hf",
+                "--android",
+                "disk/assets",
+            ),
+            (*_BENCHMARK, "--out", "disk/a.json"),
+            ("report", "run", "--out", "disk/page"),
+            (*undamaged.PRETRAIN, "--out", "disk/a"),
+            (*undamaged.AUGMENT, "--out", "disk/a"),
+        ),
+        weight=2,
+        full_disk=True,
     ),
 )

@@ -50,7 +50,7 @@ PRETRAIN = (
 )
 AUGMENT = (
     *("data", "augment", "--task", "own", "--data-dir", "text", "--text-column", "text"),
-    *("--label-column", "label", "--masked-lm", "run/teacher/model/hf", "--copies", "1"),
+    *("--label-column", "label", "--masked-lm", "pretrained/model/hf", "--copies", "1"),
 )
 OWN = ("--task", "own", "--data-dir", "text", "--text-column", "text", "--label-column", "label")
 MEASURE = _MEASURE

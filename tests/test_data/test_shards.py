@@ -297,3 +297,47 @@ def test_a_step_beyond_the_end_is_refused(folder):
     batches = shards.ShardedBatches(folder, 8)
     with pytest.raises(errors.ConfigError, match="start_step: expected 0 to"):
         batches.dataset(epochs=1, start_step=batches.steps_per_epoch + 1)
+
+
+def rewrite(folder, number, feature, values):
+    """Puts values into a record of the first shard, and its new size into the manifest."""
+    path = min(folder.glob("part-*.tfrecord"))
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    example = tf.train.Example.FromString(records[number])
+    example.features.feature[feature].int64_list.value[:] = values
+    records[number] = example.SerializeToString()
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    manifest = folder / shard_files.MANIFEST
+    value = json.loads(manifest.read_text())
+    value["shards"]["0"]["size_bytes"] = path.stat().st_size
+    manifest.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "says"),
+    [
+        ("input_ids", [2, -1, 3], "the id -1"),
+        ("input_ids", [2, 10**6, 3], "the id 1000000"),
+        ("input_ids", [2, 2**32 + 5, 3], f"the id {2**32 + 5}"),  # 5 as int32
+        ("input_ids", [], "the first_length"),
+        ("input_ids", [2] * 17, "at most 16 tokens, received 17"),
+        ("first_length", [-4], "the first_length -4"),
+    ],
+)
+def test_ids_that_are_no_tokens_never_train(fresh, feature, values, says):
+    rewrite(fresh, 1, feature, values)
+    with pytest.raises(errors.DataError, match=says):
+        list(shards.ShardedBatches(fresh).batches())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("settings", {}), ("settings", []), ("num_shards", None), ("shards", {"0": {"file": 3}})],
+)
+def test_a_manifest_of_wrong_types_is_one_error(fresh, key, value):
+    manifest = fresh / shard_files.MANIFEST
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), key: value}))
+    with pytest.raises(errors.DataError, match=r"corpus\.json"):
+        shards.ShardedBatches(fresh)

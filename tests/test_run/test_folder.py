@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdistill import config, errors, files
+from tfdistill import config, errors, files, results
 from tfdistill.run import folder
 
 RECIPE = config.load_recipe("demo")
@@ -59,3 +59,19 @@ def test_a_file_in_the_place_of_the_folder_is_refused(place):
         pass
 
     assert place.path.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"steps": "many"}', "[]", "[" * 50_000, "\0"])
+def test_a_step_whose_record_is_damaged_is_run_again_and_named(place, capsys, damage):
+    done = results.FitResult(steps=3, seconds=1.0)
+    with place.open(RECIPE):
+        for _ in range(2):
+            place.step("results/a-1.json", results.FitResult, lambda: done)
+        (place.path / "results" / "a-1.json").write_text(damage)
+        again = place.step(
+            "results/a-1.json", results.FitResult, lambda: done.model_copy(update={"steps": 4})
+        )
+        assert again.steps == 4
+        assert place.step("results/a-1.json", results.FitResult, lambda: done).steps == 4
+    said = capsys.readouterr().err
+    assert "results/a-1.json" in said and said.strip().endswith("This step is done again.")

@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 import toys
 
@@ -285,9 +286,20 @@ def test_a_cache_that_cannot_be_written_is_not_there(teacher, monkeypatch, tmp_p
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(np, "save", full)
+        patch.setattr(safetensors.numpy, "save_file", full)
         training.cached_logits(teacher, toys.encoded(9), tmp_path)
-    assert not list(tmp_path.glob("logits-*.npy")) + list(tmp_path.rglob(".*"))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("damage", [lambda c: bytes(len(c)), lambda c: c[:-1] + b"\x7f"])
+def test_a_damaged_cache_is_noticed_and_computed_again(teacher, tmp_path, capsys, damage):
+    before = training.cached_logits(teacher, toys.encoded(9), tmp_path)
+    (cache,) = tmp_path.iterdir()
+    cache.write_bytes(damage(cache.read_bytes()))
+    np.testing.assert_array_equal(
+        training.cached_logits(teacher, toys.encoded(9), tmp_path), before
+    )
+    assert str(cache) in (said := capsys.readouterr().err) and "computed again" in said
 
 
 # Fit to teach.

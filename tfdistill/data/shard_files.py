@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import pydantic
 
 from tfdistill import errors, files, reading
 from tfdistill.data import vocab as vocabularies
@@ -22,9 +23,14 @@ FORMAT_VERSION = 1
 MANIFEST = "corpus.json"
 VOCAB = "vocab.txt"
 _PARSED_AT_ONCE = 4096  # records
+# Of the settings those that readers need.
+_SETTINGS = {"vocabulary": str, "lower_case": bool, "next_sentence": bool, "max_length": int}
 
 
-@dataclasses.dataclass(frozen=True)
+_Count = Annotated[int, pydantic.Field(ge=0)]
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
 class Shard:
     """One TFRecord file.
 
@@ -37,9 +43,9 @@ class Shard:
     """
 
     file: str
-    num_examples: int
-    num_tokens: int
-    size_bytes: int
+    num_examples: _Count
+    num_tokens: _Count
+    size_bytes: _Count
     sha256: str
 
 
@@ -120,6 +126,11 @@ def read_manifest(folder: files.Path) -> PreparedCorpus:
             raise errors.DataError(
                 f"{path}, format_version", FORMAT_VERSION, version, "Prepare the corpus again."
             )
+        for name, kind in _SETTINGS.items():
+            if not isinstance(value["settings"].get(name), kind):
+                raise errors.DataError(
+                    f"{path}, settings.{name}", kind.__name__, value["settings"].get(name)
+                )
         shards = {int(number): Shard(**shard) for number, shard in value["shards"].items()}
         return PreparedCorpus(value["settings"], value["sources"], shards, int(value["num_shards"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -137,7 +148,14 @@ def write_entry(shard: Shard, path: files.Path) -> None:
 
 def read_entry(path: files.Path) -> Shard:
     """Reads what `write_entry` wrote."""
-    return Shard(**reading.read_json_object(path))
+    try:
+        return Shard(**reading.read_json_object(path))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, errors.DataError):
+            raise
+        raise errors.DataError(
+            f"{path}", "the entry of a shard", f"{error}", "Delete it and resume."
+        ) from None
 
 
 def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedCorpus:
@@ -267,7 +285,7 @@ def read_shard(
       Its examples, in the order of the text.
 
     Raises:
-      DataError: If a record is damaged, or one is missing.
+      DataError: If a record is damaged, one is missing, or an id is none of the vocabulary.
     """
     import tensorflow as tf
 
@@ -283,11 +301,11 @@ def read_shard(
     try:
         for serialized in records:
             block = tf.io.parse_example(serialized, spec)
-            ids.append(block["input_ids"].values.numpy().astype(np.int32))
+            ids.append(block["input_ids"].values.numpy())
             sizes.append(block["input_ids"].row_lengths().numpy())
             firsts.append(block["first_length"].numpy())
             if next_sentence:
-                labels.append(block["nsp_label"].numpy().astype(np.int32))
+                labels.append(block["nsp_label"].numpy())
     except tf.errors.OpError as error:
         raise errors.DataError(damaged(path, str(error).splitlines()[0])) from error
     lengths = np.concatenate([np.zeros(0, np.int64), *sizes])
@@ -296,14 +314,23 @@ def read_shard(
             damaged(path, f"{len(lengths)} records instead of {shard.num_examples}")
         )
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    flat = np.concatenate([np.zeros(0, np.int32), *ids])
-    inside = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)  # position in its example
+    flat = np.concatenate([np.zeros(0, np.int64), *ids])
     first = np.concatenate([np.zeros(0, np.int64), *firsts])
+    said = np.concatenate([np.zeros(0, np.int64), *labels])
+    for what, values, least, most in (
+        ("id", flat, 0, vocab_size(folder) - 1),
+        ("first_length", first, 1, lengths),
+        ("nsp_label", said, 0, 1),
+    ):
+        wrong = values[(values < least) | (values > most)]
+        if wrong.size:
+            raise errors.DataError(damaged(path, f"the {what} {wrong[0]}"))
+    inside = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)  # position in its example
     return EncodedExamples(
-        ids=flat,
+        ids=flat.astype(np.int32),
         offsets=offsets,
         types=(inside >= np.repeat(first, lengths)).astype(np.uint8),
-        labels=np.concatenate([np.zeros(0, np.int32), *labels]) if next_sentence else None,
+        labels=said.astype(np.int32) if next_sentence else None,
         pad_id=pad_id,
     )
 

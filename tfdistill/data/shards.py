@@ -195,6 +195,14 @@ class ShardedBatches:
             next_sentence=self.next_sentence,
             pad_id=self._pad_id,
         )
+        longest = self.corpus.settings["max_length"]
+        if len(encoded) and encoded.lengths.max() > longest:
+            raise errors.DataError(
+                f"{self._folder}/{self._shards[index].file}",
+                f"examples of at most {longest} tokens",
+                int(encoded.lengths.max()),
+                "Prepare the corpus again.",
+            )
         return encoded.select(np.arange(*self._kept[index]))
 
     def _generator(self, epoch: int, purpose: int, number: int) -> np.random.Generator:

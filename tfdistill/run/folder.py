@@ -147,14 +147,12 @@ class RunFolder:
           work: Returns the result.
 
         Returns:
-          The result, new or as it was saved.
-
-        Raises:
-          DataError: If the saved result is damaged.
+          The result, new or as it was saved. A step whose result is damaged is run again.
         """
         path = self.path / name
-        if path.is_file():
-            return results.read_result_file(path, kind)
+        known = results.read_finished(path, kind)
+        if known is not None:
+            return known
         value = work()
         results.write_result_file(value, path)
         return value

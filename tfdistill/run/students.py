@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import arrays, config, models, results, training
+from tfdistill import arrays, config, errors, models, results, training
 from tfdistill.run import compression
 from tfdistill.run.context import RunContext
 from tfdistill.run.initialise import Student, initialise_words, new_student
@@ -17,6 +17,7 @@ from tfdistill.run.stage_batches import num_batches
 from tfdistill.run.stages import build_stage
 
 RESULT = "result.json"
+_AGAIN = f"Delete {RESULT} next to it and resume: the stage is trained again."
 STUDENT, PROJECTION, MASKED = (
     "student.safetensors",
     "projection.safetensors",
@@ -61,7 +62,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         if not earlier and stage.has_teacher:
             initialise_words(context, trained)
     compressing = stage.compress if isinstance(stage, config.TaskStage) else None
-    if (folder / RESULT).is_file():
+    if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None:
             trained = student.model = compression.restart(compressing, student.model)
         _load_weights(trained.weights, weights_file)
@@ -152,10 +153,14 @@ def _save_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:
 
 def read_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The weights that a stage ended with: variable name -> array."""
-    return arrays.read_arrays(path)
+    return arrays.read_arrays(path, remedy=_AGAIN)
 
 
 def _load_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:
-    arrays = read_weights(path)
-    for name, variable in _names(variables).items():
-        variable.assign(arrays[name])
+    saved, named = read_weights(path), _names(variables)
+    if {name: array.shape for name, array in saved.items()} != {
+        name: tuple(variable.shape) for name, variable in named.items()
+    }:
+        raise errors.WeightsError(f"{path}", "the weights of this stage", "others", _AGAIN)
+    for name, variable in named.items():
+        variable.assign(saved[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any
 
@@ -71,15 +72,7 @@ class Checkpoints:
         if path is None:
             return False
         batches = int(self._gathered.batches.numpy())
-        try:
-            self._whole.restore(path).assert_existing_objects_matched()
-        except (tf.errors.OpError, AssertionError, LookupError, RuntimeError, ValueError) as error:
-            raise errors.WeightsError(
-                f"checkpoint {path}",
-                "one of this model and this recipe",
-                str(error).splitlines()[0],
-                "Start again with --overwrite, or with the recipe that wrote it.",
-            ) from error
+        _restore(self._whole, path)
         saved = int(self._gathered.batches.numpy())
         if saved != batches:
             raise errors.WeightsError(
@@ -103,7 +96,7 @@ class Checkpoints:
         path = self._best.latest_checkpoint
         if path is None:
             return False
-        self._best.checkpoint.restore(path).assert_existing_objects_matched()
+        _restore(self._best.checkpoint, path)
         return True
 
     def _save(self, manager: tf.train.CheckpointManager, step: int) -> None:
@@ -119,15 +112,37 @@ class Checkpoints:
             ) from error
 
 
+def _restore(checkpoint: tf.train.Checkpoint, path: str) -> None:
+    try:
+        checkpoint.restore(path).assert_existing_objects_matched()
+    except (
+        *(tf.errors.OpError, AssertionError, LookupError, RuntimeError),
+        *(ValueError, TypeError, AttributeError),
+    ) as error:
+        raise errors.WeightsError(
+            f"checkpoint {path}",
+            "one of this model and this recipe",
+            (str(error).splitlines() or [type(error).__name__])[0],
+            "Start again with --overwrite, or with the recipe that wrote it; if it is damaged, "
+            f"remove {pathlib.Path(path).parent} and resume: the fit starts again.",
+        ) from error
+
+
 def _check_names(folder: pathlib.Path) -> None:
     """TensorFlow reads, and as soon as there is a newer one deletes, what ``checkpoint`` names."""
     path = folder / "checkpoint"
     if not path.is_file():
         return
-    state = tf.train.get_checkpoint_state(str(folder))
+    try:
+        state = tf.train.get_checkpoint_state(str(folder))
+    except (tf.errors.OpError, ValueError):  # ValueError: no UTF-8
+        state = None
     names = [state.model_checkpoint_path, *state.all_model_checkpoint_paths] if state else []
+    root = os.path.realpath(folder)
     elsewhere = [
-        name for name in names if not pathlib.Path(name).resolve().is_relative_to(folder.resolve())
+        name
+        for name in names
+        if "\0" in name or not pathlib.Path(os.path.realpath(name)).is_relative_to(root)
     ]
     if elsewhere or not names:
         raise errors.WeightsError(

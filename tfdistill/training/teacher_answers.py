@@ -7,12 +7,13 @@ import hashlib
 import os
 import pathlib
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import arrays, errors, files, models
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
@@ -20,6 +21,7 @@ from tfdistill.training import evaluation
 
 BLOCK = 8192  # examples of a unit of work
 _BATCH = 64
+_LOGITS = "logits"
 _SEEN = ("ids", "offsets", "types", "pad_id")  # what a teacher sees of examples
 
 Load = Callable[[], keras.Model]
@@ -42,10 +44,10 @@ class _Answers:
         return evaluation.predictor(teacher)
 
     def process(self, unit: parallel.WorkUnit, tools: Predict) -> None:
-        with np.load(unit.task, allow_pickle=False) as arrays:
-            seen = {name: arrays[name] for name in _SEEN}
+        seen = arrays.read_arrays(unit.task, error=errors.DataError)
         encoded = EncodedExamples(**{**seen, "pad_id": int(seen["pad_id"])})
-        _save(unit.target, tools(Batches(encoded, batch_size=_BATCH, shuffle=False)))
+        answers = tools(Batches(encoded, batch_size=_BATCH, shuffle=False))
+        arrays.write_arrays(unit.target, {_LOGITS: answers}, made_from=self.teacher)
 
 
 def cached_logits(
@@ -59,7 +61,8 @@ def cached_logits(
     """The teacher's logits over a training set, from a file if they were computed before.
 
     The file is named by a hash of the teacher's architecture, precision and weights and of the
-    examples, so that it never answers for another teacher or another set. Blocks of examples are
+    examples, which it holds, too, with a checksum: it never answers for another teacher or another
+    set, and a damaged one is computed again. Blocks of examples are
     answered one by one, each into a file of its own: an interrupted call continues, and the result
     is the same here and in a pipeline of like machines.
 
@@ -90,32 +93,44 @@ def cached_logits(
     work = _Answers(load, digest.hexdigest())
     for array in (examples.ids, examples.offsets, examples.types):
         _update(digest, array)
-    path = pathlib.Path(folder) / f"logits-{digest.hexdigest()[:16]}.npy"
-    if path.is_file():
-        return np.load(path, allow_pickle=False)
+    made_from = digest.hexdigest()
+    path = pathlib.Path(folder) / f"logits-{made_from[:16]}.safetensors"
+    known = _read(path, made_from)
+    if known is not None:
+        return known
     todo, left = [], []
     for start in range(0, len(examples), BLOCK):
         end = min(start + BLOCK, len(examples))
         file = str(path.with_suffix("") / f"{start:09d}-{end:09d}")
-        unit = parallel.WorkUnit(f"examples {start} to {end - 1}", f"{file}.npy", f"{file}.npz")
+        unit = parallel.WorkUnit(
+            f"examples {start} to {end - 1}", f"{file}.safetensors", f"{file}.task.safetensors"
+        )
         todo.append(unit)
-        if not pathlib.Path(unit.target).is_file():
+        if _read(unit.target, work.teacher) is None:
             left.append(unit)
             block = examples.select(np.arange(start, end))
-            arrays = {name: getattr(block, name) for name in _SEEN}
-            with files.atomic_write(unit.task) as temporary:
-                np.savez(temporary, **arrays)
+            arrays.write_arrays(
+                unit.task, {name: np.asarray(getattr(block, name)) for name in _SEEN}
+            )
     for _ in parallel.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
         pass
-    logits = np.concatenate([np.load(unit.target, allow_pickle=False) for unit in todo])
-    _save(path, logits)
+    logits = np.concatenate(
+        [arrays.read_arrays(unit.target, made_from=work.teacher)[_LOGITS] for unit in todo]
+    )
+    arrays.write_arrays(path, {_LOGITS: logits}, made_from=made_from)
     shutil.rmtree(path.with_suffix(""))
     return logits
 
 
-def _save(path: files.Path, logits: np.ndarray) -> None:
-    with files.atomic_write(path) as temporary, open(temporary, "wb") as file:
-        np.save(file, logits, allow_pickle=False)
+def _read(path: files.Path, made_from: str) -> np.ndarray | None:
+    """Reads logits that were computed before; None where there are none, or damaged ones."""
+    if not os.path.exists(path):
+        return None
+    try:
+        return arrays.read_arrays(path, made_from=made_from)[_LOGITS]
+    except (errors.WeightsError, KeyError) as fault:
+        print(f"{fault} The teacher's answers are computed again.", file=sys.stderr)
+        return None
 
 
 def _digest(teacher: keras.Model) -> hashlib._Hash:

@@ -14,7 +14,7 @@ import tf_keras as keras
 from tfdistill import arrays, distillers, errors, files, reading
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.distillers import mobilebert
-from tfdistill.results import FitResult, read_result_file, write_result_file
+from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
 from tfdistill.training import transfer
 from tfdistill.training.fit import fit
 
@@ -88,7 +88,7 @@ def run_transfer(
     for index, stage in enumerate(stages):
         where = folder / f"{index:02d}-{stage.name}"
         steps = stage.num_batches(train.steps_per_epoch)
-        if not (where / RESULT).is_file():
+        if read_finished(where / RESULT, FitResult) is None:
             _load(student, weights)
             distiller = distillers.MobileBertDistiller(
                 teacher,
@@ -178,7 +178,7 @@ def _save(model: keras.Model, path: pathlib.Path) -> None:
 
 
 def _load(model: keras.Model, path: pathlib.Path) -> None:
-    saved = arrays.read_arrays(path)
+    saved = arrays.read_arrays(path, remedy=f"Delete {RESULT} next to it and resume.")
     variables = _named(model)
     if saved.keys() != variables.keys() or any(
         saved[name].shape != tuple(variable.shape) for name, variable in variables.items()

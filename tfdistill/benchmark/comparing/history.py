@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import io
 import json
+import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -99,18 +100,18 @@ def collect(paths: Sequence[files.Path]) -> tuple[list[tuple[str, schema.Result]
     Raises:
       BenchmarkError: If a named file is no result, or there is none at all.
     """
-    found: dict[pathlib.Path, tuple[str, schema.Result]] = {}
+    found: dict[str, tuple[str, schema.Result]] = {}
     skipped: list[str] = []
     for name in paths:
         path = pathlib.Path(name)
         if not path.is_dir():
-            found.setdefault(path.resolve(), (str(path), result.read_result(path)))
+            found.setdefault(os.path.realpath(path), (str(path), result.read_result(path)))
             continue
         for file in sorted(path.rglob("*.json")):
-            if file.resolve() in found or not file.is_file():
+            if os.path.realpath(file) in found or not file.is_file():
                 continue
             try:
-                found[file.resolve()] = (str(file), result.read_result(file))
+                found[os.path.realpath(file)] = (str(file), result.read_result(file))
             except errors.BenchmarkError:
                 skipped.append(str(file.relative_to(path)))
     if not found:

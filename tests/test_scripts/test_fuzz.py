@@ -1,0 +1,80 @@
+"""A part of `scripts/fuzz`: the commands that need no TensorFlow, and files without training."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+FUZZ = ROOT / "scripts" / "fuzzing"
+sys.path += [str(FUZZ), str(ROOT / "tests" / "test_report")]
+
+import fake_results  # noqa: E402
+import fake_run  # noqa: E402
+import mutations  # noqa: E402
+import undamaged  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    undamaged._texts(folder)
+    (folder / "text" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    fake_run.build(folder / "run")
+    result = json.loads((folder / "run" / "benchmark.json").read_text())
+    (folder / "both.json").write_text(json.dumps(result))
+    for ready in (folder, folder / "text"):
+        (ready / undamaged.READY).touch()
+    return folder
+
+
+def fuzz(files, *arguments, path=None):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*(path or ()), str(ROOT)])}
+    return subprocess.run(
+        [sys.executable, str(FUZZ), "--files", str(files), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_no_damaged_file_ends_a_command_that_reads_results_and_recipes(files):
+    kinds = "recipe,sweep,result,measurement"
+    done = fuzz(files, "--seed", "3", "--count", "120", "--kinds", kinds)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "120 cases, 0 faults" in done.stdout
+    assert "recipe: exit 2" in done.stdout and "measurement: exit 1" in done.stdout
+
+
+def test_a_traceback_a_signal_and_a_hang_are_faults(files, tmp_path):
+    """As if `tfdistill recipes` were broken in three ways."""
+    code = (
+        "import os, sys, time\nfrom tfdistill import cli\n"
+        "def main(argv):\n"
+        "    draw = int.from_bytes(os.urandom(1), 'big')\n"
+        "    raise [ValueError, RecursionError][draw % 2] if 'FAULT' not in os.environ"
+        " else os.kill(os.getpid(), 11)\n"
+        "cli.main = main\n"
+    )
+    (tmp_path / "sitecustomize.py").write_text(code)
+    done = fuzz(files, "--count", "2", "--kinds", "recipe", path=[str(tmp_path)])
+    assert done.returncode == 1 and "2 cases, 2 faults" in done.stdout, done.stdout + done.stderr
+    assert "recipe: traceback" in done.stdout
+
+
+def test_a_case_is_decided_by_its_seed(tmp_path):
+    import random
+
+    found = set()
+    for _ in range(2):
+        path = tmp_path / "a.json"
+        path.write_text(json.dumps({"a": [1, {"b": "c"}]}))
+        said = [mutations.damage(path, [path], random.Random("7:1"))]
+        found.add((*said, path.read_bytes() if path.is_file() else b""))
+    assert len(found) == 1
+
+
+assert fake_results  # imported by fake_run from its folder
