@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfdistill import errors
-from tfdistill.data import shard_files, shards, tokenize, vocab
+from tfdistill.data import shard_files, shards, streaming, tokenize, vocab
 
 
 @pytest.fixture(scope="module")
@@ -328,8 +328,8 @@ def rewrite(folder, number, feature, values):
 )
 def test_ids_that_are_no_tokens_never_train(fresh, feature, values, says):
     rewrite(fresh, 1, feature, values)
-    with pytest.raises(errors.DataError, match=says):
-        list(shards.ShardedBatches(fresh).batches())
+    with pytest.raises(errors.DataError, match=says), streaming.raising_faults():
+        list(shards.ShardedBatches(fresh).dataset())  # inside TensorFlow
 
 
 @pytest.mark.parametrize(

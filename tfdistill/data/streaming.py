@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 MOST_PARTS = 20
+_faults: list[errors.TfdistillError] = []  # that streams have raised inside TensorFlow
 
 
 @runtime_checkable
@@ -64,12 +66,30 @@ def stream(
         )
 
     def generate() -> Iterator[Any]:
-        for epoch in range(start_step // steps_per_epoch, epochs):
-            yield from batches(epoch, max(start_step - epoch * steps_per_epoch, 0))
+        try:
+            for epoch in range(start_step // steps_per_epoch, epochs):
+                yield from batches(epoch, max(start_step - epoch * steps_per_epoch, 0))
+        except errors.TfdistillError as fault:
+            _faults.append(fault)
+            raise
 
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(total - start_step))
     return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+@contextlib.contextmanager
+def raising_faults() -> Iterator[None]:
+    """Raises the error of a stream itself: TensorFlow reports it inside one of its own."""
+    import tensorflow as tf
+
+    _faults.clear()
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if _faults:
+            raise _faults[0] from error
+        raise
 
 
 class StepRange:

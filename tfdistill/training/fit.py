@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import tf_keras as keras
 
 from tfdistill import distillers, errors, files
+from tfdistill.data import streaming
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.results import FitResult
 from tfdistill.training import callbacks, checkpoints, strategies
@@ -94,16 +95,18 @@ def fit(
             # An epoch that was cut off is finished first; the others follow in one call.
             epoch, done = divmod(step, per_epoch)
             last = epoch + 1 if done else epochs
-            distiller.fit(
-                strategies.share_out(
-                    train.dataset(epochs=epochs, start_step=step), distiller.distribute_strategy
-                ),
-                initial_epoch=epoch,
-                epochs=last,
-                steps_per_epoch=per_epoch - done,
-                callbacks=chain,
-                verbose=0,
-            )
+            with streaming.raising_faults():
+                distiller.fit(
+                    strategies.share_out(
+                        train.dataset(epochs=epochs, start_step=step),
+                        distiller.distribute_strategy,
+                    ),
+                    initial_epoch=epoch,
+                    epochs=last,
+                    steps_per_epoch=per_epoch - done,
+                    callbacks=chain,
+                    verbose=0,
+                )
             step = distiller.batches_trained
     finally:
         bar.close()

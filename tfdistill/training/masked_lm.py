@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.data import streaming
 from tfdistill.data.streaming import TrainingBatches
 
 
@@ -44,9 +45,10 @@ class MaskedLmEvaluation:
           DataError: If no position is masked.
         """
         totals: dict[str, float] = {}
-        for features in self._batches.dataset():
-            for name, value in self._sums(features).items():
-                totals[name] = totals.get(name, 0.0) + float(value)
+        with streaming.raising_faults():
+            for features in self._batches.dataset():
+                for name, value in self._sums(features).items():
+                    totals[name] = totals.get(name, 0.0) + float(value)
         if not totals.get("predictions"):
             raise errors.DataError(
                 "evaluation batches", "masked positions", "none", "Use more text."
