@@ -131,7 +131,8 @@ _OS_REMEDIES = {
 
 
 # Of the system, where something cannot be written.
-WRITE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WRITE_FAULTS = (*FULL_DISK, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 def errno_of(error: BaseException) -> int | None:

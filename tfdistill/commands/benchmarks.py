@@ -222,7 +222,8 @@ def _check_output(args: argparse.Namespace) -> None:
 
     Raises:
       OutputExistsError: If there is an earlier result that may not be replaced.
-      ConfigError: If the folder cannot be written, or its disk is full.
+      ConfigError: If the folder cannot be written.
+      OSError: If its disk is full.
     """
     if args.out is None:
         return
@@ -242,6 +243,9 @@ def _check_output(args: argparse.Namespace) -> None:
             probe.write_bytes(bytes(_PROBE_BYTES))
         out.with_name(f".{out.name}.probe").unlink()
     except OSError as error:
+        if error.errno in errors.FULL_DISK:
+            error.filename = str(out)
+            raise
         raise errors.ConfigError(
             errors.explain(
                 f"--out {out}",
