@@ -39,6 +39,7 @@ from tfdistill.commands import (
     runs,
     search,
     table,
+    terminal_output,
 )
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
@@ -50,6 +51,7 @@ _NATIVE_LOGS = (
     r"^(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
@@ -101,7 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
       The exit code.
     """
-    given = sys.argv[1:] if argv is None else argv
+    with terminal_output.plain_streams():
+        return _main(sys.argv[1:] if argv is None else argv)
+
+
+def _main(given: Sequence[str]) -> int:
     root = parser()
     if "_ARGCOMPLETE" in os.environ:
         completion.complete(root)
@@ -134,6 +140,7 @@ def _run(args: argparse.Namespace) -> int:
             if args.quiet:
                 nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stderr(nowhere))
+            _refuse_addresses(args)
             if not getattr(args, "dry_run", False):
                 for option in _OUTPUTS:
                     if isinstance(path := getattr(args, option, None), str):
@@ -150,8 +157,25 @@ def _run(args: argparse.Namespace) -> int:
         if args.verbose:
             traceback.print_exc(file=stderr)
         text, code = _explained(error, args)
-        print(f"tfdistill {args.name}: {text}", file=stderr)
+        print(f"tfdistill {args.name}: {terminal_output.plain(text)}", file=stderr)
         return code
+
+
+def _refuse_addresses(args: argparse.Namespace) -> None:
+    """Refuses outputs such as s3://bucket/x: the file system would make folders of them here.
+
+    Raises:
+      ConfigError: If there is one.
+    """
+    for option in (*_OUTPUTS, "measurements", "file"):
+        value = getattr(args, option, None)
+        if isinstance(value, str) and _ADDRESS.match(value):
+            raise errors.ConfigError(
+                f"--{option.replace('_', '-')}",
+                "a path on this machine",
+                repr(value),
+                "Nothing is written to remote storage: write here, and copy it.",
+            )
 
 
 def _explained(error: BaseException, args: argparse.Namespace) -> tuple[str, int]:

@@ -24,6 +24,7 @@ _LONGEST_NAME = 100  # bytes: a file name has at most 255, and others are made f
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
 _ASIDE = "-old"
+_ABSOLUTE = re.compile(r"""(?<![^\s=,'"(\[])~?/[^\s'",)\]]+""")  # a path where a word begins
 
 
 @contextlib.contextmanager
@@ -315,7 +316,8 @@ def _naming(target: pathlib.Path) -> Iterator[None]:
 def atomic_write_text(path: Path, text: str) -> None:
     """Writes UTF-8 text so that the file is either whole or unchanged."""
     with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # In the locale C a path of the system holds bytes beyond ASCII as half surrogates.
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def atomic_write_json(path: Path, value: Any) -> None:
@@ -370,6 +372,19 @@ def is_plain_name(name: str) -> bool:
         and not name.startswith((".", "-"))
         and not set(name) & set("/\\")
     )
+
+
+def without_folders(text: str) -> str:
+    """Shortens absolute paths in a text to at most two parts: a shared result tells no more.
+
+    "data.dir=/home/ann/glue/SST-2" becomes "data.dir=glue/SST-2", "/home/ann/run" becomes "run".
+    """
+
+    def shortened(found: re.Match[str]) -> str:
+        parts = pathlib.PurePosixPath(os.path.expanduser(found[0])).parts[1:]
+        return "/".join(parts[max(2, len(parts) - 2) :] or parts[-1:])
+
+    return _ABSOLUTE.sub(shortened, text)
 
 
 def check_links(folder: Path) -> None:

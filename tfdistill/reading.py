@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -162,7 +163,21 @@ def _yaml_integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
     return loader.construct_yaml_int(node)
 
 
+def _yaml_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> Iterator[dict[Any, Any]]:
+    """Refuses a key that occurs twice: YAML's own rule, and the first would be lost unseen."""
+    seen = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if key.value in seen:
+                raise ValueError(
+                    f"the key {key.value!r} twice, again on line {key.start_mark.line + 1}"
+                )
+            seen.add(key.value)
+    return loader.construct_yaml_map(node)
+
+
 _Loader.add_constructor("tag:yaml.org,2002:int", _yaml_integer)
+_Loader.add_constructor("tag:yaml.org,2002:map", _yaml_mapping)
 
 
 def _read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:

@@ -65,6 +65,15 @@ def _shrunk(columns: Sequence[Sequence[str]], widths: list[int], room: int) -> l
     return widths
 
 
+def csv_cell(text: str) -> str:
+    """Text on one line that no spreadsheet evaluates as a formula; numbers belong in as numbers.
+
+    Reference: OWASP, CSV injection.
+    """
+    flat = " ".join(text.split())
+    return f"'{flat}" if flat.startswith(("=", "+", "-", "@")) else flat
+
+
 def without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Drops the columns of a table that say nothing ("" or "-") in every row below the head."""
     kept = [i for i in range(len(rows[0])) if any(row[i] not in ("", "-") for row in rows[1:])]

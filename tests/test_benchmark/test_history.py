@@ -147,6 +147,16 @@ def test_the_text_has_a_table_for_each_line_and_marks_what_is_no_chance():
     assert "within chance" in history.format_text(traced(run(2.0, 0), run(2.0, 1, seed=1)))
 
 
+def test_no_name_in_a_csv_is_a_formula():
+    models = [made.model_file(name='=HYPERLINK("http://x")', sha256="a" * 64)]
+    rows = made.repetitions(2.0, model='=HYPERLINK("http://x")')
+    value = made.assembled(rows, models=models, created=DAYS[0])
+    (row,) = csv.DictReader(io.StringIO(history.format_csv(history.trace([("-a.json", value)]))))
+    assert row["file"] == "'-a.json"
+    assert row["model"].startswith("'=HYPERLINK")
+    assert float(row["p50_ms"]) > 0
+
+
 def test_csv_and_json_hold_the_same_rows():
     found = traced(run(2.0, 0), run(3.0, 1, sha="b", seed=1))
     rows = list(csv.DictReader(io.StringIO(history.format_csv(found))))

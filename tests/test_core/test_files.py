@@ -452,3 +452,22 @@ def test_a_folder_whose_links_lead_out_is_not_worked_in(tmp_path):
     ):
         pass
     assert not list((tmp_path / "home").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("data.dir=/home/ann/glue/SST-2", "data.dir=glue/SST-2"),
+        ("/home/ann/run", "run"),
+        ("dir: '/srv/a/b/c'\nepochs: 1/2", "dir: 'b/c'\nepochs: 1/2"),
+        ("runs/demo and https://x.org/a/b", "runs/demo and https://x.org/a/b"),
+    ],
+)
+def test_a_shared_text_tells_no_home_folder(text, shown):
+    assert files.without_folders(text) == shown
+
+
+def test_bytes_of_a_path_in_the_locale_c_come_back_as_they_were(tmp_path):
+    path = tmp_path / "a.txt"
+    files.atomic_write_text(path, "größe".encode().decode("ascii", "surrogateescape"))
+    assert path.read_text(encoding="utf-8") == "größe"

@@ -89,3 +89,14 @@ def test_text_in_another_encoding_names_line_and_byte(tmp_path):
 def test_a_path_with_a_null_character_is_an_error_too():
     with pytest.raises(errors.DataError, match="null"):
         reading.read_text("a\0b")
+
+
+@pytest.mark.parametrize("content", ["a: 1\nb: 2\na: 3", "x: {k: 1, k: 2}", "- {'k': 1, k: 2}"])
+def test_a_key_that_occurs_twice_is_refused_by_name(content):
+    with pytest.raises(errors.ConfigError, match=r"the key '[ak]' twice, again on line"):
+        reading.parse_yaml(content, "recipe")
+
+
+def test_a_merged_mapping_may_be_overridden():
+    value = reading.parse_yaml("base: &b {k: 1, l: 2}\nown: {<<: *b, k: 3}", "recipe")
+    assert value["own"] == {"k": 3, "l": 2}

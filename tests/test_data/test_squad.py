@@ -89,6 +89,7 @@ def test_a_malformed_file_is_explained_with_the_place(tmp_path, content, says):
         ({"answers": [{"answer_start": 0}]}, r"answers\[0\]\.text"),
         ({"answers": [{"text": "The cat"}]}, "a text and its answer_start"),
         ({"answers": [{"text": "", "answer_start": 0}]}, "a text and its answer_start"),
+        ({"answers": [{"text": "The cat", "answer_start": -5}]}, "a text and its answer_start"),
     ],
 )
 def test_a_malformed_question_is_explained_with_the_place(tmp_path, broken, says):

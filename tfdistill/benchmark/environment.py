@@ -136,7 +136,7 @@ def command() -> tuple[str, ...]:
         elif equals and _means_serial(option):
             words.append(f"{option}={_without_serial(value)}")
         else:
-            words.append(word)
+            words.append(files.without_folders(word))
     return tuple(words)
 
 

@@ -136,7 +136,7 @@ def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Quest
             answers.append(_string(answer, "text", location))
             if start is None:
                 start = answer.get("answer_start")
-                if not isinstance(start, int) or not answers[0]:
+                if not isinstance(start, int) or start < 0 or not answers[0]:
                     raise errors.DataError(location, "a text and its answer_start", repr(answer))
     if not answers and not unanswerable:
         raise errors.DataError(

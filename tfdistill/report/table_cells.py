@@ -8,6 +8,7 @@ import io
 from collections.abc import Sequence
 
 from tfdistill.report import format as fmt
+from tfdistill.tables import csv_cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,10 +190,10 @@ def render_csv(table: Table) -> str:
                 written.append([f"{c.interval[end]:.12g}" if c.interval else "" for c in cells])
         elif any(cell.detail for cell in cells):
             heads.append(f"{title}, detail")
-            written.append([_safe(cell.detail) for cell in cells])
+            written.append([csv_cell(cell.detail) for cell in cells])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(_safe, heads))
+    writer.writerow(map(csv_cell, heads))
     writer.writerows(zip(*written, strict=True))
     return out.getvalue()
 
@@ -200,10 +201,4 @@ def render_csv(table: Table) -> str:
 def _bare(cell: Cell) -> str:
     if cell.value is not None:
         return f"{cell.value:.12g}"
-    return "" if cell.text == fmt.ABSENT else _safe(cell.text)
-
-
-def _safe(text: str) -> str:
-    """Text that no spreadsheet evaluates as a formula."""
-    flat = " ".join(text.split())
-    return f"'{flat}" if flat.startswith(("=", "+", "-", "@")) else flat
+    return "" if cell.text == fmt.ABSENT else csv_cell(cell.text)

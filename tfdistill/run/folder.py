@@ -165,7 +165,7 @@ def environment(devices: Sequence[str]) -> dict[str, Any]:
         "created": now(),
         "tfdistill_version": __version__,
         "commit": _commit(),
-        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [pathlib.Path(sys.argv[0]).name, *map(files.without_folders, sys.argv[1:])],
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import math
 import pathlib
+import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -239,6 +241,13 @@ class HistoryWriter(keras.callbacks.Callback):
         writer.writeheader()
         writer.writerows(rows)
         files.atomic_write_text(self._path, text.getvalue())
+
+
+def rename_events(folder: files.Path) -> None:
+    """Takes the name of this machine out of the names of TensorBoard's files."""
+    host = f".{platform.node()}."
+    for path in pathlib.Path(folder).rglob(f"events.out.tfevents.*{glob.escape(host)}*"):
+        path.rename(path.with_name(path.name.replace(host, ".host.", 1)))
 
 
 def read_history(path: files.Path) -> list[dict[str, str]]:

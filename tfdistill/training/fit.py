@@ -13,6 +13,8 @@ from tfdistill.data.streaming import TrainingBatches
 from tfdistill.results import FitResult
 from tfdistill.training import callbacks, checkpoints, strategies
 
+_TENSORBOARD = "tensorboard"
+
 
 def fit(
     distiller: distillers.Distiller,
@@ -61,6 +63,7 @@ def fit(
     folder = pathlib.Path(folder)
     progress = checkpoints.Progress()
     store = checkpoints.Checkpoints(folder / "checkpoints", distiller, progress)
+    callbacks.rename_events(folder / _TENSORBOARD)  # of a session that was killed
     resumed = store.restore_last()
     per_epoch = train.steps_per_epoch
     step = distiller.batches_trained
@@ -83,7 +86,7 @@ def fit(
         chain.append(callbacks.KeepBest(f"val_{monitor}", progress, store, patience))
     chain += [
         callbacks.HistoryWriter(folder / "history.csv", train.num_examples, per_epoch),
-        keras.callbacks.TensorBoard(str(folder / "tensorboard"), write_graph=False),
+        keras.callbacks.TensorBoard(str(folder / _TENSORBOARD), write_graph=False),
         saver,
         bar,
         *extra_callbacks,
@@ -110,6 +113,7 @@ def fit(
             step = distiller.batches_trained
     finally:
         bar.close()
+        callbacks.rename_events(folder / _TENSORBOARD)
     kept = monitor is not None and store.restore_best()
     return FitResult(
         steps=step,

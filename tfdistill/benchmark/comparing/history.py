@@ -187,7 +187,13 @@ def format_csv(found: LatencyHistory) -> str:
         rows.append({**row, "remarks": "; ".join(entry.remarks)})
     writer = csv.DictWriter(target, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(
+        {
+            name: tables.csv_cell(cell) if isinstance(cell, str) else cell
+            for name, cell in row.items()
+        }
+        for row in rows
+    )
     return target.getvalue()
 
 

@@ -1,0 +1,75 @@
+"""What reaches the terminal is text, whatever names the files hold and whatever its encoding."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tfdistill import cli
+from tfdistill.commands import base, terminal_output
+
+EVIL = "a\x1b]0;owned\x07\x9b31m\r\x08\u202eb"
+
+
+def test_a_name_with_control_characters_is_shown_and_not_obeyed():
+    shown = terminal_output.plain(f"{EVIL}\tü\n")
+    assert shown == "a\\u001b]0;owned\\u0007\\u009b31m\\u000d\\u0008\\u202eb\tü\n"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_results_and_errors_hold_no_control_characters(as_json, capsys):
+    with terminal_output.plain_streams():
+        base.show({"name": EVIL}, as_json=as_json, lines=[EVIL])
+        print(EVIL, file=sys.stderr)
+    out, err = capsys.readouterr()
+    assert not set(out + err) & set("\x1b\x07\x9b\x08\u202e")
+    assert not as_json or json.loads(out) == {"name": EVIL}  # the same value, still JSON
+
+
+def test_a_progress_bar_may_return_and_move_up_and_no_more():
+    target = io.StringIO()
+    stream = terminal_output.PlainStream(target, bars=True)
+    stream.write("\r 5%|█| \x1b[A\x1b[K\x1b[31m\x1b[2J")
+    assert target.getvalue() == "\r 5%|█| \x1b[A\x1b[K\\u001b[31m\\u001b[2J"
+
+
+def test_an_error_that_names_a_hostile_path_is_plain(tmp_path, capsys):
+    path = tmp_path / "a\x1b[2Jb.json"
+    path.write_text("{}")
+    assert cli.main(["compare", str(path)]) == 1
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_the_locale_c_prints_what_it_can(tmp_path):
+    (tmp_path / "größe.json").write_text("{}")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdistill", "compare", str(tmp_path / "größe.json")],
+        env={**os.environ, **locale},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "UnicodeEncodeError" not in done.stderr and "benchmark result" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["data", "prepare", "x.txt", "--vocab", "v.txt", "--out", "s3://bucket/x"],
+        ["run", "demo", "--out", "gs://bucket/x"],
+        ["export", "model", "--keras", "hdfs://host/m.keras"],
+        ["report", ".", "--out", "file:///tmp/x"],
+        ["recipes", "cp", "demo", "s3://bucket/demo.yaml"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_address_is_no_output(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err
+    assert "expected a path on this machine" in said and said.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,80 @@
+"""What reaches the terminal: text, never the control characters that a name from a file may hold.
+
+An escape sequence in the name of a model could rename the window, hide lines or type keys. So the
+program's output streams write the number of a control character, as JSON does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+# C0 without line feed and tab, DEL, C1, and what reorders text or breaks lines in Unicode.
+_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_ALL = re.compile(f"[{_CONTROL}]")
+# A progress bar returns to the start of its line, moves up to it, and clears it.
+_BUT_BARS = re.compile(rf"\x1b\[[AK]|(?!\r)[{_CONTROL}]")
+
+
+def plain(text: str) -> str:
+    """Writes control characters, but for line feed and tab, as JSON does."""
+    return _ALL.sub(_escaped, text)
+
+
+@contextlib.contextmanager
+def plain_streams() -> Iterator[None]:
+    """Lets stdout and stderr write plain text while the block runs.
+
+    What their encoding cannot hold, as in the locale C, is escaped, too.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    out, err = PlainStream(sys.stdout, bars=False), PlainStream(sys.stderr, bars=True)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
+class PlainStream:
+    """A text stream that writes control characters as text.
+
+    Args:
+      stream: Where the text goes; everything but writing is its own.
+      bars: Whether the sequences of progress bars pass.
+    """
+
+    def __init__(self, stream: TextIO, *, bars: bool) -> None:
+        self._stream, self._bars = stream, bars
+
+    def write(self, text: str) -> int:
+        """Writes text; returns its length."""
+        if self._bars:
+            self._stream.write(_BUT_BARS.sub(_escaped_but_bars, text))
+        else:
+            self._stream.write(plain(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Writes several texts."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Passes on what the stream holds back."""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the stream's own."""
+        return getattr(self._stream, name)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def _escaped_but_bars(found: re.Match[str]) -> str:
+    return found[0] if len(found[0]) > 1 else _escaped(found)
