@@ -54,7 +54,7 @@ def model_file(name="student", *, sha256="a" * 64, size_bytes=1_000_000, accurac
                 file_metrics={"accuracy": accuracy},
             ),
         )
-    return schema.ModelFile(
+    return schema.MeasuredFile(
         name=name,
         file=f"{name}/model.tflite",
         sha256=sha256,

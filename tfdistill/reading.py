@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -19,7 +19,18 @@ MAX_DEPTH = 100  # of lists and mappings inside each other
 MAX_DIGITS = 19  # of an integer: int64
 _MAX_YAML_NODES = 1_000_000  # with aliases counted wherever they stand
 
+if TYPE_CHECKING:
+    import pydantic
+
 ErrorType = type[errors.TfdistillError]
+
+
+def validation_faults(error: pydantic.ValidationError) -> str:
+    """Names the first five faults that pydantic found, each with its place in the file."""
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
+        for fault in error.errors()[:5]
+    )
 
 
 def read_text(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 
 FORMAT_VERSION = 1
 METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
@@ -251,10 +251,7 @@ def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
     try:
         return kind.model_validate_json(pathlib.Path(path).read_bytes())
     except pydantic.ValidationError as error:
-        found = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
-            for fault in error.errors()[:5]
-        )
+        found = reading.validation_faults(error)
     except OSError as error:
         found = f"{error.strerror or error}"
     expected = f"a valid {pathlib.Path(path).name}"

@@ -127,7 +127,7 @@ def test_accuracy_that_is_not_known_fails():
 
 
 def test_accuracy_on_the_device_counts_before_that_of_the_export():
-    answers = schema.Answers(
+    answers = schema.AnswerComparison(
         model="student",
         sequence_length=32,
         threads=1,
@@ -146,7 +146,7 @@ def test_each_file_of_a_result_has_its_own_accuracy():
     rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.0, model="new")]
     scores = {"old": 0.9, "new": 0.7}
     answers = [
-        schema.Answers(
+        schema.AnswerComparison(
             model=name,
             sequence_length=32,
             threads=1,

@@ -118,7 +118,7 @@ def test_everything_else_that_was_measured_is_told():
         schema.Operator(type="FULLY_CONNECTED", calls=9, ms=3.0),
         schema.Operator(type="GELU", calls=4, ms=1.0),
     ]
-    answers = schema.Answers(
+    answers = schema.AnswerComparison(
         **place,
         num_examples=50,
         max_abs_error=0.01234,

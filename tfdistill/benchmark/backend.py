@@ -16,6 +16,9 @@ from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
 
+# A case, and what compares its answers with the host's.
+AnswerCheck = tuple[schema.BenchmarkCase, Callable[[], schema.AnswerComparison]]
+
 
 @dataclasses.dataclass
 class Findings:
@@ -25,7 +28,7 @@ class Findings:
     texts: list[schema.TextMeasurement] = dataclasses.field(default_factory=list)
     sustained: list[schema.Sustained] = dataclasses.field(default_factory=list)
     operators: list[schema.Operators] = dataclasses.field(default_factory=list)
-    answers: list[schema.Answers] = dataclasses.field(default_factory=list)
+    answers: list[schema.AnswerComparison] = dataclasses.field(default_factory=list)
     failures: list[schema.Failure] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     before: schema.Conditions | None = None
@@ -163,7 +166,9 @@ class Backend(Protocol):
         """Runs a file without pauses; may add notes and failures to `found`."""
         ...
 
-    def answers(self) -> Iterable[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+    def answers(
+        self,
+    ) -> Iterable[AnswerCheck]:
         """Lists cases whose answers are to be compared with the host's, and how."""
         ...
 

@@ -38,13 +38,25 @@ def resolve(
     usable = allowed() if available is None else sorted(available)
     if affinity == "all":
         return None
-    if affinity in ("big", "little"):
-        chosen = _cluster(affinity, usable, root)
-    else:
-        chosen = cores_of(affinity)
-    foreign = sorted(set(chosen) - set(usable))
-    if foreign:
-        raise errors.BenchmarkError(f"affinity {affinity}", f"some of the cores {usable}", foreign)
+    return mask_among(affinity, usable, _speeds(usable, root))
+
+
+def mask_among(affinity: str, usable: Sequence[int] | None, speeds: Mapping[int, float]) -> str:
+    """Returns the mask of some cores of a machine.
+
+    Args:
+      affinity: A hexadecimal mask, "big" or "little".
+      usable: The cores that may be named; None where they are unknown.
+      speeds: See `cluster`.
+
+    Raises:
+      BenchmarkError: See `resolve`.
+    """
+    named = affinity not in ("big", "little")
+    chosen = cores_of(affinity) if named else cluster(affinity, speeds)
+    if usable is not None and (foreign := sorted(set(chosen) - set(usable))):
+        expected = f"some of the cores {list(usable)}"
+        raise errors.BenchmarkError(f"affinity {affinity}", expected, foreign)
     return mask_of(chosen)
 
 
@@ -125,10 +137,10 @@ def max_frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
     return _of_each(root, "cpufreq/cpuinfo_max_freq")
 
 
-def _cluster(kind: str, usable: Sequence[int], root: files.Path) -> list[int]:
+def _speeds(usable: Sequence[int], root: files.Path) -> dict[int, float]:
     speeds = {core: _speed(root, core) for core in usable}
-    known = {core: speed for core, speed in speeds.items() if speed is not None}
-    return cluster(kind, known if len(known) == len(speeds) else {})
+    known = {core: float(speed) for core, speed in speeds.items() if speed is not None}
+    return known if len(known) == len(speeds) else {}
 
 
 def _speed(root: files.Path, core: int) -> int | None:

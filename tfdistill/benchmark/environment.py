@@ -11,6 +11,7 @@ import pathlib
 import platform
 import re
 import sys
+from collections.abc import Collection
 from typing import Any
 
 from tfdistill import files
@@ -84,8 +85,7 @@ def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
 
     def take(name: str, millidegrees: str) -> None:
         if name and re.fullmatch(r"-?\d+", millidegrees):
-            same = sum(taken == name or taken.startswith(f"{name} (") for taken in found)
-            found[f"{name} ({same + 1})" if same else name] = int(millidegrees) / 1000
+            found[unique_name(name, found)] = int(millidegrees) / 1000
 
     for zone in sorted(pathlib.Path(root, "thermal").glob("thermal_zone*")):
         take(_read(zone / "type").strip(), _read(zone / "temp").strip())
@@ -94,6 +94,12 @@ def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
         chip = _read(sensor.parent / "name").strip()
         take(f"{chip} {label}".strip(), _read(sensor).strip())
     return found
+
+
+def unique_name(name: str, taken: Collection[str]) -> str:
+    """Returns a name that is not taken: with " (2)", " (3)", ... behind where it is."""
+    same = sum(other == name or other.startswith(f"{name} (") for other in taken)
+    return f"{name} ({same + 1})" if same else name
 
 
 def throttle_count(root: files.Path = "/sys/devices/system/cpu") -> int | None:

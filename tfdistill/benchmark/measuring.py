@@ -120,7 +120,7 @@ def _assembled(backend: Backend, found: Findings, baseline: str) -> schema.Resul
     )
 
 
-def _model_file(backend: Backend, subject: Subject) -> schema.ModelFile:
+def _model_file(backend: Backend, subject: Subject) -> schema.MeasuredFile:
     described = result.model_file(subject)
     fed = backend.inputs.get(subject.sha256, described.inputs)
     return described.model_copy(update={"inputs": fed})

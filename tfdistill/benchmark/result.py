@@ -25,7 +25,7 @@ format_text = terminal.format_text
 
 def assemble(
     *,
-    models: Sequence[schema.ModelFile],
+    models: Sequence[schema.MeasuredFile],
     settings: Settings,
     baseline: str | None = None,
     **fields: Any,
@@ -99,16 +99,18 @@ def complete(result: schema.Result) -> schema.Result:
         }
     except pydantic.ValidationError as error:
         raise errors.BenchmarkError(
-            "durations", "milliseconds that an inference can take", _faults(error)
+            "durations",
+            "milliseconds that an inference can take",
+            reading.validation_faults(error),
         ) from error
     completed = result.model_copy(update=found)
     new = [note for note in remarks.remarks(completed) if note not in completed.notes]
     return completed.model_copy(update={"notes": (*completed.notes, *new)})
 
 
-def model_file(subject: Subject) -> schema.ModelFile:
+def model_file(subject: Subject) -> schema.MeasuredFile:
     """Describes a file that is to be measured."""
-    return schema.ModelFile.model_validate(
+    return schema.MeasuredFile.model_validate(
         {
             "name": subject.name,
             "file": "/".join(subject.file.parts[-2:]),  # not its path on this machine
@@ -182,7 +184,7 @@ def read_result(path: files.Path) -> schema.Result:
         raise errors.BenchmarkError(
             f"{path}",
             f"a benchmark result of format_version {FORMAT_VERSION}",
-            _faults(error),
+            reading.validation_faults(error),
             "Measure again with `tfdistill benchmark`.",
         ) from error
     return result if result.summary else complete(result)
@@ -204,10 +206,3 @@ def _other(value: Any) -> str:
     if "format_version" not in value:
         return "JSON without a format_version"
     return f"format_version {value['format_version']!r}"
-
-
-def _faults(error: pydantic.ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
-        for fault in error.errors()[:5]
-    )

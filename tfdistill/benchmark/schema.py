@@ -15,7 +15,7 @@ import pydantic
 from tfdistill.benchmark.schema_environment import Conditions as Conditions
 from tfdistill.benchmark.schema_environment import Device as Device
 from tfdistill.benchmark.schema_environment import Inputs as Inputs
-from tfdistill.benchmark.schema_environment import ModelFile as ModelFile
+from tfdistill.benchmark.schema_environment import MeasuredFile as MeasuredFile
 from tfdistill.benchmark.schema_environment import Part as Part
 from tfdistill.benchmark.schema_environment import Runtime as Runtime
 from tfdistill.benchmark.settings import Delegate as Delegate
@@ -172,7 +172,7 @@ class Operators(BenchmarkCase):
     operators: tuple[Operator, ...]
 
 
-class Answers(BenchmarkCase):
+class AnswerComparison(BenchmarkCase):
     """The answers of the device against those of the host, on the same examples.
 
     Attributes:
@@ -282,6 +282,12 @@ class Comparison(Part):
     speedup_ci: Interval
     faster: bool | None
 
+    @property
+    def case(self) -> BenchmarkCase:
+        """Of the candidate."""
+        settings = self.model_dump(include={"sequence_length", "threads", "delegate", "affinity"})
+        return BenchmarkCase(model=self.candidate, **settings)
+
 
 class Result(Part):
     """The whole of benchmark.json.
@@ -311,12 +317,12 @@ class Result(Part):
     runtime: Runtime
     before: Conditions | None = None
     after: Conditions | None = None
-    models: tuple[ModelFile, ...]
+    models: tuple[MeasuredFile, ...]
     measurements: tuple[Measurement, ...] = ()
     texts: tuple[TextMeasurement, ...] = ()
     sustained: tuple[Sustained, ...] = ()
     operators: tuple[Operators, ...] = ()
-    answers: tuple[Answers, ...] = ()
+    answers: tuple[AnswerComparison, ...] = ()
     failures: tuple[Failure, ...] = ()
     summary: tuple[Summary, ...] = ()
     tokenizer: Percentiles | None = None

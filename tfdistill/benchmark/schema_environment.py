@@ -104,7 +104,7 @@ class Inputs(Part):
     num_examples: int
 
 
-class ModelFile(Part):
+class MeasuredFile(Part):
     """A file that was measured.
 
     Attributes:

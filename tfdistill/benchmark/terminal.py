@@ -104,10 +104,7 @@ def _comparisons(result: schema.Result) -> Iterator[str]:
     words = {True: "faster", False: "slower", None: "no difference that this run can tell"}
     single = {summaries.case_of(r) for r in result.summary if len(r.repetition_p50_ms) == 1}
     for row in result.comparisons:
-        case = schema.BenchmarkCase(
-            model=row.candidate,
-            **row.model_dump(include={"sequence_length", "threads", "delegate", "affinity"}),
-        )
+        case = row.case
         verdict = words[row.faster]
         if row.faster is None and case in single:
             verdict = "one repetition cannot tell a difference"

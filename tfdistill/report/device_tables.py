@@ -261,7 +261,7 @@ def conditions(device: DeviceResults) -> Table | None:
     return cells.table(device.anchor("conditions"), caption, columns, rows, drop_empty=True)
 
 
-def primary_metric(model: schema.ModelFile) -> str | None:
+def primary_metric(model: schema.MeasuredFile) -> str | None:
     """Returns the main metric of a file's task, or None where nothing was checked."""
     manifest = model.manifest
     if manifest is None or manifest.parity is None or not manifest.parity.file_metrics:

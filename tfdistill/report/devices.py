@@ -35,7 +35,7 @@ class MeasuredFile:
     """
 
     label: str
-    model: schema.ModelFile
+    model: schema.MeasuredFile
     source: NamedResult
 
 

@@ -84,7 +84,7 @@ def compare(
     *,
     metric: Metric | None = None,
     span: bool = False,
-) -> schema.Answers:
+) -> schema.AnswerComparison:
     """Compares the answers to some examples. Pure.
 
     Args:
@@ -119,7 +119,7 @@ def compare(
     noise = sum(float(np.square(a - b).sum()) for a, b in pairs)
     signal = sum(float(np.square(a).sum()) for a, _ in pairs)
     found = [{} if metric is None else dict(metric(answers)) for answers in (device, host)]
-    return schema.Answers(
+    return schema.AnswerComparison(
         **case.model_dump(),
         num_examples=len(pairs),
         max_abs_error=max(float(np.abs(a - b).max()) for a, b in pairs),

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfdistill import errors
 from tfdistill.benchmark import measuring, schema
 from tfdistill.benchmark.adb import app_protocol, app_session, preparation
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
+from tfdistill.benchmark.backend import AnswerCheck, CaseGroup, Environment, Findings, name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
 
@@ -103,7 +104,9 @@ class AppBackend(DeviceBackend):
         for row in ran.sustained:
             yield from row.windows
 
-    def answers(self) -> Sequence[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+    def answers(
+        self,
+    ) -> Sequence[AnswerCheck]:
         """Lists nothing: the app compares its answers itself, in its first repetition."""
         return ()
 
@@ -191,25 +194,8 @@ class AppRun:
 
 
 def _without_thermal_status(ran: schema.Result) -> schema.Result:
-    def unknown(at: schema.Conditions | None) -> schema.Conditions | None:
-        return at and at.model_copy(update={"thermal_status": None})
-
-    rows = [
-        row.model_copy(update={"before": unknown(row.before), "after": unknown(row.after)})
-        for row in ran.measurements
-    ]
-    sustained = [
-        row.model_copy(
-            update={
-                "windows": tuple(
-                    window.model_copy(update={"conditions": unknown(window.conditions)})
-                    for window in row.windows
-                )
-            }
-        )
-        for row in ran.sustained
-    ]
-    return ran.model_copy(update={"measurements": tuple(rows), "sustained": tuple(sustained)})
+    unknown = re.sub(r'"thermal_status":\d+', '"thermal_status":null', ran.model_dump_json())
+    return schema.Result.model_validate_json(unknown)
 
 
 def _check_file(ran: schema.Result, subject: Subject, what: str) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pydantic
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
@@ -184,9 +184,6 @@ def read_result(path: files.Path, what: str) -> schema.Result:
 def _malformed(what: str, expected: str, error: Exception) -> errors.BenchmarkError:
     received = str(error)
     if isinstance(error, pydantic.ValidationError):
-        received = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
-            for fault in error.errors()[:5]
-        )
+        received = reading.validation_faults(error)
     remedy = "The app and tfdistill may be of different versions: install the app that fits."
     return errors.BenchmarkError(what, expected, received[:1000], remedy)

@@ -79,15 +79,8 @@ class DeviceEnvironment:
                 f"{self.device.name} without it",
                 "Leave it out: the system chooses the cores.",
             )
-        if affinity in ("big", "little"):
-            return cores.mask_of(cores.cluster(affinity, self.speeds))
-        chosen = cores.cores_of(affinity)
-        there = range(self.device.cores_logical or max(chosen) + 1)
-        if foreign := sorted(set(chosen) - set(there)):
-            raise errors.BenchmarkError(
-                f"affinity {affinity}", f"some of the cores {list(there)}", foreign
-            )
-        return cores.mask_of(chosen)
+        number = self.device.cores_logical
+        return cores.mask_among(affinity, range(number) if number else None, self.speeds)
 
 
 def read(phone: Phone) -> DeviceEnvironment:

@@ -9,6 +9,8 @@ import math
 import re
 from typing import NamedTuple
 
+from tfdistill.benchmark import environment
+
 OVERRIDDEN, STATUS, READY = "IsStatusOverride:", "Thermal Status:", "HAL Ready:"
 CURRENT, CACHED = "Current temperatures from HAL:", "Cached temperatures:"
 TEMPERATURE, NAME = "Temperature{mValue=", ", mName="
@@ -127,6 +129,5 @@ def _temperatures(block: str) -> dict[str, float]:
         if value == 0 or not -40 < value < 200 or math.isnan(value):
             continue
         name = rest.partition(NAME)[2].partition(",")[0].strip() or "unnamed"
-        same = sum(taken == name or taken.startswith(f"{name} (") for taken in found)
-        found[f"{name} ({same + 1})" if same else name] = round(value, 3)
+        found[environment.unique_name(name, found)] = round(value, 3)
     return found

@@ -13,7 +13,7 @@ import dataclasses
 import statistics
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,14 @@ from tfdistill.benchmark.adb.deployment import Deployed, Deployment
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.layout import SignatureLayout
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, groups_by_length, name_of
+from tfdistill.benchmark.backend import (
+    AnswerCheck,
+    CaseGroup,
+    Environment,
+    Findings,
+    groups_by_length,
+    name_of,
+)
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, feeds_for
 
@@ -149,7 +156,9 @@ class BenchmarkModelBackend(DeviceBackend):
             )
             mean_ms, count = block.mean_ms, count + 1
 
-    def answers(self) -> Iterator[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+    def answers(
+        self,
+    ) -> Iterator[AnswerCheck]:
         """Lists each file and delegate, on its own examples or on those of a task.
 
         A task's examples are all answered at the longest length, where nothing is cut.
@@ -241,13 +250,13 @@ class BenchmarkModelBackend(DeviceBackend):
         """Returns the layout of the entry point that a case runs."""
         return self._plan.layouts[case.model, case.sequence_length]
 
-    def _answer(self, case: schema.BenchmarkCase) -> schema.Answers:
+    def _answer(self, case: schema.BenchmarkCase) -> schema.AnswerComparison:
         """Compares the answers to the examples that are measured with."""
         feeds = feeds_for(self._by_name[case.model], case.sequence_length, limit=NUM_FEEDS)
         deployed = self._deployed[case.model, case.sequence_length]
         return self._compare(case, deployed, feeds, None)
 
-    def _answer_task(self, case: schema.BenchmarkCase) -> schema.Answers:
+    def _answer_task(self, case: schema.BenchmarkCase) -> schema.AnswerComparison:
         """Compares the answers to a task's examples, and computes the task's metrics of both."""
         feeds = [
             {"input_ids": list(e.input_ids), "token_type_ids": list(e.token_type_ids)}
@@ -265,7 +274,7 @@ class BenchmarkModelBackend(DeviceBackend):
         deployed: Deployed,
         feeds: _Feeds,
         metric: answers.Metric | None,
-    ) -> schema.Answers:
+    ) -> schema.AnswerComparison:
         layout, what = deployed.layout, f"{name_of(case)}, answers"
         command = self._deployment.command(deployed, case, runs=1, dump=True)
         theirs: list[list[np.ndarray]] = []

@@ -70,8 +70,8 @@ class Change:
 class FilePair:
     """An old file and the new one that replaces it."""
 
-    old: schema.ModelFile
-    new: schema.ModelFile
+    old: schema.MeasuredFile
+    new: schema.MeasuredFile
     old_metrics: dict[str, float]
     new_metrics: dict[str, float]
     primary_metric: str | None
@@ -173,10 +173,10 @@ def within(result: schema.Result) -> Changes:
         next((row.baseline for row in result.comparisons), ""),
         confidence=1 - 0.05 / max(len(result.comparisons), 1),
     )
-    joint = {_case_of(row): row.speedup_ci for row in wide}
+    joint = {row.case: row.speedup_ci for row in wide}
     rows = []
     for row in result.comparisons:
-        case = _case_of(row)
+        case = row.case
         counterpart = case.model_copy(update={"model": row.baseline})
         if case not in summary or counterpart not in summary:
             raise errors.BenchmarkError(
@@ -228,11 +228,6 @@ def within(result: schema.Result) -> Changes:
     )
 
 
-def _case_of(row: schema.Comparison) -> schema.BenchmarkCase:
-    settings = row.model_dump(include=set(schema.BenchmarkCase.model_fields))
-    return schema.BenchmarkCase(model=row.candidate, **settings)
-
-
 def _change(
     case: schema.BenchmarkCase,
     counterpart: schema.BenchmarkCase,
@@ -278,7 +273,7 @@ def _file_pairs(
     )
 
 
-def _metrics(result: schema.Result, model: schema.ModelFile) -> dict[str, float]:
+def _metrics(result: schema.Result, model: schema.MeasuredFile) -> dict[str, float]:
     """Of the task: from the device's answers where they were scored, else those of the export."""
     for row in result.answers:
         if row.model == model.name and row.metrics:
@@ -288,7 +283,7 @@ def _metrics(result: schema.Result, model: schema.ModelFile) -> dict[str, float]
     return dict(model.manifest.parity.file_metrics)
 
 
-def _primary_metric(model: schema.ModelFile) -> str | None:
+def _primary_metric(model: schema.MeasuredFile) -> str | None:
     if model.manifest is None or model.manifest.task is None:
         return None
     return model.manifest.task.primary_metric

@@ -18,7 +18,14 @@ from typing import Any
 
 from tfdistill import errors, files
 from tfdistill.benchmark import cores, environment, inputs, measuring, schema
-from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, groups_by_length, name_of
+from tfdistill.benchmark.backend import (
+    AnswerCheck,
+    CaseGroup,
+    Environment,
+    Findings,
+    groups_by_length,
+    name_of,
+)
 from tfdistill.benchmark.host import worker_process
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, baseline_of, feeds_for, open_all, texts_for
@@ -288,7 +295,9 @@ class HostBackend:
             for row in worker.sustain(total, window):
                 yield schema.Window(**row, conditions=environment.conditions())
 
-    def answers(self) -> Sequence[tuple[schema.BenchmarkCase, Callable[[], schema.Answers]]]:
+    def answers(
+        self,
+    ) -> Sequence[AnswerCheck]:
         """Lists nothing: the host is what answers are compared with."""
         return ()
 
