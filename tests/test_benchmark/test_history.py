@@ -121,7 +121,9 @@ def test_many_skipped_files_are_counted(folder):
 
 def test_a_file_that_is_named_must_be_a_result(folder):
     for name in ("model.json", "cut.json", "none.json"):
-        with pytest.raises(errors.BenchmarkError, match=f"{name}(, line 1)?: expected a benchmark result"):
+        with pytest.raises(
+            errors.BenchmarkError, match=f"{name}(, line 1)?: expected a benchmark result"
+        ):
             history.collect([folder, folder / name])
 
 
