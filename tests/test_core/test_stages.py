@@ -138,6 +138,11 @@ def test_a_misspelt_option_is_near_one_of_its_kind():
     assert fault == "stages.it.keep_bets: unknown key. Did you mean 'keep_best'?"
 
 
+def test_lamb_has_no_other_bias_correction():
+    (fault,) = faults_of({"kind": "labels", "optimizer": "lamb", "bias_correction": False})
+    assert fault.startswith("stages.it.bias_correction: expected true for the optimizer lamb")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stage_is_written_with_the_options_of_its_kind_and_read_back(kind):
     written_out = recipe({"kind": kind}).stages["it"].model_dump(mode="json")
@@ -151,7 +156,9 @@ def test_a_stage_that_an_earlier_version_saved_means_what_it_meant(kind):
     stage = recipe({**FORMER, "kind": kind}).stages["it"]
     values = stage.model_dump(mode="json", exclude={"kind"})
 
-    assert values.pop("min_steps", None) is None  # came later, and changes nothing by itself
+    # These came later, and change nothing by themselves.
+    assert values.pop("min_steps", None) is None
+    assert values.pop("bias_correction")
     for option, value in values.items():
         assert value == RENAMED.get((kind, option), FORMER[option]), option
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 import toys
 
 from tfdistill import distillers, errors, models
+from tfdistill.distillers.batch import StepInputs
 
 LENGTHS = (5, 3, 6)
 FEATURES = toys.features(LENGTHS)
@@ -265,3 +267,31 @@ def test_a_deeper_student_is_refused_where_layers_are_mapped(teacher, student):
 def test_an_encoder_cannot_be_trained_on_labels():
     with pytest.raises(errors.ShapeError, match="model: expected a classifier"):
         distillers.LabelTrainer(models.build_encoder(toys.SHALLOW_STUDENT))
+
+
+@pytest.mark.parametrize("reduction", ["tokens", "reference"])
+def test_the_word_vector_of_padding_is_not_learnt_under_the_published_reduction(
+    tinybert, reduction
+):
+    distiller = tinybert(reduction=reduction, optimizer=keras.optimizers.legacy.SGD(1.0))
+    table = distiller.student.get_layer("word_embeddings").weights[0]
+    before = table.numpy()
+    with tf.GradientTape() as tape:
+        student = models.taps(distiller.student)(FEATURES, training=False)
+        theirs = models.taps(distiller.teacher)(FEATURES, training=False)
+        batch = StepInputs(
+            theirs, student, None, tf.cast(FEATURES["attention_mask"], tf.float32),
+            tf.ones(3), FEATURES,
+        )  # fmt: skip
+        loss = tf.add_n(list(distiller.compute_terms(batch).values()))
+    expected = tf.convert_to_tensor(tape.gradient(loss, table)).numpy().copy()
+    if reduction == "reference":
+        assert np.abs(expected[0]).max() > 1e-3  # a loss that counts padding would move it
+        for column in range(expected.shape[1]):
+            expected[0, column] = 0
+    distiller.train_on_batch(FEATURES)
+    moved = before - table.numpy()
+    np.testing.assert_allclose(moved, expected, rtol=1e-4, atol=1e-6)
+    if reduction == "reference":
+        np.testing.assert_array_equal(table[0], before[0])
+        assert np.abs(moved[1:]).max() > 1e-3

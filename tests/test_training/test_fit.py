@@ -228,6 +228,12 @@ def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
     assert (result.steps, result.best_metric, result.best_epoch) == (5 * STEPS, 0.8, 3)
 
 
+def test_patience_does_not_end_a_fit_before_its_least_steps(run, tmp_path):
+    scores = (0.5, 0.4, 0.4, 0.3, 0.3, 0.9)
+    result, _ = watched(run, tmp_path, scores=scores, patience=1, min_steps=3 * STEPS + 1)
+    assert (result.steps, result.best_metric) == (4 * STEPS, 0.5)
+
+
 def test_without_patience_a_later_epoch_can_still_win(run, tmp_path):
     result, weights = watched(run, tmp_path)
     assert (result.steps, result.best_metric, result.best_epoch) == (4 * STEPS, 0.9, 4)

@@ -55,6 +55,19 @@ def test_a_linear_rate_falls_to_where_it_is_told_and_stays():
         assert rates(optimizer, 0, 5, 10, 250, 500, 501) == exactly(*expected)
 
 
+def test_a_rate_may_fall_from_its_peak_at_the_end_of_the_warm_up():
+    options = {"schedule": "linear_after_warmup", "warmup": 0.1}
+    optimizer = training.adamw(1e-3, total_steps=200, **options)
+    expected = exactly(0, 0.95e-3, 1e-3, 1e-3 * 90 / 180, 0, 0)
+    assert rates(optimizer, 0, 19, 20, 110, 200, 201) == expected
+    optimizer = training.adamw(1e-3, total_steps=25, end_learning_rate=1e-4, **options)
+    # The warm-up ends between two steps, after 2.5 of them.
+    slope = 9e-4 / 22.5
+    assert rates(optimizer, 2, 3, 25) == exactly(0.8e-3, 1e-3 - 0.5 * slope, 1e-4)
+    no_warm_up = training.adamw(1e-3, total_steps=4, schedule="linear_after_warmup")
+    assert rates(no_warm_up, 0, 1, 4) == exactly(1e-3, 0.75e-3, 0)
+
+
 def test_warm_up_in_steps_needs_no_number_of_all_steps():
     assert rates(training.lamb(1e-3, warmup_steps=4), 0, 1, 4, 10**6) == exactly(
         0, 25e-5, 1e-3, 1e-3
@@ -78,6 +91,56 @@ def test_a_step_is_adam_and_decoupled_decay():
         expected -= 0.1 * 0.05 * expected  # the decay does not go through the moments
         expected -= rate * m / (np.sqrt(v) + 1e-6)
         np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-6)
+
+
+# As float32 holds them: 1 - 0.999 is another number there, by 1.3e-5 of it.
+BETA_1, BETA_2 = float(np.float32(0.9)), float(np.float32(0.999))
+
+
+def test_without_bias_correction_steps_are_those_of_the_published_code():
+    """BertAdam as TinyBERT's code has it: its schedule, clipping of each tensor, decay."""
+    total, warmup, peak = 13, 0.1, 0.05
+    generator = np.random.default_rng(0)
+    optimizer = training.adamw(
+        peak,
+        total_steps=total,
+        schedule="linear_after_warmup",
+        warmup=warmup,
+        bias_correction=False,
+    )
+    start = generator.normal(size=(3, 2))
+    weights = {
+        "dense/kernel": tf.Variable(start, dtype=tf.float32, name="dense/kernel"),
+        "dense/bias": tf.Variable(start[:, 0], dtype=tf.float32, name="dense/bias"),
+    }
+    state = {name: [variable.numpy().astype(float), 0, 0] for name, variable in weights.items()}
+    for step in range(total):
+        gradients = {name: generator.normal(size=v.shape) for name, v in weights.items()}
+        optimizer.apply_gradients(
+            (tf.constant(gradients[name], tf.float32), weights[name]) for name in weights
+        )
+        x = step / total
+        rate = peak * (x / warmup if x < warmup else max((x - 1) / (warmup - 1), 0))
+        for name, gradient in gradients.items():
+            p, m, v = state[name]
+            gradient = gradient * min(1, 1 / (np.linalg.norm(gradient) + 1e-12))
+            m = BETA_1 * m + (1 - BETA_1) * gradient
+            v = BETA_2 * v + (1 - BETA_2) * gradient**2
+            update = m / (np.sqrt(v) + 1e-6)
+            if name.endswith("kernel"):
+                update = update + 0.01 * p
+            state[name] = [p - rate * update, m, v]
+            np.testing.assert_allclose(weights[name], state[name][0], rtol=1e-5, atol=1e-6)
+
+
+def test_gathered_rows_are_updated_without_bias_correction_too():
+    rows = tf.IndexedSlices(tf.constant([[0.3, -0.4]]), tf.constant([1]), tf.constant([3, 2]))
+    optimizer = training.adamw(0.1, weight_decay=0.0, clip="none", bias_correction=False)
+    table = tf.Variable(tf.ones((3, 2)))
+    optimizer.apply_gradients([(rows, table)])
+    g = np.array([0.3, -0.4])
+    expected = 1 - 0.1 * (1 - BETA_1) * g / (np.sqrt((1 - BETA_2) * g**2) + 1e-6)
+    np.testing.assert_allclose(table, [[1, 1], expected, [1, 1]], rtol=1e-6)
 
 
 def test_a_step_of_lamb_is_as_long_as_the_tensor_times_the_rate():
@@ -200,7 +263,7 @@ def test_both_moments_decay_as_they_are_told(build):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"schedule": "cosine"}, "schedule linear or constant"),
+        ({"schedule": "cosine"}, "a schedule of linear, "),
         ({"clip": "value"}, "clip per_tensor, global or none"),
         ({"schedule": "linear"}, "total_steps"),
         ({"warmup": 0.1}, "total_steps"),
@@ -208,7 +271,7 @@ def test_both_moments_decay_as_they_are_told(build):
         ({"warmup": -0.1, "total_steps": 10}, "warmup: expected"),
         ({"warmup_steps": -1}, "warmup_steps: expected a number of steps"),
         ({"warmup": 0.1, "warmup_steps": 2, "total_steps": 10}, "and warmup=0 with it"),
-        ({"end_learning_rate": 1e-4, "total_steps": 10}, "and schedule='linear'"),
+        ({"end_learning_rate": 1e-4, "total_steps": 10}, "and a linear schedule"),
         (
             {"end_learning_rate": 1e-2, "total_steps": 10, "schedule": "linear"},
             "a rate from 0 to 0.001",

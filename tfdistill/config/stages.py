@@ -122,6 +122,7 @@ class ClassifierStage(TaskStage):
 
     `keep_best` None keeps the best epoch, but not while a stage prunes: early epochs have few
     zeros. Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
+    After `patience` epochs without a better one training stops, but not before `min_steps`.
     """
 
     keep_best: bool | None = None
@@ -191,6 +192,7 @@ class JointStage(ClassifierStage):
 
     Attributes:
       learning_rate: None: by the student's width, see `run.stages.joint_rate`.
+      patience: None: 5.
       temperature: None: 1, or for a teacher whose answers are nearly uniform the one below 1 that
         calibrates them on the development set.
     """
@@ -257,6 +259,26 @@ class MobileBertStage(MaskedStage):
     transfer_steps: int | None = pydantic.Field(default=None, gt=0)
     transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
     earlier: Literal["freeze", "soft", "full"] = "freeze"
+
+
+def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:
+    """Whether a stage of the task learns from gold labels, which unlabelled text does not have.
+
+    Args:
+      stage: A stage.
+      regression: Whether the task is one: TinyBERT's prediction stage then learns gold numbers.
+    """
+    if isinstance(stage, CombinationStage):
+        weights = {
+            name: stage.loss_weights.get(name, term.get("weight", 1.0))
+            for name, term in stage.terms.items()
+            if term.get("objective") == "label"
+        }
+        return any(weights.values())
+    if isinstance(stage, PredictionStage) and regression:
+        return True
+    usual = isinstance(stage, LabelsStage | PatientStage)
+    return stage.loss_weights.get("label", float(usual)) > 0
 
 
 STAGES: dict[str, type[StageConfig]] = {

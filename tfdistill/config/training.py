@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
+from tfdistill import errors
+
 # A path or a hub id. "~" is the home folder: shells do not expand it after "=".
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 
@@ -35,18 +37,30 @@ def described(default: Any, description: str, **limits: Any) -> Any:
 
 
 class OptimizerConfig(Section):
-    """AdamW or LAMB; learning rates are per step, warm-up is a fraction of all steps."""
+    """AdamW or LAMB; learning rates are per step, warm-up is a fraction of all steps.
+
+    See `training.adamw`; `bias_correction` false makes it BertAdam.
+    """
 
     optimizer: Literal["adamw", "lamb"] = "adamw"
     learning_rate: float = pydantic.Field(default=5e-5, gt=0)
     end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
     beta_2: float = pydantic.Field(default=0.999, gt=0, lt=1)
     epsilon: float = pydantic.Field(default=1e-6, gt=0)
-    schedule: Literal["linear", "constant"] = "linear"
+    schedule: Literal["linear", "linear_after_warmup", "constant"] = "linear"
+    bias_correction: bool = True
     warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
     clip: Literal["per_tensor", "global", "none"] = "per_tensor"
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
+
+    @pydantic.model_validator(mode="after")
+    def _only_adam_goes_without(self) -> OptimizerConfig:
+        if self.optimizer == "lamb" and not self.bias_correction:
+            raise ValueError(
+                errors.explain("bias_correction", "true for the optimizer lamb", False)
+            )
+        return self
 
 
 class FineTuneConfig(OptimizerConfig):
@@ -64,6 +78,7 @@ class FineTuneConfig(OptimizerConfig):
     batch_size: int = described(32, "examples per step", gt=0)
     token_budget: int | None = pydantic.Field(default=None, gt=0)
     keep_best: bool = True
+    patience: int | None = pydantic.Field(default=None, gt=0)  # evaluations, one an epoch
 
     def num_epochs(self, steps_per_epoch: int) -> int:
         """The epochs to train, of so many batches each."""

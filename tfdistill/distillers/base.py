@@ -51,6 +51,8 @@ class Distiller(keras.Model, abc.ABC):
       metrics: Name -> values of a batch and their weights, whose weighted mean is logged with the
         terms and never trained on.
       reports: The former name of `metrics`.
+      learns_padding: Whether the row of [PAD] in the student's word table is learnt, where a term
+        counts padding.
       seed: Seed of the dropout masks.
       name: The Keras name.
     """
@@ -63,6 +65,7 @@ class Distiller(keras.Model, abc.ABC):
         terms: Mapping[str, float],
         metrics: Mapping[str, StepMetric] | None = None,
         reports: Mapping[str, StepMetric] | None = None,
+        learns_padding: bool = True,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -70,6 +73,7 @@ class Distiller(keras.Model, abc.ABC):
         super().__init__(name=name)
         self.student = student
         self.built = True  # as the student is: `summary` works before the first step
+        self._learns_padding = learns_padding
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the
         # variables, the checkpoints and the summary, and the views do not count twice.
@@ -259,6 +263,8 @@ class Distiller(keras.Model, abc.ABC):
             tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
             for gradient in gradients
         ]
+        if not self._learns_padding:
+            dense = self._without_padding(dense)
         self._updater.apply(self.optimizer, dense)
         return self._update(loss, terms, batch)
 
@@ -269,6 +275,17 @@ class Distiller(keras.Model, abc.ABC):
         batch = self._step_inputs(features, labels, sample_weight, teacher, training=False)
         loss, terms = self._loss(batch)
         return self._update(loss, terms, batch)
+
+    def _without_padding(self, gradients: list[Any]) -> list[Any]:
+        """Sets the gradient of the row of [PAD] in the word table to 0."""
+        table = self.student.get_layer("word_embeddings").weights[0]
+        row = [[models.config_of(self.student).pad_token_id]]
+        return [
+            gradient
+            if gradient is None or variable is not table
+            else tf.tensor_scatter_nd_update(gradient, row, tf.zeros_like(gradient[:1]))
+            for gradient, variable in zip(gradients, self._updater.variables, strict=True)
+        ]
 
     def _step_seed(self) -> tf.Tensor:
         """A number that no other step and no other replica has, and a resumed step has again."""

@@ -62,7 +62,9 @@ class Term:
 class TermDistiller(base.Distiller):
     """Trains a student on described terms: the one mechanism under every method.
 
-    The methods of this package are subclasses that translate their arguments to terms. The log
+    The methods of this package are subclasses that translate their arguments to terms. Where a term
+    has the reduction "reference", which counts padding, the word vector of [PAD] stays as it is, as
+    with the published code's ``padding_idx``. The log
     has ``mlm_accuracy`` (`mlm.mlm_hits`) where a term is "mlm".
 
     Args:
@@ -95,12 +97,14 @@ class TermDistiller(base.Distiller):
                 "data.vocab.check_same_vocabulary compares two vocab.txt token by token.",
                 unit="rows ",
             )
+        published = any(term.options.get("reduction") == "reference" for term in terms.values())
         learns_words = any(term.objective == "mlm" for term in terms.values())
         super().__init__(
             teacher,
             student,
             terms={name: term.weight for name, term in terms.items()},
             metrics={"mlm_accuracy": mlm.mlm_hits} if learns_words else None,
+            learns_padding=not published,
             seed=seed,
             name=name,
         )

@@ -16,6 +16,7 @@ from tfdistill.run import teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import num_epochs, stage_batches
 
+_PATIENCE = 5  # evaluations of a joint stage, one an epoch
 _NEARLY_UNIFORM = 0.9  # of the largest entropy; soft targets beyond that teach next to nothing
 
 
@@ -34,12 +35,13 @@ def _resolved(
     teacher: keras.Model | None,
     student: keras.Model,
 ) -> config.JointStage:
-    """Chooses rate and temperature where the recipe leaves them open."""
+    """Chooses rate, temperature and patience where the recipe leaves them open."""
     rate = stage.learning_rate or joint_rate(models.config_of(student).hidden_size)
     temperature = stage.temperature
     if temperature is None and teacher is not None:
         temperature = _sharpening(context, teacher)
-    return stage.model_copy(update={"learning_rate": rate, "temperature": temperature})
+    chosen = {"learning_rate": rate, "temperature": temperature}
+    return stage.model_copy(update={**chosen, "patience": stage.patience or _PATIENCE})
 
 
 def _sharpening(context: RunContext, teacher: keras.Model) -> float:
@@ -149,6 +151,7 @@ def build_stage(
             evaluate=teachers.watcher(student, data),
             monitor=data.task.primary_metric if keep else None,
             patience=stage.patience,
+            min_steps=stage.min_steps,
         )
     return StageJob(
         lambda folder, description: fit(folder=folder, description=description),

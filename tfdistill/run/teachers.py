@@ -241,7 +241,10 @@ def finetune(
     seed: int,
     description: str,
 ) -> results.FitResult:
-    """Trains a classifier on the task's gold labels, resumable; keeps the best epoch if asked."""
+    """Trains a classifier on the task's gold labels, resumable; keeps the best epoch if asked.
+
+    Stops early only where the best epoch is kept.
+    """
     train = batches.Batches(
         data.train,
         batch_size=settings.batch_size,
@@ -258,6 +261,8 @@ def finetune(
         folder=folder,
         evaluate=watcher(model, data),
         monitor=data.task.primary_metric if settings.keep_best else None,
+        patience=settings.patience,
+        min_steps=settings.min_steps,
         description=description,
     )
 
@@ -275,7 +280,9 @@ def watcher(model: keras.Model, data: prepare.TaskData) -> Callable[[], dict[str
 
 def optimizer_of(settings: config.OptimizerConfig, total_steps: int) -> keras.optimizers.Optimizer:
     """The optimizer of a fine-tuning or a stage, over so many updates."""
-    make = training.lamb if settings.optimizer == "lamb" else training.adamw
+    make = training.lamb
+    if settings.optimizer == "adamw":
+        make = functools.partial(training.adamw, bias_correction=settings.bias_correction)
     return make(
         settings.learning_rate,
         total_steps=max(total_steps, 1),

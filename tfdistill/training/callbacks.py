@@ -59,11 +59,14 @@ class EvaluateTask(keras.callbacks.Callback):
 class KeepBest(keras.callbacks.Callback):
     """Keeps the weights of the best epoch, and stops after `patience` epochs without a better one.
 
+    It does not stop before `min_steps` batches: a metric may stay flat while training begins.
+
     Args:
       monitor: The log that is compared; higher is better.
       progress: Holds the best value, so that it survives a resume.
       store: Where the weights go.
-      patience: Epochs to wait, or None to train to the end.
+      patience: Evaluations to wait, one an epoch, or None to train to the end.
+      min_steps: Batches that are trained on in any case.
     """
 
     def __init__(
@@ -72,9 +75,11 @@ class KeepBest(keras.callbacks.Callback):
         progress: checkpoints.Progress,
         store: checkpoints.Checkpoints,
         patience: int | None = None,
+        min_steps: int = 0,
     ):
         """Keeps the arguments."""
         super().__init__()
+        self._min_steps = min_steps
         self._monitor = monitor
         self._progress = progress
         self._store = store
@@ -98,7 +103,8 @@ class KeepBest(keras.callbacks.Callback):
             progress.waited.assign(0)
             return
         progress.waited.assign_add(1)
-        if self._patience is not None and int(progress.waited.numpy()) >= self._patience:
+        waited = self._patience is not None and int(progress.waited.numpy()) >= self._patience
+        if waited and self.model.batches_trained >= self._min_steps:
             progress.stopped.assign(True)
             self.model.stop_training = True
 

@@ -25,6 +25,7 @@ def fit(
     evaluate: Callable[[], Mapping[str, float]] | None = None,
     monitor: str | None = None,
     patience: int | None = None,
+    min_steps: int | None = None,
     checkpoint_every: int | None = 500,
     description: str = "",
     extra_callbacks: tuple[keras.callbacks.Callback, ...] = (),
@@ -45,6 +46,7 @@ def fit(
       evaluate: Returns development metrics, called after every epoch.
       monitor: The metric (a key of `evaluate`) whose best epoch is kept and restored at the end.
       patience: Epochs without a better `monitor` before training stops.
+      min_steps: Batches before which it does not stop for lack of patience.
       checkpoint_every: Steps between checkpoints inside an epoch.
       description: Shown in front of the progress bar.
       extra_callbacks: Keras callbacks of your own, called last.
@@ -83,7 +85,9 @@ def fit(
     if evaluate is not None:
         chain.append(callbacks.EvaluateTask(evaluate))
     if monitor is not None:
-        chain.append(callbacks.KeepBest(f"val_{monitor}", progress, store, patience))
+        chain.append(
+            callbacks.KeepBest(f"val_{monitor}", progress, store, patience, min_steps or 0)
+        )
     chain += [
         callbacks.HistoryWriter(folder / "history.csv", train.num_examples, per_epoch),
         keras.callbacks.TensorBoard(str(folder / _TENSORBOARD), write_graph=False),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import tensorflow as tf
 import tf_keras as keras
 from official.nlp import optimization
 
 from tfdistill import errors
 
 NO_DECAY = ("layer_norm", "bias")
-Schedule = Literal["linear", "constant"]
+Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
 Rate = float | keras.optimizers.schedules.LearningRateSchedule
 
@@ -29,18 +30,26 @@ def adamw(
     beta_1: float = 0.9,
     beta_2: float = 0.999,
     epsilon: float = 1e-6,
+    bias_correction: bool = True,
 ) -> keras.optimizers.Optimizer:
     """Builds the Model Garden's AdamWeightDecay with BERT's exclusions.
 
     The rate at step k of n, with w warm-up steps and the end rate e, is ``learning_rate * k / w``
     while k < w, then ``learning_rate`` (constant) or ``learning_rate + (e - learning_rate) * k /
-    n`` (linear; e from step n on). LayerNorm variables and biases are not decayed.
+    n`` (linear; e from step n on) or ``learning_rate + (e - learning_rate) * (k - w) / (n - w)``
+    (linear_after_warmup). LayerNorm variables and biases are not decayed.
+
+    With the moments m and v of a gradient (decay beta_1 and beta_2, from 0), a step is
+    ``p -= rate * (c * m / (sqrt(v) + epsilon) + weight_decay * p)``, where ``c = sqrt(1 - beta_2^t)
+    / (1 - beta_1^t)`` at step t from 1, or 1 without bias correction: BertAdam, whose first steps
+    are up to 6.5 times as long, and those of the first 1,000 on average 2.0 times.
 
     Args:
       learning_rate: The peak rate.
       total_steps: n, in optimizer steps; needed for a linear schedule and for `warmup`.
-      schedule: "linear" or "constant".
-      warmup: The fraction of all steps that warms up, 0 <= warmup < 1; w is rounded down.
+      schedule: "linear", "linear_after_warmup" or "constant".
+      warmup: The fraction of all steps that warms up, 0 <= warmup < 1; w is rounded down, but not
+        for linear_after_warmup.
       warmup_steps: w itself, instead of `warmup`.
       end_learning_rate: e, where a linear schedule ends.
       weight_decay: Decay per step, multiplied with the current rate.
@@ -50,6 +59,8 @@ def adamw(
       beta_1: Decay of the first moment.
       beta_2: Decay of the second moment.
       epsilon: Added to the root of the second moment.
+      bias_correction: Whether the moments are corrected for starting at 0. False with
+        ``schedule="linear_after_warmup"`` is the optimizer of TinyBERT's published code.
 
     Returns:
       The optimizer.
@@ -59,7 +70,8 @@ def adamw(
         out of range.
     """
     clipping = _clipping(clip, clip_norm)
-    return optimization.AdamWeightDecay(
+    build = optimization.AdamWeightDecay if bias_correction else _BertAdam
+    return build(
         learning_rate=_rate(
             learning_rate, total_steps, schedule, warmup, warmup_steps, end_learning_rate
         ),
@@ -71,6 +83,19 @@ def adamw(
         gradient_clip_norm=0.0,
         **clipping,
     )
+
+
+class _BertAdam(optimization.AdamWeightDecay):
+    """AdamWeightDecay whose moments are taken as they are."""
+
+    def _prepare_local(self, var_device: str, var_dtype: Any, apply_state: Any) -> None:
+        super()._prepare_local(var_device, var_dtype, apply_state)
+        # Keras corrects by the powers beta^t: with 0 the factor is 1.
+        zero = tf.zeros([], var_dtype)
+        powers = {"beta_1_power": zero, "beta_2_power": zero}
+        apply_state[(var_device, var_dtype)].update(
+            powers, lr=apply_state[(var_device, var_dtype)]["lr_t"]
+        )
 
 
 def lamb(
@@ -99,7 +124,7 @@ def lamb(
       learning_rate: The peak rate; MobileBERT takes 1.5e-3.
       total_steps: As for `adamw`, as all others; MobileBERT warms up for 10,000 of 500,000 steps
         and falls to 1.5e-7.
-      schedule: "linear" or "constant".
+      schedule: As for `adamw`.
       warmup: The fraction of all steps that warms up.
       warmup_steps: The warm-up in steps, instead of `warmup`.
       end_learning_rate: Where a linear schedule ends.
@@ -157,8 +182,9 @@ def _rate(
     warmup_steps: int,
     end_learning_rate: float,
 ) -> Rate:
-    if schedule not in ("linear", "constant"):
-        raise errors.ConfigError("optimizer", "schedule linear or constant", repr(schedule))
+    if schedule not in get_args(Schedule):
+        listed = ", ".join(get_args(Schedule))
+        raise errors.ConfigError("optimizer", f"a schedule of {listed}", repr(schedule))
     if not 0 <= warmup < 1:
         raise errors.ConfigError("warmup", "a fraction of all steps, 0 <= warmup < 1", warmup)
     if warmup_steps < 0 or (warmup_steps and warmup):
@@ -167,22 +193,30 @@ def _rate(
             "a number of steps >= 0, and warmup=0 with it",
             f"warmup_steps={warmup_steps}, warmup={warmup}",
         )
-    if (schedule == "linear" or warmup) and not total_steps:
+    if (schedule != "constant" or warmup) and not total_steps:
         raise errors.ConfigError("total_steps", "the number of steps of the schedule", total_steps)
     if end_learning_rate and (schedule == "constant" or not 0 < end_learning_rate <= learning_rate):
         raise errors.ConfigError(
             "end_learning_rate",
-            f"a rate from 0 to {learning_rate:g}, and schedule='linear'",
+            f"a rate from 0 to {learning_rate:g}, and a linear schedule",
             f"{end_learning_rate:g} with schedule={schedule!r}",
         )
-    warmup_steps = warmup_steps or int((total_steps or 0) * warmup)
-    if not total_steps and not warmup_steps:
+    rising: float = warmup_steps or (total_steps or 0) * warmup
+    if schedule != "linear_after_warmup":
+        rising = int(rising)
+    if not total_steps and not rising:
         return learning_rate
+    first = learning_rate
+    if schedule == "linear_after_warmup":
+        # The line through the peak at the end of the warm-up, from step 0 on.
+        assert total_steps
+        rest = 1 - min(rising, total_steps - 1) / total_steps
+        first = end_learning_rate + (learning_rate - end_learning_rate) / rest
     rate = keras.optimizers.schedules.PolynomialDecay(
-        learning_rate,
+        first,
         total_steps or 1,
-        end_learning_rate if schedule == "linear" else learning_rate,
+        learning_rate if schedule == "constant" else end_learning_rate,
     )
-    if warmup_steps:
-        return optimization.WarmUp(learning_rate, rate, warmup_steps)
+    if rising:
+        return optimization.WarmUp(learning_rate, rate, rising)
     return rate
