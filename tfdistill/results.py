@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
@@ -119,14 +119,49 @@ class BaselineResult(ResultPart):
     """A linear model, or an answer that ignores its input, on the run's data.
 
     Attributes:
-      name: "majority", "tfidf" or "word_vectors"; see `run.baselines`.
+      name: "majority", "tfidf", "word_vectors", "frozen_teacher" or "no_teacher"; see
+        `run.baselines`.
+      note: What it is, where the name leaves it open.
       metrics: On the development set.
       seconds: What it took.
     """
 
     name: str
+    note: str = ""
     metrics: Mapping[str, Metric]
     seconds: float | None = None
+
+
+def compare_with_baselines(
+    metric: str,
+    student: float | None,
+    teacher: float | None,
+    baselines: Sequence[BaselineResult],
+) -> list[str]:
+    """The teacher and the baselines beside a student as lines of text, and who is below one.
+
+    Args:
+      metric: The metric that is compared; higher is better.
+      student: The student's.
+      teacher: The teacher's, or None.
+      baselines: What they are compared with.
+
+    Returns:
+      A heading, a line for each figure, and warnings; nothing where there is no figure.
+    """
+    known = [(row, row.metrics.get(metric)) for row in baselines]
+    rows = [(row, value) for row, value in known if value is not None]
+    lines = [] if teacher is None else [f"  teacher: {teacher:.4f}"]
+    for row, value in rows:
+        lines.append(f"  {row.name}: {value:.4f}" + (f" ({row.note})" if row.note else ""))
+    if not lines:
+        return []
+    lines.insert(0, f"compared with, {metric}")
+    for model, own in (("student", student or 0.0), ("teacher", teacher)):
+        better = [row.name for row, value in rows if own is not None and own < value]
+        if better:
+            lines.append(f"WARNING: the {model} is below the baseline {' and '.join(better)}.")
+    return lines
 
 
 class Baselines(ResultPart):

@@ -98,11 +98,6 @@ def test_a_development_set_out_of_the_training_set_is_refused():
     assert "60 of 60" in faults_of(TASK, GOOD[0], GOOD[0].select(range(60)))
 
 
-def test_unlabelled_text_with_development_texts_is_refused():
-    assert faults_of(TASK, *GOOD, unlabelled=["other"]) == ""
-    assert "'DEV 7'" in faults_of(TASK, *GOOD, unlabelled=["other", "DEV 7"])
-
-
 def test_classes_with_one_example_are_named():
     spec = dataclasses.replace(TASK, labels=("no", "yes", "rare"))
     train = examples(texts("train", 100), [0, 1] * 49 + [0, 2])

@@ -201,3 +201,57 @@ def test_an_option_of_distill_goes_to_the_stages_that_read_it(stages, told, tmp_
     assert cli.main([*command, *stages, "--out", str(tmp_path / "out")]) == 2
 
     assert told in capsys.readouterr().err
+
+
+def test_finetune_has_a_floor_of_steps_and_stops_early_but_an_earlier_run_goes_on_as_it_was(
+    tmp_path, monkeypatch
+):
+    from tfdistill import run
+
+    seen = []
+
+    def stand_in(recipe, out, **given):
+        seen.append(recipe.teacher.finetune)
+        raise errors.ConfigError("seen enough")
+
+    monkeypatch.setattr(run, "finetune", stand_in)
+    command = ["finetune", "bert", "--task", "assistant", "--out", str(tmp_path)]
+    assert cli.main([*command, "--set", "teacher.finetune.patience=2"]) == 2
+    assert (seen[0].min_steps, seen[0].patience) == (1000, 2)
+    saved = {
+        **{"name": "command", "data": {"task": "assistant"}, "student": "tinybert_4l_312d"},
+        **{"teacher": {"source": "bert", "finetune": {}}, "stages": {"labels": {"kind": "labels"}}},
+        "variants": {"student": {"stages": ["labels"]}},
+    }
+    (tmp_path / "recipe.yaml").write_text(config.dump_recipe(config.parse_recipe(saved)))
+    assert cli.main([*command, "--resume"]) == 2
+    assert (seen[1].min_steps, seen[1].patience) == (None, None)
+
+
+def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monkeypatch):
+    from tfdistill import run
+
+    seen = []
+
+    def stand_in(recipe, out, **given):
+        seen.append(recipe)
+        raise errors.ConfigError("seen enough")
+
+    monkeypatch.setattr(run, "distill", stand_in)
+    teacher, before = tmp_path / "teacher", tmp_path / "bert"
+    (teacher / "teacher" / "model" / "hf").mkdir(parents=True)
+    before.mkdir()
+    saved = {
+        **{"name": "command", "data": {"task": "assistant"}, "student": "tinybert_4l_312d"},
+        "teacher": {"source": str(before), "finetune": {}},
+        **{"stages": {"labels": {"kind": "labels"}}},
+        "variants": {"student": {"stages": ["labels"]}},
+    }
+    (teacher / "recipe.yaml").write_text(config.dump_recipe(config.parse_recipe(saved)))
+    command = ["distill", "--teacher", str(teacher), "--student", "bert_tiny"]
+    command += ["--task", "assistant", "--out", str(tmp_path / "out")]
+    assert cli.main(command) == 2
+    assert (seen[0].teacher.general, seen[0].baselines) == (str(before), "cheap")
+    before.rmdir()
+    assert cli.main([*command, "--baselines", "none"]) == 2
+    assert (seen[1].teacher.general, seen[1].baselines) == (None, "none")

@@ -408,3 +408,31 @@ def test_a_recipe_extends_only_what_is_in_its_folder(tmp_path):
         config.load_recipe(str(tmp_path / "inner" / "mine.yaml"))
     (tmp_path / "mine.yaml").write_text("extends: base.yaml\n")
     assert config.load_recipe(str(tmp_path / "mine.yaml")) == config.load_recipe("demo")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [(True, "cheap"), (False, "none"), ("none", "none"), ("all", "all"), (None, "cheap")],
+)
+def test_baselines_are_chosen_by_name_and_were_a_switch(given, meant):
+    values = {
+        **{"name": "toy", "data": {"task": "sst2"}, "teacher": "bert", "student": "bert_tiny"},
+        "stages": {"gold": {"kind": "labels"}},
+        "variants": {"full": {"stages": ["gold"]}},
+    }
+    if given is not None:
+        values["baselines"] = given
+    recipe = config.parse_recipe(values)
+    assert recipe.baselines == meant
+    assert config.parse_recipe(recipe.model_dump()).baselines == meant
+    with pytest.raises(errors.ConfigError, match="baselines: expected 'none', 'cheap' or 'all'"):
+        config.parse_recipe({**values, "baselines": "some"})
+
+
+def test_a_student_without_a_teacher_learns_as_long_at_the_same_rate():
+    joint = config.JointStage(batch_size=16, epochs=7, min_steps=50, loss_weights={"label": 1})
+    alone = config.labels_alone(joint, learning_rate=3e-4, batches=120)
+    assert (alone.kind, alone.epochs, alone.min_steps) == ("labels", 1, 120)
+    assert (alone.batch_size, alone.learning_rate) == (16, 3e-4)
+    as_long = config.labels_alone(joint, learning_rate=None)  # by the student's width
+    assert (as_long.epochs, as_long.min_steps) == (7, 50)

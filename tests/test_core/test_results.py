@@ -28,7 +28,7 @@ METRICS = {
     "task": {"name": "t", "kind": "classification", "labels": ["a"], "primary_metric": "accuracy"},
     "synthetic_data": False,
     "models": [MODEL],
-    "baselines": [{"name": "tfidf", "metrics": {"accuracy": 0.5}, "seconds": 1.5}],
+    "baselines": [{"name": "tfidf", "note": "", "metrics": {"accuracy": 0.5}, "seconds": 1.5}],
     "chosen": "students/full/seed-1",
     "exports": [{"name": "student", "of": "students/full/seed-1", "manifest": "export/model.json"}],
 }
@@ -96,3 +96,23 @@ def test_a_malformed_file_is_an_error_that_names_it(tmp_path, content, fault):
 def test_an_absent_file_is_an_error_that_names_it(tmp_path):
     with pytest.raises(errors.DataError, match="No such file"):
         results.read_result_file(tmp_path / "none.json", results.FitResult)
+
+
+def test_a_student_and_a_teacher_below_a_baseline_are_named():
+    def row(name, value, note=""):
+        return results.BaselineResult(name=name, note=note, metrics={"f1": value})
+
+    rows = [row("majority", 0.5), row("tfidf", 0.8, "words"), row("unknown", None)]
+    assert results.compare_with_baselines("f1", 0.85, 0.9, rows) == [
+        "compared with, f1",
+        "  teacher: 0.9000",
+        "  majority: 0.5000",
+        "  tfidf: 0.8000 (words)",
+    ]
+    lines = results.compare_with_baselines("f1", 0.4, 0.75, rows)
+    assert lines[-2:] == [
+        "WARNING: the student is below the baseline majority and tfidf.",
+        "WARNING: the teacher is below the baseline tfidf.",
+    ]
+    assert len(results.compare_with_baselines("f1", None, None, rows)) == 4
+    assert results.compare_with_baselines("f1", 0.4, None, []) == []

@@ -1,14 +1,17 @@
 """Students that start as a part of their teacher and learn answers and states together."""
 
+import dataclasses
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import toys
 
-from tfdistill import config, errors, results, run
-from tfdistill.data import synthetic
-from tfdistill.run import initialise, stage_batches, stages
+from tfdistill import cli, config, errors, models, results, run
+from tfdistill.data import batches, synthetic
+from tfdistill.run import baselines, initialise, stage_batches, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
 
@@ -81,11 +84,15 @@ def test_a_floor_of_steps_is_reached_by_more_epochs(distilled, data_dir):
 
 def test_its_baselines_are_measured_once(distilled):
     out, record = distilled
-    assert [row.name for row in record.baselines] == ["majority", "tfidf", "word_vectors"]
+    assert [row.name for row in record.baselines] == [
+        *("majority", "tfidf", "word_vectors", "frozen_teacher"),
+    ]
+    assert record.baselines[3].note == "the fine-tuned teacher"  # there is none before
     saved = json.loads((out / "results" / "baselines.json").read_text())
     assert saved["rows"][1]["metrics"]["accuracy"] == record.baselines[1].metrics["accuracy"]
-    majority, tfidf, _ = (row.metrics["accuracy"] for row in record.baselines)
+    majority, tfidf, _, frozen = (row.metrics["accuracy"] for row in record.baselines)
     assert majority < 0.3 < tfidf
+    assert frozen > 0.5
 
 
 def test_a_run_without_baselines_measures_none(distilled, data_dir, tmp_path):
@@ -93,6 +100,59 @@ def test_a_run_without_baselines_measures_none(distilled, data_dir, tmp_path):
         recipe_of(data_dir, baselines=False, student__allow_weak=True), tmp_path / "run"
     )
     assert record.baselines == ()
+
+
+def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
+    distilled, data_dir, tmp_path
+):
+    # At a rate of next to nothing both end where they start: cut out of the teacher.
+    still = {"kind": "joint", **STEP, "min_steps": 26, "learning_rate": 1e-9, "patience": 1}
+    values = recipe_of(data_dir, stages={"joint": still}, baselines="all").model_dump()
+    source = str(distilled[0] / "teacher" / "model" / "hf")
+    values["teacher"] |= {"source": source, "finetune": None}
+    values["student"]["allow_weak"] = True
+    record = run.distill(config.Recipe.model_validate(values), tmp_path / "run")
+    *_, frozen, alone = record.baselines
+    assert (frozen.note, alone.name) == ("the fine-tuned teacher", "no_teacher")
+    assert alone.metrics["accuracy"] == record.metrics["accuracy"] > 0.5
+    for stage in ("no_teacher_baseline", "joint"):
+        assert steps_of(tmp_path / "run" / "stages" / stage) == 50
+    loss = (
+        tmp_path / "run" / "stages" / "no_teacher_baseline" / "seed-1" / "history.csv"
+    ).read_text()
+    assert loss.startswith("epoch,step,loss,label,")
+
+
+def test_the_mean_of_the_states_is_that_of_the_real_tokens_of_either_text():
+    model = toys.classifier(toys.SHALLOW_TEACHER)
+    rows = [[2, 7, 9, 3, 8, 3], [2, 5, 3, 4, 6, 7, 3], [2, 11, 3, 3]]
+    second = [4, 3, 3]
+    encoded = batches.EncodedExamples(
+        ids=np.concatenate(rows).astype(np.int32),
+        offsets=np.cumsum([0, *map(len, rows)]),
+        types=np.concatenate(
+            [np.arange(len(row)) >= cut for row, cut in zip(rows, second, strict=True)]
+        ).astype(np.uint8),
+    )
+    width = 12
+    found = baselines.mean_states(model, encoded)
+    single = dataclasses.replace(encoded, types=np.zeros_like(encoded.types))
+    alone = baselines.mean_states(model, single)
+    assert found.shape == (3, 4 * width) and alone.shape == (3, width)
+    view = models.taps(model)
+    for index, (row, cut) in enumerate(zip(rows, second, strict=True)):
+        features = {
+            "input_ids": np.array([row], np.int32),
+            "attention_mask": np.ones((1, len(row)), np.int32),
+        }
+        for types, result in ((encoded, found), (single, alone)):
+            kinds = types.row_types(index).astype(np.int32)[None]
+            states = view({**features, "token_type_ids": kinds})["sequence_output"].numpy()[0]
+            u, v = states[:cut].mean(axis=0), states[cut:].mean(axis=0)
+            expected = np.concatenate([u, v, np.abs(u - v), u * v])
+            if types is single:
+                expected = states.mean(axis=0)
+            np.testing.assert_allclose(result[index], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_second_run_of_the_same_recipe_starts_from_the_same_weights(distilled, data_dir):
@@ -172,3 +232,70 @@ def test_a_shape_that_is_no_part_of_the_teacher_is_named_before_any_training(dat
     with pytest.raises(errors.ConfigError, match="at most the teacher's 2"):
         run.distill(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / "teacher").exists()
+
+
+@pytest.fixture(scope="module")
+def few(data_dir, distilled, tmp_path_factory):
+    """48 labelled commands, 80 without labels, and the options of `distill` for them."""
+    folder = tmp_path_factory.mktemp("few")
+    rows = (data_dir / "train.tsv").read_text().splitlines()
+    for name in ("dev.tsv", "test.tsv", synthetic.CORPUS_NAME):
+        (folder / name).write_bytes((data_dir / name).read_bytes())
+    (folder / "train.tsv").write_text("\n".join(rows[:49]) + "\n")
+    labelled = {row.split("\t")[0].lower() for row in rows[:49]}
+    column = rows[0].split("\t").index(synthetic.TASK.text_column)
+    others = dict.fromkeys(row.split("\t")[column] for row in rows[49:])
+    others = [text for text in others if text.lower() not in labelled][:80]
+    (folder / "more.txt").write_text("\n".join([*others, others[0].upper()]) + "\n")
+    options = [
+        *("--teacher", str(distilled[0] / "teacher" / "model" / "hf"), "--allow-weak"),
+        *("--task", "assistant", "--data-dir", str(folder), "--max-length", "24"),
+        *("--student", "pruned:layers=1,heads=1", "--batch-size", "16", "--epochs", "1"),
+    ]
+    return folder, options
+
+
+def steps_of(folder):
+    return results.read_result_file(folder / "seed-1" / "result.json", results.FitResult).steps
+
+
+def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
+    few, tmp_path, capsys
+):
+    folder, options = few
+    out, more = tmp_path / "run", folder / "more.txt"
+    command = ["distill", *options, "--stages", "joint,labels", "--unlabelled", str(more)]
+    command += ["--set", "stages.joint.min_steps=null", "--out", str(out)]
+    assert cli.main(command) == 0
+    said = capsys.readouterr().err
+    assert "80 texts without labels, 1 empty or repeated" in said
+    assert said.count("labels need gold labels and learn from the 48 labelled texts") == 1
+    assert steps_of(out / "stages" / "joint") == 8  # (48 + 80) / 16
+    assert steps_of(out / "stages" / "joint+labels") == 3  # 48 / 16
+
+    more.write_text(more.read_text() + "one more text\n")
+    assert cli.main([*command, "--resume"]) == 2
+    assert "other examples in: unlabelled" in capsys.readouterr().err
+
+    dev = (folder / "dev.tsv").read_text().splitlines()[1]
+    more.write_text(dev.split("\t")[0].upper() + "\n")
+    assert cli.main([*command[:-1], str(tmp_path / "other")]) == 1
+    assert "no text of the development set, received 1 row" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
+    folder, options = few
+    out = tmp_path / "run"
+    command = ["distill", *options, "--corpus", str(folder / synthetic.CORPUS_NAME)]
+    command += ["--set", "stages.joint.min_steps=null", "--out", str(out), "--json"]
+    assert cli.main(command) == 0
+    printed = capsys.readouterr()
+    assert "hidden states alone" in printed.err  # the teacher has two heads
+    record = json.loads(printed.out)
+    assert record["stages"] == ["general", "joint"]
+    (general, _) = (pathlib.Path(out / file["csv"]).read_text() for file in record["history"])
+    header, *rows = (line.split(",") for line in general.splitlines())
+    assert "hidden" in header and "attention" not in header
+    assert float(rows[-1][header.index("hidden")]) > 0
+    assert (out / "stages" / initialise.START).is_file()  # cut out of the task's teacher

@@ -4,6 +4,7 @@ from tfdistill.analysis.baselines import (
     embedding_features,
     fit_linear,
     majority_logits,
+    pair_features,
     text_features,
 )
 from tfdistill.analysis.breakdown import (
@@ -34,6 +35,7 @@ __all__ = [
     "fit_linear",
     "fit_temperature",
     "majority_logits",
+    "pair_features",
     "paired_difference",
     "text_features",
 ]

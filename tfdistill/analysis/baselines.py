@@ -82,11 +82,11 @@ def text_features(train: Examples, dev: Examples) -> tuple[Matrix, Matrix]:
 
 def _of_pairs(transform: Any, examples: Examples) -> Matrix:
     first = transform(examples.texts)
-    return first if examples.pairs is None else _joined(first, transform(examples.pairs))
+    return first if examples.pairs is None else pair_features(first, transform(examples.pairs))
 
 
-def _joined(first: Matrix, second: Matrix) -> Matrix:
-    """``[u, v, |u - v|, u * v]`` by columns."""
+def pair_features(first: Matrix, second: Matrix) -> Matrix:
+    """What a linear model sees of pairs u, v: ``[u, v, |u - v|, u * v]`` by columns."""
     if isinstance(first, np.ndarray):
         return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
     parts = [first, second, abs(first - second), first.multiply(second)]
@@ -121,7 +121,7 @@ def embedding_features(
     if not encoded.types.any():
         return mean(counted)
     first, second = mean(counted & (encoded.types == 0)), mean(counted & (encoded.types == 1))
-    return np.asarray(_joined(first, second))
+    return np.asarray(pair_features(first, second))
 
 
 def fit_linear(

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.data.unlabelled import example_keys, normal_text
 
 _SHOWN = 3  # examples of a fault that a message shows
 _LONGEST = 60  # characters of a text in a message
@@ -48,7 +49,6 @@ def check_data(
     train: Examples,
     dev: Examples,
     *,
-    unlabelled: Sequence[str] = (),
     lengths: np.ndarray | None = None,
     max_length: int | None = None,
 ) -> DataFindings:
@@ -57,16 +57,14 @@ def check_data(
     Faults: empty labels; labels that differ only by case or blanks; only one class, or only one
     number, in the training set; classes that only the development set has; more classes than
     training rows, or classes of a single row in most rows; fewer than two development rows; no text
-    at all; a development set of which more than half is in the training set; unlabelled text that
-    contains development texts. Warnings: blank lines, empty texts, texts with two labels,
-    development texts that are training texts, classes with one example, a small development set,
-    more than 10% of the texts cut.
+    at all; a development set of which more than half is in the training set. Warnings: blank lines,
+    empty texts, texts with two labels, development texts that are training texts, classes with one
+    example, a small development set, more than 10% of the texts cut.
 
     Args:
       task: The task, with its labels.
       train: The training set.
       dev: The development set.
-      unlabelled: Further training texts without labels.
       lengths: int (n,), tokens of each training text without a limit.
       max_length: The limit; longer texts are cut.
 
@@ -83,7 +81,7 @@ def check_data(
         _check_classes(task, train, dev, faults, warnings)
     if task.kind not in ("token", "span"):
         _check_texts(task, train, dev, faults, warnings)
-        _check_overlap(train, dev, unlabelled, faults, warnings)
+        _check_overlap(train, dev, faults, warnings)
     if len(dev) < 2:
         faults.append(errors.explain("development set", "at least 2 rows", len(dev)))
     elif len(dev) < _FEW_DEV:
@@ -109,7 +107,7 @@ def _check_names(task: TaskSpec, train: Examples, faults: list[str]) -> None:
     """Finds empty names and names that are the same to a person."""
     alike = collections.defaultdict(list)
     for index, label in enumerate(task.labels):
-        alike[_normal(unicodedata.normalize("NFKC", label))].append(index)
+        alike[normal_text(unicodedata.normalize("NFKC", label))].append(index)
     for key, indices in alike.items():
         listed = " and ".join(_rows_with(task, train, index) for index in indices)
         if not key:
@@ -195,7 +193,7 @@ def _check_texts(
         return
     of_text: dict[tuple[str, ...], set[object]] = collections.defaultdict(set)
     first: dict[tuple[str, ...], int] = {}
-    for index, (key, label) in enumerate(zip(_keys(train), train.labels, strict=True)):
+    for index, (key, label) in enumerate(zip(example_keys(train), train.labels, strict=True)):
         of_text[key].add(tuple(label) if np.ndim(label) else int(label))
         first.setdefault(key, index)
     conflicting = [key for key, labels in of_text.items() if len(labels) > 1]
@@ -209,11 +207,10 @@ def _check_texts(
 def _check_overlap(
     train: Examples,
     dev: Examples,
-    unlabelled: Sequence[str],
     faults: list[str],
     warnings: list[str],
 ) -> None:
-    known, dev_keys = set(_keys(train)), _keys(dev)
+    known, dev_keys = set(example_keys(train)), example_keys(dev)
     shared = [index for index, key in enumerate(dev_keys) if key in known]
     if shared:
         count = f"{len(shared)} of {len(dev)}"
@@ -232,17 +229,6 @@ def _check_overlap(
                 f"{count} development texts are training texts too: {shown}. The metric is too "
                 "good by up to that share."
             )
-    held_out = {key[0] for key in dev_keys}
-    leaked = [text for text in unlabelled if _normal(text) in held_out]
-    if leaked:
-        faults.append(
-            errors.explain(
-                "unlabelled text",
-                "no text of the development set",
-                f"{len(leaked)}, such as {_cut(leaked[0])!r}",
-                "Remove them: the student would learn the answers that it is tested on.",
-            )
-        )
 
 
 def _check_lengths(
@@ -258,16 +244,6 @@ def _check_lengths(
         f"{max_length} and are cut ({_located(train, longer)}): max_length {reached} would hold "
         f"{np.mean(lengths <= reached):.0%} of them."
     )
-
-
-def _keys(examples: Examples) -> list[tuple[str, ...]]:
-    pairs = examples.pairs or [""] * len(examples)
-    return [(_normal(a), _normal(b)) for a, b in zip(examples.texts, pairs, strict=True)]
-
-
-def _normal(text: str) -> str:
-    """The text without differences of case and blanks."""
-    return " ".join(text.casefold().split())
 
 
 def _cut(text: str) -> str:

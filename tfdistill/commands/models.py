@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import sys
 from typing import Any
 
 from tfdistill import config, results
@@ -15,6 +16,9 @@ MIN_STEPS = 1000
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 _STAGE_OPTIONS = ("temperature", "layer_map", "min_steps")
+_PATIENCE = 5  # evaluations of a fine-tuning, one an epoch
+# The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
+_GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": 3e-4}
 
 
 def add_run(
@@ -44,17 +48,38 @@ def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _finetune(args: argparse.Namespace) -> None:
+    floor = {"min_steps": args.min_steps, "patience": _PATIENCE}
+    earlier = _resumed(args)
+    tuned = None if earlier is None else earlier.teacher.finetune
+    if tuned is not None and tuned.min_steps is None and tuned.patience is None:
+        floor = {}  # an earlier version began it
     recipe = recipe_of(
         args,
         teacher={
             "source": args.model,
-            "finetune": {**step_of(args), "min_steps": args.min_steps},
+            "finetune": {**step_of(args), **floor},
             "export": False,
         },
         stages={"labels": {"kind": "labels"}},
         data=options.data_of(args, vocab=args.vocab),
     )
     train(recipe, args, "finetune", devices=args.gpus)
+
+
+def _resumed(args: argparse.Namespace) -> config.Recipe | None:
+    """The recipe of the run that is continued: an earlier version's defaults stay with it."""
+    saved = pathlib.Path(args.out) / "recipe.yaml"
+    return config.load_recipe(str(saved)) if args.resume and saved.is_file() else None
+
+
+def _general_of(teacher: str) -> str | None:
+    """The model before the fine-tuning that a run folder holds, where that is a folder still."""
+    saved = pathlib.Path(teacher) / "recipe.yaml"
+    if not saved.is_file():
+        return None
+    settings = config.load_recipe(str(saved)).teacher
+    source = settings.general or settings.source
+    return source if settings.finetune is not None and pathlib.Path(source).is_dir() else None
 
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +105,16 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "student without a teacher",
     )
     options.renamed(parser, "--no-teacher", stages, "labels")
+    options.add_field(
+        parser, config.DataConfig, "unlabelled", None, type=str, nargs="+", metavar="FILE"
+    )
+    parser.add_argument(
+        "--corpus",
+        nargs="+",
+        metavar="FILE",
+        help="plain text, on which the student first learns the teacher's hidden states and "
+        "attention, in a general stage",
+    )
     parser.add_argument(
         "--temperature",
         type=float,
@@ -91,6 +126,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_LAYER_MAPS,
         help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
+    options.add_field(parser, config.Recipe, "baselines", choices=("none", "cheap", "all"))
     parser.add_argument(
         "--allow-weak",
         action="store_true",
@@ -113,19 +149,42 @@ def _distill(args: argparse.Namespace) -> None:
         readers = [name for name in names if option in config.STAGES[name].model_fields]
         for name in (readers or names) if value is not None else ():
             stages[name][option] = value
+    if args.corpus:
+        stages = {"general": {**_GENERAL, "corpus": args.corpus}, **stages}
+    earlier = _resumed(args)
+    general = _general_of(args.teacher) if earlier is None else earlier.teacher.general
     recipe = recipe_of(
         args,
         teacher={
             "source": config.model_folder(args.teacher),
+            "general": general,
             "export": False,
             "allow_weak": args.allow_weak,
         },
         student={"preset": args.student, "initialise": "auto", "allow_weak": args.allow_weak},
         stages=stages,
-        variants={"student": {"stages": names}},
-        data=options.data_of(args),
+        variants={"student": {"stages": list(stages)}},
+        baselines=args.baselines,
+        data=options.data_of(args, unlabelled=args.unlabelled or ()),
     )
+    if args.corpus:
+        recipe = _comparable(recipe)
     train(recipe, args, "distill", devices=args.gpus)
+
+
+def _comparable(recipe: config.Recipe) -> config.Recipe:
+    """Leaves attention out of the general stage where teacher and student have unequal heads."""
+    from tfdistill.run import shapes
+
+    if not shapes.unequal_heads(recipe):
+        return recipe
+    print(
+        "The general stage learns hidden states alone: the numbers of heads differ.",
+        file=sys.stderr,
+    )
+    values = recipe.model_dump()
+    values["stages"]["general"]["loss_weights"]["attention"] = 0.0
+    return config.Recipe.model_validate(values)
 
 
 def step_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -172,26 +231,16 @@ def train(
         recipe, args.out, devices=devices, resume=args.resume, overwrite=args.overwrite
     )
     lines = [*record.metric_lines(), f"model: {pathlib.Path(args.out) / record.model_folder}"]
-    lines += _comparison(record)
+    if record.role == "student" and record.metrics:
+        metric = next(iter(record.metrics))
+        teacher = record.teacher_metrics.get(metric)
+        lines += results.compare_with_baselines(
+            metric, record.metrics[metric], teacher, record.baselines
+        )
     lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
     if quantize is not None:
         lines.append(f"next: tfdistill export {args.out} --quantize {quantize}")
     base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
-
-
-def _comparison(record: results.SavedModel) -> list[str]:
-    """The teacher and the baselines beside a student, and a warning where one of them wins."""
-    if record.role != "student" or not record.metrics:
-        return []
-    metric = next(iter(record.metrics))
-    own = record.metrics[metric]
-    compared = [*((row.name, row.metrics.get(metric)) for row in record.baselines)]
-    shown = [("teacher", record.teacher_metrics.get(metric)), *compared]
-    lines = [f"{name}: {value:.4f}" for name, value in shown if value is not None]
-    better = [name for name, value in compared if value is not None and (own or 0.0) < value]
-    if better:
-        lines.append(f"WARNING: the student is below the baseline {' and '.join(better)}.")
-    return ["compared with, " + metric, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -243,6 +292,7 @@ COMMANDS = (
         flags={
             **options.DATA_FLAGS,
             **{"teacher.source": "--teacher", "student.preset": "--student"},
+            **{"data.unlabelled": "--unlabelled", "stages.general.corpus": "--corpus"},
             **options.flags_of("stages.*", (*options.TRAINING, *_STAGE_OPTIONS)),
         },
         examples=(
@@ -250,6 +300,8 @@ COMMANDS = (
             "--data-dir glue/SST-2 --out runs/student",
             "distill --teacher ./bert-sst2 --student tinybert_4l_312d --stages prediction "
             "--task sst2 --data-dir glue/SST-2 --out runs/logits-only",
+            "distill --teacher runs/teacher --student pruned:layers=3 --unlabelled reviews.txt "
+            "--task sst2 --data-dir glue/SST-2 --out runs/unlabelled",
         ),
     ),
     base.Command(

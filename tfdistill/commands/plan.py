@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, models
 from tfdistill.commands import base
-from tfdistill.data import from_config, tasks
+from tfdistill.data import from_config, tasks, unlabelled
 
 if TYPE_CHECKING:
     from tfdistill import analysis
@@ -112,7 +112,7 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
     """Prints what a run would do: data, models, stages, files."""
     data = _data(recipe.data)
     used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
-    stages = {name: _stage(recipe.stages[name], data.get("train")) for name in used}
+    stages = {name: _stage(recipe.stages[name], data) for name in used}
     variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
     result = {
         "recipe": recipe.model_dump(mode="json"),
@@ -124,7 +124,7 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
     lines = [
         f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
         f"teacher   {recipe.teacher.source}"
-        + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data.get('train'))}"),
+        + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
         f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
         *(f"stage     {name}: {text}" for name, text in stages.items()),
         *(f"variant   {name}: {text}" for name, text in variants.items()),
@@ -149,16 +149,23 @@ def _data(settings: config.DataConfig) -> dict[str, Any]:
     for split, limit in (("train", settings.train_limit), ("dev", settings.dev_limit)):
         examples = tasks.load_examples(task, source, split)
         found[split] = len(from_config.first(examples, limit))
+    if settings.unlabelled:
+        found["unlabelled"] = len(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
     return found
 
 
-def _stage(stage: Any, num_train: int | None) -> str:
+def _stage(stage: Any, data: dict[str, Any]) -> str:
     """What a fit takes: its kind, epochs or steps, batch size and rate."""
+    num_train, least = data.get("train"), getattr(stage, "min_steps", None)
+    if isinstance(stage, config.TaskStage) and not config.needs_labels(stage):
+        num_train = num_train and num_train + data.get("unlabelled", 0)
     kind = getattr(stage, "kind", None)
     steps = getattr(stage, "steps", None)
     long = f"{stage.epochs} epochs" if steps is None else f"{steps} steps"
     if steps is None and num_train is not None and not getattr(stage, "on_corpus", False):
         long += f" of about {-(-num_train // stage.batch_size)} steps"
+    if steps is None and least is not None:
+        long += f", at least {least} steps"
     rate = "by width" if stage.learning_rate is None else f"{stage.learning_rate:g}"
     parts = [kind, long, f"batches of {stage.batch_size}", f"learning rate {rate}"]
     return ", ".join(part for part in parts if part)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tfdistill import config, errors, files
 from tfdistill.commands import base, options, plan
-from tfdistill.results import RunMetrics
+from tfdistill.results import RunMetrics, compare_with_baselines
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +86,11 @@ def _summary(metrics: RunMetrics, out: pathlib.Path) -> list[str]:
         value = model.metrics.get(metric)
         shown = "-" if value is None else f"{value:.4f}"
         lines.append(f"  {model.name + seed:28} {shown}")
+    chosen = next((m for m in metrics.models if m.folder == metrics.chosen), None)
+    teacher = next((m for m in metrics.models if m.role == "teacher"), None)
+    if metrics.baselines and chosen is not None:
+        own = None if teacher is None else teacher.metrics.get(metric)
+        lines += compare_with_baselines(metric, chosen.metrics.get(metric), own, metrics.baselines)
     if metrics.synthetic_data:
         lines.append("The data is synthetic: these figures say nothing about real text.")
     if not metrics.exports:

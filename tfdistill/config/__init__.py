@@ -5,7 +5,7 @@ and reports every fault at once, with the nearest valid key for a misspelt one. 
 in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
-from tfdistill.config.baseline import with_baseline
+from tfdistill.config.baseline import labels_alone, with_baseline
 from tfdistill.config.compression import (
     METHODS,
     ClusterConfig,
@@ -62,6 +62,7 @@ from tfdistill.config.stages import (
     RelationsStage,
     StageConfig,
     TaskStage,
+    needs_labels,
 )
 from tfdistill.config.training import (
     FineTuneConfig,
@@ -119,9 +120,11 @@ __all__ = [
     "find_recipe",
     "is_missing",
     "is_pruned",
+    "labels_alone",
     "load_recipe",
     "missing_inputs",
     "model_folder",
+    "needs_labels",
     "parse_pruned",
     "parse_recipe",
     "parse_section",

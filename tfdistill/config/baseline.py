@@ -1,10 +1,38 @@
-"""The same student without a teacher, added to the variants of a recipe."""
+"""The same student without a teacher: a stage that learns from gold labels alone."""
 
 from __future__ import annotations
 
 from tfdistill.config.sections import Recipe
+from tfdistill.config.stages import LabelsStage, StageConfig
 
 NAME = "no_teacher"
+_COMMON = {
+    *("optimizer", "end_learning_rate", "beta_2", "epsilon"),
+    *("schedule", "bias_correction", "warmup", "weight_decay", "clip", "clip_norm"),
+    *("batch_size", "token_budget", "bucketing", "patience"),
+}
+_LENGTH = {"epochs", "steps", "min_steps"}
+
+
+def labels_alone(
+    last: StageConfig, *, learning_rate: float | None, batches: int | None = None
+) -> LabelsStage:
+    """Makes a stage of gold labels like the one that trains a classifier.
+
+    Args:
+      last: That stage.
+      learning_rate: Its rate, or None for the default.
+      batches: The least number of batches; None: as long as `last`.
+
+    Returns:
+      The stage.
+    """
+    values = last.model_dump(include=_COMMON if batches else _COMMON | _LENGTH)
+    if learning_rate is not None:
+        values["learning_rate"] = learning_rate
+    if batches:
+        values |= {"epochs": 1, "min_steps": batches}
+    return LabelsStage.model_validate({"kind": "labels", **values})
 
 
 def with_baseline(recipe: Recipe) -> Recipe:
@@ -28,15 +56,6 @@ def with_baseline(recipe: Recipe) -> Recipe:
         return recipe
     last = recipe.stages[list(recipe.variants.values())[-1].stages[-1]]
     values = recipe.model_dump()
-    values["stages"][NAME] = {
-        "kind": "labels",
-        **last.model_dump(
-            include={
-                *("optimizer", "learning_rate", "end_learning_rate", "beta_2", "epsilon"),
-                *("schedule", "warmup", "weight_decay", "clip", "clip_norm"),
-                *("epochs", "steps", "batch_size", "token_budget", "bucketing", "patience"),
-            }
-        ),
-    }
+    values["stages"][NAME] = labels_alone(last, learning_rate=last.learning_rate).model_dump()
     values["variants"] = {NAME: {"stages": (NAME,)}, **values["variants"]}
     return Recipe.model_validate(values)

@@ -62,6 +62,11 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():
         faults.append(f"data.dir: {recipe.data.dir} is not there")
+    faults += [
+        f"data.unlabelled: {path} is not there"
+        for path in recipe.data.unlabelled
+        if not _is_file(path)
+    ]
     faults += _teacher_faults(recipe)
     faults += _augment_faults(recipe)
     if recipe.student.keep_head and recipe.student.initialise in STARTS:

@@ -51,6 +51,7 @@ def scaled_down(recipe: Recipe) -> Recipe:
         "max_question_length": min(recipe.data.max_question_length, _MAX_LENGTH // 4),
         "train_limit": _EXAMPLES,
         "dev_limit": _EXAMPLES // 4,
+        "unlabelled": (),
     }
     if recipe.data.augment is not None:
         values["data"]["augment"] |= {"masked_lm": None, "vectors": None, "copies": 2}
@@ -121,6 +122,8 @@ def _short(values: dict[str, Any]) -> dict[str, Any]:
     shorter = {**values, "epochs": 1, "batch_size": _BATCH_SIZE}
     if values.get("steps") is not None:
         shorter["steps"] = _STEPS
+    if values.get("min_steps") is not None:
+        shorter["min_steps"] = _STEPS
     if "corpus" in values:
         shorter["corpus"] = ()
     if values.get("max_length") is not None:

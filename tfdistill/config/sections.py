@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -29,6 +29,13 @@ Quantize = Literal[
     "dynamic_wi4_afp32_block32",
     "dynamic_wi4_afp32_block64",
     "dynamic_wi4_afp32",
+]
+Baselines = Annotated[
+    Literal["none", "cheap", "all"],
+    # Recipes of earlier versions have true or false.
+    pydantic.BeforeValidator(
+        lambda value: ("cheap" if value else "none") if isinstance(value, bool) else value
+    ),
 ]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
 BUILT_IN_DATA = "assistant"
@@ -101,6 +108,11 @@ class DataConfig(Section):
     lower_case: bool | None = None  # None: as the teacher's tokenizer
     train_limit: int | None = described(None, "only the first N training examples", gt=0)
     dev_limit: int | None = described(None, "only the first N examples", gt=0)
+    unlabelled: tuple[PathText, ...] = described(
+        (),
+        "texts without labels, which the teacher answers: plain text, one a line, or tables with "
+        "the text columns of the task",
+    )
     augment: AugmentConfig | None = None
 
     @pydantic.model_validator(mode="before")
@@ -214,7 +226,11 @@ class Recipe(Section):
     stages: dict[str, Stage] = pydantic.Field(min_length=1)
     variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
     seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
-    baselines: bool = True  # whether linear models are trained on the task, for comparison
+    baselines: Baselines = described(
+        "cheap",
+        "what the student is compared with: none, cheap (linear models), or all (also the same "
+        "student trained without a teacher, which takes as long again)",
+    )
     export: ExportConfig = ExportConfig()
     benchmark: BenchmarkConfig = BenchmarkConfig()
 

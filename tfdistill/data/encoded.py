@@ -115,6 +115,15 @@ class EncodedExamples:
         """Returns the token types of one example, uint8 (tokens,)."""
         return self.types[self.offsets[index] : self.offsets[index + 1]]
 
+    def followed_by(self, others: EncodedExamples) -> EncodedExamples:
+        """Returns these examples and then others, of texts or pairs, without labels and weights."""
+        return EncodedExamples(
+            ids=np.concatenate([self.ids, others.ids]),
+            offsets=np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]]),
+            types=np.concatenate([self.types, others.types]),
+            pad_id=self.pad_id,
+        )
+
     def select(self, indices: Sequence[int] | np.ndarray) -> EncodedExamples:
         """Returns the examples at `indices`, in that order."""
         index = np.asarray(indices, np.int64)

@@ -72,7 +72,7 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     student = task_models.build_for_task(shape, context.data.task)
     start = resolve_start(context, first, shape)
     if start == "pruned":
-        return Student(student, basis=_prune(context, first, student))
+        return Student(student, basis=_prune(context, student))
     if start == "layers":
         layers = settings.teacher_layers
         if layers is None:
@@ -112,7 +112,7 @@ def resolve_start(
             f"a first stage of kind {first.kind}",
         )
     try:
-        structured.check_prunable(context.teachers.shape(first), shape)
+        structured.check_prunable(models.config_of(context.teachers.task), shape)
     except (errors.ConfigError, errors.ShapeError):
         if start == "pruned":
             raise
@@ -120,10 +120,8 @@ def resolve_start(
     return "pruned"
 
 
-def _prune(
-    context: RunContext, first: config.StageConfig, student: keras.Model
-) -> np.ndarray | None:
-    """Starts a student as a part of its teacher; computed once in a run, for all seeds."""
+def _prune(context: RunContext, student: keras.Model) -> np.ndarray | None:
+    """Starts a student as a part of the task's teacher; computed once in a run, for all seeds."""
     path = context.root / "stages" / START
     if path.is_file():
         saved = arrays.read_arrays(path, remedy="Delete it and resume: it is made again.")
@@ -132,10 +130,10 @@ def _prune(
             variable.assign(saved[variable.name])
         return basis
     data = context.task_data
-    texts = batches.Batches(data.train, batch_size=32, seed=context.recipe.seeds[0])
+    texts = batches.Batches(data.all_texts, batch_size=32, seed=context.recipe.seeds[0])
     pruned = structured.initialise_by_pruning(
         student,
-        context.teachers.in_float32(first),
+        context.teachers.task,
         structured.take_sample(texts.dataset()),
         multi_label=data.task.kind == "multi_label",
     )

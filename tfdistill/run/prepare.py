@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
+import json
 import pathlib
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 
-from tfdistill import analysis, config, errors, files, weights
+from tfdistill import analysis, config, errors, files, reading, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
-from tfdistill.run import corpora
+from tfdistill.run import corpora, unlabelled
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150
+_DIGESTS = "sha256.json"  # of the examples, below the folder "data"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,7 @@ class TaskData(TextData):
       dev: The development set, encoded, as batches in a fixed order.
       dev_examples: Its texts, for the golden vectors of the export.
       augmented: The augmented training set, encoded, where a stage learns from it.
+      unlabelled: Further texts, encoded, for stages that need no gold labels.
     """
 
     task: tasks.TaskSpec
@@ -53,6 +58,12 @@ class TaskData(TextData):
     dev: batches.Batches
     dev_examples: tasks.Examples
     augmented: batches.EncodedExamples | None = None
+    unlabelled: batches.EncodedExamples | None = None
+
+    @property
+    def all_texts(self) -> batches.EncodedExamples:
+        """The training set and the unlabelled texts."""
+        return self.train if self.unlabelled is None else self.train.followed_by(self.unlabelled)
 
 
 def prepare(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
@@ -66,6 +77,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
       The encoded sets; `TaskData` for a recipe with a task.
 
     Raises:
+      ConfigError: If a run is resumed with other examples than it began with.
       DataError: If a file is missing, malformed or does not fit the task.
       VocabularyError: If the vocabulary is malformed.
     """
@@ -96,6 +108,10 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         findings.check()
     for warning in findings.warnings:
         print(f"data: {warning}", file=sys.stderr, flush=True)
+    further = unlabelled.read_for_run(recipe, task, source, train)
+    _check_same_data(
+        folder / "data" / _DIGESTS, {"train": train, "dev": dev, "unlabelled": further}
+    )
     return TaskData(
         task=task,
         train=encoded,
@@ -105,6 +121,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         tokenizer=texts.tokenizer,
         vocab_file=texts.vocab_file,
         corpora=texts.corpora,
+        unlabelled=None if further is None else encode(further),
     )
 
 
@@ -123,6 +140,33 @@ def _full_lengths(
         whole = examples.select(filled)
         lengths[filled] = tokenizer.lengths(whole.texts, whole.pairs)
     return lengths
+
+
+def _check_same_data(path: pathlib.Path, parts: Mapping[str, tasks.Examples | None]) -> None:
+    """Records what a run learns from, and refuses to go on with something else.
+
+    Raises:
+      ConfigError: If an earlier session of the run had other examples.
+    """
+    now = {name: "" if part is None else _digest(part) for name, part in parts.items()}
+    if not path.is_file():
+        files.atomic_write_json(path, now)
+        return
+    before = reading.read_json_object(path, error=errors.ConfigError)
+    changed = [name for name in now if before.get(name) != now[name]]
+    if changed:
+        raise errors.ConfigError(
+            "--resume",
+            "the data that the run began with",
+            f"other examples in: {', '.join(changed)}",
+            "Restore the files, or start again with --overwrite.",
+        )
+
+
+def _digest(examples: tasks.Examples) -> str:
+    labels = None if examples.labels is None else examples.labels.tolist()
+    text = json.dumps([examples.texts, examples.pairs, labels], default=np.ndarray.tolist)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text_data(recipe: config.Recipe, folder: pathlib.Path) -> TextData:

@@ -21,6 +21,26 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
       A sentence for every fault, with its remedy.
     """
     faults = []
+    teacher, student = _shapes(recipe, faults)
+    if teacher is not None and student is not None:
+        faults += _head_faults(recipe, teacher, student)
+    return faults
+
+
+def unequal_heads(recipe: config.Recipe) -> bool:
+    """Whether teacher and student are known to have other numbers of attention heads."""
+    teacher, student = _shapes(recipe, [])
+    if teacher is None or student is None:
+        return False
+    if any(isinstance(shape, models.BiLstmConfig) for shape in (teacher, student)):
+        return False
+    return teacher.num_heads != student.num_heads
+
+
+def _shapes(
+    recipe: config.Recipe, faults: list[str]
+) -> tuple[models.EncoderConfig | None, models.EncoderConfig | None]:
+    """Teacher and student as far as they are known; adds to `faults` what is wrong with them."""
     teacher = student = None
     try:
         teacher = _teacher(recipe.teacher)
@@ -32,9 +52,7 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
             student = task_models.student_shape(recipe.student, _VOCAB_SIZE, teacher)
     except errors.TfdistillError as error:
         faults.append(f"student: {error}")
-    if teacher is not None and student is not None:
-        faults += _head_faults(recipe, teacher, student)
-    return faults
+    return teacher, student
 
 
 def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
@@ -51,9 +69,7 @@ def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
 def _head_faults(
     recipe: config.Recipe, teacher: models.EncoderConfig, student: models.EncoderConfig
 ) -> list[str]:
-    if any(isinstance(shape, models.BiLstmConfig) for shape in (teacher, student)):
-        return []
-    if teacher.num_heads == student.num_heads:
+    if not unequal_heads(recipe):
         return []
     return [
         errors.explain(

@@ -1,4 +1,4 @@
-"""The batches of a stage: of its corpus, or of the task's examples with the teacher's answers."""
+"""The batches of a stage: of its corpus, or of the task's texts with the teacher's answers."""
 
 from __future__ import annotations
 
@@ -64,6 +64,9 @@ def _of_task(
     data = context.task_data
     encoded = data.augmented if stage.augmented else data.train
     assert encoded is not None
+    regression = data.task.regression
+    if data.unlabelled is not None and not config.needs_labels(stage, regression=regression):
+        encoded = encoded.followed_by(data.unlabelled)
     extra: dict[str, Any] = {}
     # A regression learns from gold numbers; of a head over tokens every token has an answer.
     cacheable = data.task.num_labels > 1

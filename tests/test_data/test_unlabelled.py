@@ -1,0 +1,119 @@
+"""Texts without labels: how they are read, and which of them a run refuses or leaves out."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tfdistill import config, errors
+from tfdistill.data import batches, tasks, unlabelled
+
+TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
+PAIRS = tasks.TaskSpec("p", "text", "label", pair_column="other", labels=("no", "yes"))
+
+
+def texts_of(*texts, spec=TASK, pairs=None):
+    return tasks.Examples(spec, list(texts), pairs, np.zeros(len(texts), np.int32))
+
+
+def read(tmp_path, name, content, spec=TASK):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    return unlabelled.read_unlabelled(spec, [path])
+
+
+def test_plain_text_has_a_text_in_each_line_that_is_not_blank(tmp_path):
+    found = read(tmp_path, "more.txt", "one two\n\n  three\tfour \u2028five \n")
+    assert found.examples.texts == ["one two", "three\tfour \u2028five"]
+    assert found.examples.labels is None
+    assert [place.rpartition(", ")[2] for place in found.places] == ["line 1", "line 3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("more.csv", 'id,text\n1,"a, b"\n2,c\n'),
+        ("more.tsv", "text\tlabel\na, b\tunknown\nc\t\n"),
+        ("more.jsonl", "\n".join(json.dumps({"text": text}) for text in ("a, b", "c"))),
+    ],
+)
+def test_a_table_needs_the_text_column_and_no_label(tmp_path, name, content):
+    assert read(tmp_path, name, content).examples.texts == ["a, b", "c"]
+
+
+def test_a_table_without_the_column_is_refused(tmp_path):
+    with pytest.raises(errors.DataError, match="a column 'text'"):
+        read(tmp_path, "more.csv", "sentence;id\na;1\n")
+
+
+def test_pairs_come_from_tables_with_both_columns(tmp_path):
+    found = read(tmp_path, "more.tsv", "other\ttext\nb\ta\n", PAIRS)
+    assert (found.examples.texts, found.examples.pairs) == (["a"], ["b"])
+    with pytest.raises(errors.DataError, match="columns 'text' and 'other'"):
+        read(tmp_path, "more.txt", "a\n", PAIRS)
+
+
+def test_empty_files_and_tasks_over_words_are_refused(tmp_path):
+    with pytest.raises(errors.DataError, match="lines of text"):
+        read(tmp_path, "more.txt", " \n\n")
+    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
+    with pytest.raises(errors.ConfigError, match="texts or pairs"):
+        unlabelled.read_unlabelled(spec, [])
+
+
+def test_text_of_a_held_out_set_is_refused_with_its_number_and_first_line(tmp_path):
+    found = read(tmp_path, "more.txt", "new\n\nHow  FAR is it?\nwho?\n")
+    dev = texts_of("how far is it?", "who?")
+    with pytest.raises(errors.DataError, match=r"test set, received 2 row.*line 3: 'How  FAR"):
+        unlabelled.select_new(found, texts_of("a"), {"development": texts_of("b"), "test": dev})
+    other = texts_of("new", spec=PAIRS, pairs=["another"])
+    pair = read(tmp_path, "more.tsv", "text\tother\nnew\tthis\n", PAIRS)
+    assert len(unlabelled.select_new(pair, other, {"development": other}).examples) == 1
+
+
+def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
+    found = read(tmp_path, "more.csv", "text,n\nnew,1\nKnown,2\nNEW ,3\nlast,4\n ,5\n")
+    left = unlabelled.select_new(found, texts_of("known"), {"development": texts_of("dev")})
+    assert left.examples.texts == ["new", "last"]
+    assert [place.rpartition(" ")[2] for place in left.places] == ["2", "5"]
+    assert left.dropped == 3
+
+
+@pytest.mark.parametrize(
+    ("stage", "needs"),
+    [
+        ({"kind": "joint"}, False),
+        ({"kind": "joint", "loss_weights": {"label": 0.5}}, True),
+        ({"kind": "labels"}, True),
+        ({"kind": "patient"}, True),
+        ({"kind": "patient", "loss_weights": {"label": 0}}, False),
+        ({"kind": "logits"}, False),
+        ({"kind": "prediction"}, False),
+        ({"kind": "intermediate"}, False),
+        ({"kind": "relations"}, False),
+        ({"kind": "combination", "terms": {"x": {"objective": "label", "weight": 0}}}, False),
+        ({"kind": "combination", "terms": {"x": {"objective": "label"}}}, True),
+    ],
+)
+def test_stages_with_gold_labels_need_them(stage, needs):
+    parsed = config.STAGES[stage["kind"]].model_validate(stage)
+    assert config.needs_labels(parsed) == needs
+
+
+def test_a_regression_learns_gold_numbers_in_a_prediction_stage():
+    assert config.needs_labels(config.PredictionStage(), regression=True)
+    assert not config.needs_labels(config.JointStage(), regression=True)
+
+
+def test_examples_that_follow_others_keep_their_tokens():
+    def encoded(rows, **options):
+        offsets = np.cumsum([0, *map(len, rows)])
+        flat = np.concatenate(rows).astype(np.int32)
+        types = (flat % 2).astype(np.uint8)
+        return batches.EncodedExamples(flat, offsets, types, pad_id=7, **options)
+
+    labelled = encoded([[1, 2], [3]], labels=np.array([0, 1], np.int32))
+    both = labelled.followed_by(encoded([[4, 5, 6], [8]]))
+    assert [both.row(index).tolist() for index in range(4)] == [[1, 2], [3], [4, 5, 6], [8]]
+    assert both.row_types(2).tolist() == [0, 1, 0]
+    assert both.labels is None and both.pad_id == 7

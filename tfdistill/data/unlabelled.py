@@ -1,0 +1,137 @@
+"""Texts without labels, which a teacher answers: files, and what may not be among them."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tfdistill import errors
+from tfdistill.data import tables
+from tfdistill.data.tasks import Examples, TaskSpec
+
+_LONGEST = 60  # characters of a text in a message
+_KINDS = ("classification", "regression", "multi_label")
+
+
+@dataclasses.dataclass(frozen=True)
+class UnlabelledTexts:
+    """Texts or pairs without labels.
+
+    Attributes:
+      examples: The texts; `labels` is None.
+      places: "FILE, line N" of each.
+      dropped: Rows that were left out: empty ones and repetitions.
+    """
+
+    examples: Examples
+    places: tuple[str, ...]
+    dropped: int = 0
+
+
+def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledTexts:
+    """Reads texts without labels.
+
+    A `.tsv`, `.csv` or `.jsonl` file is a table with the text columns of the task; other columns
+    are not read. Any other file is plain text, one text a line.
+
+    Args:
+      spec: A task over texts or pairs.
+      paths: The files.
+
+    Returns:
+      All rows, in order.
+
+    Raises:
+      ConfigError: If the task is about words or spans.
+      DataError: If a file is missing, empty or malformed, lacks a column, or is plain text where
+        the task takes pairs.
+    """
+    if spec.kind not in _KINDS:
+        raise errors.ConfigError(
+            f"unlabelled text for task {spec.name!r}", "a task over texts or pairs", spec.kind
+        )
+    texts: list[str] = []
+    pairs: list[str] = []
+    places: list[str] = []
+    for path in map(pathlib.Path, paths):
+        if path.suffix.lower() in tables.SUFFIXES:
+            columns = [name for name in (spec.text_column, spec.pair_column) if name is not None]
+            table = tables.read_table(
+                path, columns, header=spec.header, skip_short_rows=spec.skip_short_rows
+            )
+            texts += table.columns[spec.text_column]
+            if spec.pair_column is not None:
+                pairs += table.columns[spec.pair_column]
+            lines = table.lines
+        elif spec.pair_column is not None:
+            raise errors.DataError(
+                f"unlabelled text {path}",
+                f"a table with the columns {spec.text_column!r} and {spec.pair_column!r}, in "
+                f"{', '.join(tables.SUFFIXES)}",
+                "plain text",
+            )
+        else:
+            rows = list(enumerate(tables.read_text(path).split("\n"), start=1))
+            lines = [number for number, line in rows if line.strip()]
+            texts += [line.strip() for _, line in rows if line.strip()]
+            if not lines:
+                raise errors.DataError(f"unlabelled text {path}", "lines of text", "none")
+        places += [f"{path}, line {line}" for line in lines]
+    examples = Examples(spec, texts, pairs if spec.pair_column is not None else None, None)
+    return UnlabelledTexts(examples, tuple(places))
+
+
+def select_new(
+    found: UnlabelledTexts, train: Examples, held_out: Mapping[str, Examples]
+) -> UnlabelledTexts:
+    """Keeps each text once that is not in the training set; refuses text of held-out sets.
+
+    Texts are compared without differences of case and blanks (`normal_text`), pairs as pairs.
+
+    Args:
+      found: What was read.
+      train: The labelled training set.
+      held_out: Name -> development and test sets.
+
+    Returns:
+      The texts that are left, with how many were dropped.
+
+    Raises:
+      DataError: If a text is in a held-out set; the message has the number of rows and the first.
+    """
+    keys = example_keys(found.examples)
+    for name, part in held_out.items():
+        known = set(example_keys(part))
+        leaked = [index for index, key in enumerate(keys) if key in known]
+        if leaked:
+            text = found.examples.texts[leaked[0]]
+            shown = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+            raise errors.DataError(
+                "unlabelled text",
+                f"no text of the {name} set",
+                f"{len(leaked)} row(s), the first in {found.places[leaked[0]]}: {shown!r}",
+                "Remove them: the student would be tested on what it has learnt.",
+            )
+    seen = set(example_keys(train))
+    kept = []
+    for index, key in enumerate(keys):
+        if key not in seen and any(key):
+            seen.add(key)
+            kept.append(index)
+    return UnlabelledTexts(
+        found.examples.select(kept),
+        tuple(found.places[index] for index in kept),
+        found.dropped + len(keys) - len(kept),
+    )
+
+
+def example_keys(examples: Examples) -> list[tuple[str, ...]]:
+    """What makes examples equal: both texts of each, as `normal_text` writes them."""
+    pairs = examples.pairs or [""] * len(examples)
+    return [(normal_text(a), normal_text(b)) for a, b in zip(examples.texts, pairs, strict=True)]
+
+
+def normal_text(text: str) -> str:
+    """The text without differences of case and blanks."""
+    return " ".join(text.casefold().split())
