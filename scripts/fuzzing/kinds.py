@@ -35,7 +35,18 @@ class Kind:
 
 _RESUME = ("run", "text/toy.yaml", "--out", "run", "--resume")
 _EVALUATE = ("evaluate", "run/teacher/model/hf", "--limit", "4")
-_TRAIN = ("--epochs", "1", "--batch-size", "4", "--train-limit", "4", "--vocab", "text/vocab.txt")
+_TRAIN = (
+    "--epochs",
+    "1",
+    "--min-steps",
+    "1",
+    "--batch-size",
+    "4",
+    "--train-limit",
+    "4",
+    "--vocab",
+    "text/vocab.txt",
+)
 _TINY = (
     *("preset:bert_tiny", "--set", "teacher.num_layers=1", "--set", "teacher.allow_weak=true"),
     *(*_TRAIN, "--max-length", "24"),

@@ -436,3 +436,16 @@ def test_a_student_without_a_teacher_learns_as_long_at_the_same_rate():
     assert (alone.batch_size, alone.learning_rate) == (16, 3e-4)
     as_long = config.labels_alone(joint, learning_rate=None)  # by the student's width
     assert (as_long.epochs, as_long.min_steps) == (7, 50)
+
+
+@pytest.mark.parametrize("value", [-1, float("inf"), "x", ["a"], True, {"l": None}, {"l": []}])
+@pytest.mark.parametrize("section", ["stages", "variants", "data", "teacher", "seeds"])
+def test_a_section_of_another_type_is_a_fault_of_the_recipe(section, value):
+    values = {
+        "name": "x",
+        "data": {"task": "own"},
+        "stages": {"l": {"kind": "logits"}},
+        "variants": {"v": {"stages": ["l"]}},
+    }
+    with pytest.raises(errors.ConfigError):
+        config.parse_recipe({**values, section: value})

@@ -136,7 +136,8 @@ def parse_recipe(
       ConfigError: With every fault, a line each.
     """
     values = copy.deepcopy(values)
-    named: set[str] = set(values.get("stages") or {})
+    stages = values.get("stages")
+    named: set[str] = set(stages) if isinstance(stages, dict) else set()
     for assignment in overrides:
         _assign(values, assignment)
     _check_stages(overrides, values, named)
