@@ -45,7 +45,7 @@ def arguments(place, out, *more):
     return [
         *("export", str(place / "student"), "--out", str(out), "--lengths", "8,16"),
         *("--task", "films", "--data-dir", str(place / "data")),
-        *("--text-column", "text", "--label-column", "label", "--json", *more),
+        *("--text-column", "text", "--label-column", "label", "--json", "--allow-weak", *more),
     ]
 
 
@@ -314,3 +314,15 @@ def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, cap
     assert checked.startswith(f"checked on {card.parity.num_examples} {card.parity.inputs} inputs")
     assert f"(at least {card.parity.bounds['sqnr_db']:g})" in checked
     assert not any("{" in line for line in lines)
+
+
+def test_a_model_near_chance_is_refused_before_it_is_converted(
+    place, tmp_path, monkeypatch, capsys
+):
+    recorder = Recorder(monkeypatch)
+    command = arguments(place, tmp_path / "out")
+    assert cli.main([part for part in command if part != "--allow-weak"]) == 1
+    said = capsys.readouterr().err
+    assert "chance is 0.500" in said and "--allow-weak" in said
+    assert not recorder.calls
+    assert cli.main(command) == 130 and len(recorder.calls) == 1

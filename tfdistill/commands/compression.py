@@ -33,6 +33,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.renamed(parser, "--stage", objective)
     options.add_field(parser, config.PruneConfig, "sparsity")
     options.add_field(parser, config.ClusterConfig, "clusters", 32)
+    options.add_allow_weak(parser, "a student that answers near chance")
     models.add_run(parser, epochs=2, gpus=False)
 
 
@@ -68,7 +69,12 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
         args,
         data=options.data_of(args),
         teacher={"source": teacher, "export": False, "allow_weak": True},
-        student={"preset": "tinybert_4l_312d", "initialise": student, "keep_head": True},
+        student={
+            "preset": "tinybert_4l_312d",
+            "initialise": student,
+            "keep_head": True,
+            "allow_weak": args.allow_weak,
+        },
         stages=stages,
         variants={"student": {"stages": names}},
     )

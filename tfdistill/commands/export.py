@@ -46,6 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     _numbers(parser.add_argument_group("quantization"))
     export_targets.add_arguments(parser)
+    options.add_allow_weak(parser, "a model that answers near chance")
     options.add_data(parser, required=False)
     options.add_json(parser)
 
@@ -118,6 +119,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     bundle = None if automatic else android_bundle.bundle_name(name, args.quantize)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
+    if not args.allow_weak:
+        job.refuse_weak()
     with files.temporary_folder("vocabulary") as temporary:
         pruned: dict[str, Any] = {}
         if args.vocab_prune is not None:

@@ -27,6 +27,7 @@ class Job:
       examples: Its development set, or None.
       folder: Where a run keeps generated data.
       lengths: Tokens of the signatures.
+      allow_weak: Whether the recipe of its run accepts a model near chance.
     """
 
     source: Source
@@ -35,6 +36,7 @@ class Job:
     examples: Examples | None
     folder: pathlib.Path
     lengths: tuple[int, ...]
+    allow_weak: bool = False
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -81,6 +83,23 @@ class Job:
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
         return self.encode(train)
 
+    def refuse_weak(self) -> None:
+        """Refuses a model that answers near chance, where the labels are known.
+
+        Raises:
+          StudentError: If it does, and the recipe of its run did not allow it.
+        """
+        from tfdistill import training
+        from tfdistill.data import batches
+
+        if self.allow_weak or self.task is None or self.examples is None:
+            return
+        if self.examples.labels is None:
+            return
+        dev = batches.Batches(self.encode(self.examples), batch_size=64, shuffle=False)
+        metrics = training.evaluate(self.source.model, dev, self.task)
+        training.check_student(metrics, self.task, training.gold_labels(dev))
+
 
 def open_job(args: argparse.Namespace) -> Job:
     """Opens the model that `args.model` names, for the task that its run or the options name.
@@ -96,7 +115,8 @@ def open_job(args: argparse.Namespace) -> Job:
     from tfdistill.run import folder as folders
 
     saved = pathlib.Path(args.model) / folders.RECIPE
-    settings = config.load_recipe(str(saved)).data if saved.is_file() else None
+    recipe = config.load_recipe(str(saved)) if saved.is_file() else None
+    settings = None if recipe is None else recipe.data
     if args.task is not None:
         settings = config.parse_section(
             config.DataConfig, options.data_of(args), source="command line"
@@ -110,7 +130,8 @@ def open_job(args: argparse.Namespace) -> Job:
         source = source.in_order_of(task)
     # Lengths that were asked for are refused, not left out, where the model has no positions.
     lengths = args.lengths or deliver.export_lengths(None, source.model, task, settings)
-    return Job(source, settings, task, examples, folder, lengths)
+    allow_weak = recipe is not None and recipe.student.allow_weak
+    return Job(source, settings, task, examples, folder, lengths, allow_weak)
 
 
 def prune(

@@ -127,11 +127,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
     options.add_field(parser, config.Recipe, "baselines", choices=("none", "cheap", "all"))
-    parser.add_argument(
-        "--allow-weak",
-        action="store_true",
-        help="accept a teacher or a student that answers near chance",
-    )
+    options.add_allow_weak(parser, "a teacher or a student that answers near chance")
     training = add_run(parser, rate=None)
     own = config.FineTuneConfig.model_fields["min_steps"].description
     shown = f"{own} (default: {MIN_STEPS} of joint, else none)"

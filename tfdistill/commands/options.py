@@ -173,6 +173,11 @@ def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
     )
 
 
+def add_allow_weak(parser: argparse._ActionsContainer, what: str) -> None:
+    """Adds --allow-weak."""
+    parser.add_argument("--allow-weak", action="store_true", help=f"accept {what}")
+
+
 def add_dry_run(parser: argparse._ActionsContainer) -> None:
     """Adds --dry-run."""
     parser.add_argument(

@@ -31,6 +31,8 @@ _BASELINES = {
     "majority": "Always the most frequent answer",
     "tfidf": "TF-IDF and a linear model",
     "word_vectors": "The teacher’s word vectors and a linear model",
+    "frozen_teacher": "The frozen teacher and a linear model",
+    "no_teacher": "The same student without a teacher",
 }
 
 
@@ -79,7 +81,7 @@ def models(run: RunAnalysis) -> Table | None:
         share = value / teacher if value is not None and teacher and teacher > 0 else None
         rows.append(
             row(
-                Cell(baseline_title(baseline.name), "baseline"),
+                Cell(baseline_title(baseline.name), baseline.note or "baseline"),
                 cells.metric(run.metric, value),
                 cells.share(share, 1),
                 *[fmt.ABSENT] * 6,

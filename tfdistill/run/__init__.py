@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from tfdistill import config, files, models, objectives, report, results
+from tfdistill import config, errors, files, models, objectives, report, results
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
     augmentation,
@@ -83,6 +83,10 @@ def finetune(
         teacher = records.train_teacher(context)
         compared = baselines.measure_baselines(context)
         _report(context, [teacher], compared)
+        try:
+            records.check_teacher(context, teacher)
+        except errors.TeacherError as error:  # the model is what was asked for: it is kept
+            say(f"WARNING: {error}")
     return results.SavedModel(
         **teacher.model_dump(), model_folder="teacher/model/hf", baselines=compared
     )
@@ -102,7 +106,7 @@ def distill(
         context = _with_students(_begin(recipe, folder))
         found, compared = [], ()
         if context.data.task is not None:
-            found = [records.train_teacher(context)]
+            found = [records.check_teacher(context, records.train_teacher(context))]
             compared = baselines.measure_baselines(context)
         student = records.train_student(context, list(recipe.variants)[-1], recipe.seeds[0])
         _keep_chosen(context.root, student)
@@ -146,7 +150,7 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
     if context.data.task is not None:
         data = context.task_data
         say(f"{len(data.train)} training and {data.dev.num_examples} development examples")
-        found = [records.train_teacher(context)]
+        found = [records.check_teacher(context, records.train_teacher(context))]
         say(f"teacher: {_describe(found[0].metrics)}")
         _say_layer_maps(context)
     elif recipe.teacher.pretrain is not None:

@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfdistill import compress, config, models, results, training
 from tfdistill.data import answers
 from tfdistill.data import metrics as task_metrics
-from tfdistill.run import deliver, prepare, students, teachers
+from tfdistill.run import deliver, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
 
 PRETRAINED = "teacher/pretrained.json"
@@ -52,11 +52,7 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
 
 
 def train_teacher(context: RunContext) -> results.ModelResult:
-    """Gets the teacher of the task and saves it, unless that is done.
-
-    Raises:
-      TeacherError: If it answers near chance. It is saved all the same.
-    """
+    """Gets the teacher of the task and saves it, unless that is done."""
     data, tuned = context.task_data, context.recipe.teacher.finetune is not None
 
     def work() -> results.ModelResult:
@@ -78,14 +74,24 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             history=(history,) if tuned else (),
         )
 
-    result = context.folder.step("teacher/result.json", results.ModelResult, work)
+    return context.folder.step("teacher/result.json", results.ModelResult, work)
+
+
+def check_teacher(context: RunContext, teacher: results.ModelResult) -> results.ModelResult:
+    """Refuses a teacher that answers near chance; it is saved all the same.
+
+    Raises:
+      TeacherError: If it does, and the recipe does not allow it.
+    """
+    data = context.task_data
     training.check_teacher(
-        result.metrics,
+        teacher.metrics,
         data.task,
         training.gold_labels(data.dev),
         allow_weak=context.recipe.teacher.allow_weak,
+        causes=weakness.likely_causes(context.root, teacher),
     )
-    return result
+    return teacher
 
 
 def train_student(context: RunContext, name: str, seed: int) -> results.ModelResult:
@@ -134,6 +140,9 @@ def check_student(context: RunContext, student: results.ModelResult) -> None:
         data.task,
         training.gold_labels(data.dev),
         allow_weak=context.recipe.student.allow_weak,
+        causes=weakness.likely_causes(
+            context.root, student, initialise=context.recipe.student.initialise
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -71,6 +71,7 @@ def check_teacher(
     labels: np.ndarray,
     *,
     allow_weak: bool = False,
+    causes: Sequence[str] = (),
 ) -> None:
     """Refuses a teacher that answers near chance.
 
@@ -79,6 +80,7 @@ def check_teacher(
       task: Names the primary metric.
       labels: The development labels.
       allow_weak: Accept it all the same.
+      causes: What may be the reason, clauses for the message.
 
     Raises:
       TeacherError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
@@ -88,6 +90,7 @@ def check_teacher(
         raise errors.TeacherError(
             f"teacher's {task.primary_metric} on {task.name}",
             *fault,
+            f"{_likely(causes) + ' ' if causes else ''}"
             "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
             "the order of its labels, or continue all the same with --set "
             "teacher.allow_weak=true.",
@@ -100,6 +103,7 @@ def check_student(
     labels: np.ndarray,
     *,
     allow_weak: bool = False,
+    causes: Sequence[str] = (),
 ) -> None:
     """Refuses a student that answers near chance, by the rule for teachers.
 
@@ -108,6 +112,7 @@ def check_student(
       task: Names the primary metric.
       labels: The development labels.
       allow_weak: Accept it all the same.
+      causes: What may be the reason, clauses for the message.
 
     Raises:
       StudentError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
@@ -117,11 +122,15 @@ def check_student(
         raise errors.StudentError(
             f"student's {task.primary_metric} on {task.name}",
             *fault,
-            "Start it from its teacher (student.initialise=auto), train it longer (--epochs, "
-            "min_steps) or at another rate (--learning-rate), or add gold labels "
-            "(--set stages.joint.loss_weights.label=1). It is saved; --allow-weak or --set "
-            "student.allow_weak=true accepts it.",
+            f"{_likely(causes)} --allow-weak (student.allow_weak in a recipe) accepts it.",
         )
+
+
+def _likely(causes: Sequence[str]) -> str:
+    """The likely causes as a sentence."""
+    if not causes:
+        return "Train it longer, at another rate, or from another start (student.initialise)."
+    return f"Likely: {'; '.join(causes)}."
 
 
 def _weakness(

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from tfdistill import results
+from tfdistill.data import answers, spec, tasks
+from tfdistill.run import weakness
+
+TASK = spec.TaskSpec("kinds", "text", "kind", labels=("a", "b", "c"))
+HEAD = "epoch,step,loss,learning_rate\n"
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    """A run folder; a function that writes answers and a history there and names the causes."""
+
+    def causes(*, rows, teacher=4.0, student=None, initialise="auto"):
+        gold = np.arange(30, dtype=np.int32) % 3
+        examples = tasks.Examples(TASK, [f"text {i}" for i in range(30)], None, gold)
+        logits = {"teacher": teacher * np.eye(3)[gold], "student": np.eye(3)[gold]}
+        if student is not None:
+            logits["student"] = np.tile(np.eye(3)[student], (30, 1))
+        for folder, values in logits.items():
+            (tmp_path / folder).mkdir(exist_ok=True)
+            found = answers.of_examples(examples, {"model": values})
+            assert found is not None
+            answers.write(found, tmp_path / folder / answers.FILE_NAME)
+        (tmp_path / "history.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
+        model = results.ModelResult(
+            name="student",
+            role="student",
+            stages=("joint",),
+            folder="student",
+            history=(results.HistoryFile(stage="joint", csv="history.csv"),),
+        )
+        return weakness.likely_causes(tmp_path, model, initialise=initialise)
+
+    return causes
+
+
+def test_nothing_is_named_where_nothing_stands_out(run_dir):
+    assert run_dir(rows=["1,800,2.0,5e-4", "2,1600,1.0,5e-4"]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rows": ["1,20,2.0,5e-4", "2,40,1.0,5e-4"]}, "it had 40 updates"),
+        ({"rows": ["1,800,2.0,1e-7", "2,1600,1.99,1e-7"]}, "1.0e-07: try a higher --learning-rate"),
+        ({"rows": ["1,800,2.0,0.1", "2,1600,2.5,0.1"]}, "1.0e-01: try a lower --learning-rate"),
+        ({"rows": ["1,800,2,1", "2,900,1,1"], "teacher": 0.1}, "nearly uniform (entropy 1.00"),
+        ({"rows": ["1,800,2,1", "2,900,1,1"], "initialise": "random"}, "random weights"),
+        ({"rows": ["1,800,2,1", "2,900,1,1"], "student": 1}, "one answer to 100% of the examples"),
+    ],
+)
+def test_each_cause_is_computed_from_what_the_training_left(run_dir, options, said):
+    (cause,) = run_dir(**options)
+    assert said in cause
