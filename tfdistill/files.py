@@ -378,9 +378,12 @@ def without_folders(text: str) -> str:
     """Shortens absolute paths in a text to at most two parts: a shared result tells no more.
 
     "data.dir=/home/ann/glue/SST-2" becomes "data.dir=glue/SST-2", "/home/ann/run" becomes "run".
+    Folders of a phone stay: they name nobody, and commands that clean it up need them.
     """
 
     def shortened(found: re.Match[str]) -> str:
+        if found[0].startswith(("/data/local/tmp/", "/sdcard/")):
+            return found[0]
         parts = pathlib.PurePosixPath(os.path.expanduser(found[0])).parts[1:]
         return "/".join(parts[max(2, len(parts) - 2) :] or parts[-1:])
 

@@ -461,6 +461,7 @@ def test_a_folder_whose_links_lead_out_is_not_worked_in(tmp_path):
         ("/home/ann/run", "run"),
         ("dir: '/srv/a/b/c'\nepochs: 1/2", "dir: 'b/c'\nepochs: 1/2"),
         ("runs/demo and https://x.org/a/b", "runs/demo and https://x.org/a/b"),
+        ("rm -rf /data/local/tmp/tfdistill-1a", "rm -rf /data/local/tmp/tfdistill-1a"),
     ],
 )
 def test_a_shared_text_tells_no_home_folder(text, shown):
