@@ -44,6 +44,8 @@ class Conversion:
       matrices: Names of the layers that have a weight matrix, in the order of the model.
       examples: An npz file of what the ranges of a static quantization are measured on, or None.
       quantize_aware: Whether the SavedModel has the ranges in it.
+      float_file: Where the float32 conversion of the SavedModel goes, unless it is there already;
+        None where it is not asked for.
     """
 
     saved_model: str
@@ -54,14 +56,17 @@ class Conversion:
     matrices: Sequence[str] = ()
     examples: str | None = None
     quantize_aware: bool = False
+    float_file: str | None = None
 
 
-def convert(plan: ExportPlan, file: files.Path) -> None:
+def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = None) -> None:
     """Converts the model of a plan into one TFLite file.
 
     Args:
       plan: The plan.
       file: The file to write, inside an existing folder.
+      float_file: Where the float32 conversion of the same SavedModel goes; used as it is where it
+        exists. None: it is not kept.
 
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
@@ -80,6 +85,7 @@ def convert(plan: ExportPlan, file: files.Path) -> None:
             matrices=mixed.with_matrices(plan.model),
             examples=None if plan.calibration is None else str(examples),
             quantize_aware=plan.quantize_aware,
+            float_file=None if float_file is None else os.path.abspath(float_file),
         )
         run_in_child(conversion, timeout_s=plan.request.timeout_s)
 
@@ -112,15 +118,17 @@ def run(conversion: Conversion) -> None:
     """Runs a conversion in this process."""
     base = quantizing.quantization(conversion.quantize)
     layers = {name: quantizing.quantization(own) for name, own in conversion.layers.items()}
-    if conversion.quantize_aware or (base.route == "converter" and not layers):
-        pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
-        return
-
-    from . import edge_quantizer
-
     with files.temporary_folder("convert") as folder:
-        source = folder / "float.tflite"
-        source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
+        source = pathlib.Path(conversion.float_file or folder / "float.tflite")
+        direct = conversion.quantize_aware or (base.route == "converter" and not layers)
+        if not source.exists() and (conversion.float_file is not None or not direct):
+            source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
+        if direct:
+            pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
+            return
+
+        from . import edge_quantizer
+
         examples = conversion.examples
         edge_quantizer.quantize(
             source,

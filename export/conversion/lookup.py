@@ -76,12 +76,8 @@ def _lookup(model: Any, graph: Any, gather: Any, name: str) -> list[Any]:
 
 def _reshape(model: Any, graph: Any, source: int, target: int) -> Any:
     shape = [int(size) for size in graph.tensors[target].shape]
-    buffer = schema.BufferT()
-    buffer.data = np.array(shape, np.int32).view(np.uint8)
-    model.buffers.append(buffer)
     name = f"{text(graph.tensors[target].name)}/shape"
-    sizes = editing.add_tensor(graph, name, [len(shape)], schema.TensorType.INT32)
-    graph.tensors[sizes].buffer = len(model.buffers) - 1
+    sizes = editing.add_constant(model, graph, name, np.array(shape, np.int32))
     operator = editing.new_operator(model, _RESHAPE, 1, [source, sizes], [target])
     operator.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
     operator.builtinOptions = schema.ReshapeOptionsT()

@@ -70,6 +70,16 @@ class Bounds:
             metric_drop=max(self.metric_drop, other.metric_drop),
         )
 
+    def tightest(self, other: Bounds) -> Bounds:
+        """Returns, bound by bound, the one of the two that allows less."""
+        return Bounds(
+            max_error=min(self.max_error, other.max_error),
+            mean_error=min(self.mean_error, other.mean_error),
+            sqnr_db=max(self.sqnr_db, other.sqnr_db),
+            argmax_agreement=max(self.argmax_agreement, other.argmax_agreement),
+            metric_drop=min(self.metric_drop, other.metric_drop),
+        )
+
     def as_dict(self) -> dict[str, float]:
         """Returns the bounds by name."""
         return dataclasses.asdict(self)

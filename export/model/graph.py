@@ -117,13 +117,16 @@ def _for_first_token(model: keras.Model, config: models.EncoderConfig) -> Callab
             "value": model.get_layer(f"{prefix}_value").output,
             "mask": model.get_layer("attention_mask_scores").output,  # (1, 1, 1, L)
         },
+        # Keras would count them, and the file's tensors be named after what ran before.
+        name="all_tokens",
     )
-    query = keras.Model(hidden, model.get_layer(f"{prefix}_query").output)
+    query = keras.Model(hidden, model.get_layer(f"{prefix}_query").output, name="asking")
     after = keras.Model(
         [model.get_layer(f"{prefix}_context").output, hidden],
         model.get_layer(f"{prefix}_layer_norm").output,
+        name="asked",
     )
-    head = keras.Model(model.get_layer("first_token").output, model.output)
+    head = keras.Model(model.get_layer("first_token").output, model.output, name="answer")
 
     def run(features: Features, *, training: bool) -> tf.Tensor:
         states = before(features, training=training)

@@ -14,6 +14,7 @@ from tfdistill.models import EncoderConfig, MobileBertConfig
 
 NUM_RANDOM = 32  # examples drawn where none are given
 NUM_PROBES = 32  # examples that go through every signature, and into golden.json
+NUM_FILLING = 4  # probes of a signature that fill it, and as many that do not
 _FIRST_ORDINARY_ID = 5  # below it vocabularies hold special tokens
 
 
@@ -63,6 +64,46 @@ def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> Encode
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     types = np.zeros(len(ids), np.uint8)
     return EncodedExamples(ids, offsets, types, pad_id=config.pad_token_id)
+
+
+def probes_of(config: EncoderConfig, length: int, seed: int = 0) -> EncodedExamples:
+    """Draws inputs that reach all of one signature, whatever the real examples hold.
+
+    Half of them fill it, so that every position counts; the ids are of the whole vocabulary; the
+    token types are those of two texts in one half, any in the other.
+
+    Args:
+      config: The encoder.
+      length: Tokens of the signature.
+      seed: Seed of the draw.
+
+    Returns:
+      2 x `NUM_FILLING` examples without labels.
+    """
+    random = np.random.default_rng((seed, length))
+    shorter = random.integers(min(2, length), length, NUM_FILLING, endpoint=True)
+    sizes = np.concatenate([np.full(NUM_FILLING, length), shorter])
+    num_types = max(1, config.type_vocab_size)
+    types = []
+    for number, size in enumerate(sizes.tolist()):
+        mixed = random.integers(0, num_types, size)
+        mixed[0] = 0  # a first text is never empty
+        second = np.arange(size) >= random.integers(1, size, endpoint=True)
+        types.append(mixed if number % 2 else np.minimum(second, num_types - 1))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    ids = random.integers(0, config.vocab_size, offsets[-1]).astype(np.int32)
+    joined = np.concatenate(types).astype(np.uint8)
+    return EncodedExamples(ids, offsets, joined, pad_id=config.pad_token_id)
+
+
+def joined(first: EncodedExamples, second: EncodedExamples) -> EncodedExamples:
+    """Returns the inputs of both, without labels."""
+    return EncodedExamples(
+        np.concatenate([first.ids, second.ids]),
+        np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
+        np.concatenate([first.types, second.types]),
+        pad_id=first.pad_id,
+    )
 
 
 def check_examples(

@@ -20,7 +20,7 @@ from tfdistill.data.encoded import EncodedExamples, check_max_length
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 
-from ..checking import verify
+from ..checking.outputs import model_logits
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..file import folders
 from ..model import checks, graph
@@ -218,7 +218,7 @@ def _check(
     for name, (received, given) in outputs.items():
         rows = tokenizer.encode_batch(texts, given, max_length)
         encoded = EncodedExamples(rows.ids, rows.offsets, rows.types, pad_id=tokenizer.pad_id)
-        expected = answer(tf.constant(verify.model_logits(model, encoded)))
+        expected = answer(tf.constant(model_logits(model, encoded)))
         for output, values in expected.items():
             if output == "label":
                 continue

@@ -14,6 +14,7 @@ from tfdistill import files
 from tfdistill.data import answers
 from tfdistill.manifest import Manifest
 
+from ..checking.reference import Reference
 from ..checking.verify import verify
 from ..conversion import convert
 from ..conversion.plan import make_plan
@@ -28,9 +29,11 @@ _SMALLEST = 1e-12  # probability whose logarithm is taken
 def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
     """Exports a model as one TFLite file with a signature for each sequence length.
 
-    The file is checked before it is written: its structure, its agreement with the model on
-    `check_on` (max and mean error, SQNR, same class) through every signature, and the task's
-    metric of the file itself. Beyond a bound nothing is written and nothing is replaced.
+    The file is checked before it is written: its structure; the float32 conversion of the same
+    network, which must answer like the model to 80 dB through every signature, on `check_on` and on
+    probes that reach every position and token type; each number that the file stores against the
+    one that it was rounded from; its error against that of its rounding; the task's metric of the
+    file itself; and what `bounds` asks for. Beyond a bound nothing is written or replaced.
 
     Signature len32 takes int32 (1, 32) `input_ids`, `attention_mask` (1 token, 0 padding) and,
     where the model has it, `token_type_ids`, and gives float32 (1, num_labels) `logits`, or
@@ -63,11 +66,13 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
 to_tflite.__signature__ = inspect.signature(ExportRequest)  # pyright: ignore[reportFunctionMemberAccess]
 
 
-def export_file(request: ExportRequest) -> Manifest:
+def export_file(request: ExportRequest, reference: Reference | None = None) -> Manifest:
     """Plans, converts, verifies and writes one file; see `to_tflite`.
 
     Args:
       request: What is asked for.
+      reference: The float32 conversion, where files of one model in several number formats share
+        it; made and checked at the first of them.
 
     Returns:
       The manifest, as written to model.json.
@@ -86,7 +91,12 @@ def export_file(request: ExportRequest) -> Manifest:
     bundle.check_free({**unknown, **others}, overwrite=request.overwrite)
     with files.temporary_folder("export") as temporary:
         candidate = temporary / paths.model.name
-        convert.convert(plan, candidate)
+        is_float = plan.quantization.name == "float32" and not plan.layers
+        if reference is None and not is_float:
+            reference = Reference(temporary / "float32" / paths.model.name)
+        if reference is not None:
+            reference.file.parent.mkdir(exist_ok=True)
+        convert.convert(plan, candidate, None if is_float else reference and reference.file)
         if plan.metadata and request.vocab_file is not None:
             tflite_metadata.attach(
                 candidate,
@@ -94,7 +104,7 @@ def export_file(request: ExportRequest) -> Manifest:
                 vocab_file=request.vocab_file,
                 labels=plan.labels,
             )
-        verified = verify(plan, candidate)
+        verified = verify(plan, candidate, None if is_float else reference)
         golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
         others[paths.golden] = golden.encode()
         if request.answers and request.texts is not None and plan.real_examples:

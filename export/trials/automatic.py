@@ -16,6 +16,7 @@ from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
 
 from ..checking.layer_errors import culprits, layer_errors
+from ..checking.reference import Reference
 from ..conversion import mixed
 from ..conversion import quantize as quantizing
 from ..conversion.quantize import Quantization
@@ -92,6 +93,7 @@ def auto(
             max_drop,
             measure if prefer == "latency" else None,
             report,
+            Reference(temporary / "float32.tflite"),
         )
         for quantization in order:
             search.consider(quantization)
@@ -111,6 +113,7 @@ class _Search:
       max_drop: Most that the primary metric may fall.
       measure: Measures a file, where the fastest is the best; None where the smallest is.
       report: Called with each trial.
+      reference: The float32 conversion that the trials share.
       trials: The trials so far.
       best: The best trial so far and its file.
     """
@@ -121,6 +124,7 @@ class _Search:
     max_drop: float
     measure: Measure | None
     report: Report | None
+    reference: Reference
     trials: list[Trial] = dataclasses.field(default_factory=list)
     best: tuple[Trial, pathlib.Path] | None = None
     _reference: pathlib.Path | None = None
@@ -152,6 +156,7 @@ class _Search:
             self.request.replace(path=file, quantize=name, layers=layers),
             measure=self.measure,
             refused=refused if may_mix else None,
+            reference=self.reference,
         )
         self.trials.append(trial)
         if self.report is not None:

@@ -17,6 +17,7 @@ from tfdistill import errors, files, manifest, results, tables
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.results import SweepResults, Trial
 
+from ..checking.reference import Reference
 from ..conversion import quantize as quantizing
 from ..file import bundle, folders
 from ..model.request import ExportRequest
@@ -105,18 +106,23 @@ def sweep(
         for name in {*chosen, *quantizing.quantizations()}:
             shutil.rmtree(folder / name, ignore_errors=True)
     _save(folder, asked, done)
-    for name in chosen:
-        if name in done:
-            continue
-        with files.temporary_folder("refused") as temporary:
+    with files.temporary_folder("sweep") as temporary:
+        reference = Reference(temporary / "float32.tflite")
+        for name in chosen:
+            if name in done:
+                continue
+            refused = temporary / name
+            refused.mkdir()
             done[name] = attempt(
                 request.replace(quantize=name, path=folder / name / _FILE),
                 measure=measure,
-                refused=temporary / _FILE,
+                refused=refused / _FILE,
+                reference=reference,
             )
-        _save(folder, asked, done)
-        if report is not None:
-            report(done[name])
+            shutil.rmtree(refused)
+            _save(folder, asked, done)
+            if report is not None:
+                report(done[name])
     rows = tuple(done[name] for name in chosen)
     if all(row.verdict == "impossible" for row in rows):
         raise errors.ConfigError(rows[0].why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import zlib
 from collections.abc import Callable, Mapping
@@ -11,6 +12,9 @@ from tfdistill import errors
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial
 
+from ..checking.reference import Reference
+from ..conversion import quantize as quantizing
+from ..conversion.quantize import Bounds
 from ..file import delegation
 from ..model.request import ExportRequest
 from ..targets.tflite import export_file
@@ -29,9 +33,15 @@ _NO_BOUNDS = {
 
 
 def attempt(
-    request: ExportRequest, *, measure: Measure | None = None, refused: pathlib.Path | None = None
+    request: ExportRequest,
+    *,
+    measure: Measure | None = None,
+    refused: pathlib.Path | None = None,
+    reference: Reference | None = None,
 ) -> Trial:
     """Exports a model in one quantization and takes its figures.
+
+    The file is held to the bounds of its quantization, beyond which it is not worth choosing.
 
     Args:
       request: What is asked for. The file is replaced if it exists, and not written unless it is
@@ -40,6 +50,7 @@ def attempt(
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       refused: Where a file goes whose answers differ too far: it is converted once more, for its
         figures. None: it gets none.
+      reference: The float32 conversion that all trials of one model share, or None.
 
     Returns:
       The trial. Only what concerns the quantization is caught: an unusable model, vocabulary or
@@ -52,7 +63,8 @@ def attempt(
         return Trial(name=request.quantize, layers=layers, verdict=verdict, why=str(error))  # pyright: ignore[reportArgumentType]
 
     try:
-        return _good(request, export_file(request), measure)
+        held = request.replace(bounds={**_worth(request).as_dict(), **(request.bounds or {})})
+        return _good(held, export_file(held, reference), measure)
     except errors.ParityError as error:
         beyond = failed("beyond bounds", error)
     except errors.ConfigError as error:
@@ -63,11 +75,18 @@ def attempt(
         return beyond
     unbounded = request.replace(path=refused, bounds=_NO_BOUNDS)
     try:
-        manifest = export_file(unbounded)
-    except errors.ExportError:  # not finite, or the signatures disagree: there are no figures
+        manifest = export_file(unbounded, reference)
+    except errors.ExportError:  # not the model in this format: there are no figures
         return beyond
     found = _good(unbounded, manifest, measure)
     return found.model_copy(update={"verdict": beyond.verdict, "why": beyond.why})
+
+
+def _worth(request: ExportRequest) -> Bounds:
+    """Returns the bounds beyond which a file of the requested quantization is not worth it."""
+    names = [request.quantize, *(request.layers or {}).values()]
+    bounds = [quantizing.quantization(name).bounds for name in names]
+    return functools.reduce(Bounds.loosest, bounds)
 
 
 def _good(request: ExportRequest, manifest: Manifest, measure: Measure | None) -> Trial:

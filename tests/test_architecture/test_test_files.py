@@ -141,6 +141,12 @@ COVERED_BY = (
         "tfdistill/commands/export_targets tfdistill/commands/plan",
     ),
     (
+        "test_export/test_planted_faults.py",
+        "planted faults are refused by the comparison with the float32 conversion",
+        "export/checking/outputs export/checking/pairing export/checking/ranges "
+        "export/checking/reference export/checking/rounding export/checking/simulation",
+    ),
+    (
         "test_export",
         "a file is planned, converted and checked by one call of `to_tflite` or its siblings",
         "export/checking/golden_answers export/checking/tokenizer_edge_cases "

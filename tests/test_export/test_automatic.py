@@ -33,7 +33,7 @@ class Attempts:
         self.drops = {}
         self.healed_by = {}  # name -> the layers that must be in float for it to be good
 
-    def __call__(self, request, *, measure, refused):
+    def __call__(self, request, *, measure, refused, reference):
         name, layers, file = request.quantize, request.layers, request.path
         self.tried.append((name, tuple(layers)))
         figures = Trial(

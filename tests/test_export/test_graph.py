@@ -200,3 +200,15 @@ def test_the_graph_has_no_more_operators_than_a_plain_conversion(reports):
     # Two layers and the embeddings: two normalizations each, of two means, and one.
     assert ours.operators["MEAN"] == 2 * 5
     assert ours.operators["BATCH_MATMUL"] == 2 * 2
+
+
+def test_the_names_in_a_file_do_not_depend_on_what_ran_before(toy):
+    """A run that was killed and resumed writes the same bytes."""
+    spec = {name: tf.TensorSpec((1, 8), tf.int32, name=name) for name in toy.model.input_names}
+
+    def names():
+        traced = tf.function(graph.forward(toy.model)).get_concrete_function(spec)
+        return [operation.name for operation in traced.graph.get_operations()]
+
+    first = names()
+    assert names() == first

@@ -158,13 +158,15 @@ def test_the_file_answers_like_the_model_for_every_token(head, name, done):
     assert found.num_decisions == expected[head]
 
 
-def test_spans_and_tags_have_the_bounds_of_classes(done):
-    agreement = {
-        (head, name): done(head, name)[2].parity.bounds["argmax_agreement"] for head, name in CASES
-    }
-    assert agreement == {
-        (head, name): quantize.quantization(name).bounds.argmax_agreement for head, name in CASES
-    }
+def test_spans_and_tags_are_held_to_what_their_format_costs(done):
+    for head, name in CASES:
+        _, _, card = done(head, name)
+        bounds = card.parity.bounds
+        if name == "float32":
+            assert bounds["sqnr_db"] == quantize.quantization(name).bounds.sqnr_db
+        else:  # four times the noise of the rounding itself, and that of other examples
+            assert card.parity.sqnr_db - 9 < bounds["sqnr_db"] < card.parity.sqnr_db - 3
+            assert bounds["argmax_agreement"] > 0.7
 
 
 @pytest.mark.parametrize(("head", "name"), CASES)
@@ -347,7 +349,7 @@ def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):
     replayed(monkeypatch, path, swap)
     with pytest.raises(errors.ParityError) as caught:
         export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32"))
-    for quantity in ("max error", "mean error", "SQNR", "argmax", "f1: expected a drop"):
+    for quantity in ("max error", "mean error", "SQNR", "argmax"):
         assert quantity in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 

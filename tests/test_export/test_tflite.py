@@ -40,11 +40,15 @@ def replayed(exported, monkeypatch):
     """Makes the converter hand out a prepared file: what `alter(source, target)` makes of one."""
 
     def use(alter=shutil.copyfile, quantize="float32"):
-        source = exported(quantize).path
+        source, floats = exported(quantize).path, exported("float32").path
+
+        def hand_out(todo, **_):
+            alter(source, todo.file)
+            if todo.float_file is not None:
+                shutil.copyfile(floats, todo.float_file)
+
         monkeypatch.setattr("export.model.signature.save", lambda *_, **__: None)
-        monkeypatch.setattr(
-            "export.conversion.convert.run_in_child", lambda todo, **_: alter(source, todo.file)
-        )
+        monkeypatch.setattr("export.conversion.convert.run_in_child", hand_out)
 
     return use
 
@@ -161,7 +165,12 @@ def test_the_manifest_holds_parity_and_the_metric_of_the_file_itself(name, toy, 
     assert recorded.argmax_agreement == found.argmax_agreement
     assert recorded.model_metrics == {"accuracy": 0.9}  # a tenth of the labels is wrong
     assert recorded.file_metrics == metrics.compute_metrics(toy.task, said.file, toy.encoded.labels)
-    assert recorded.bounds == quantize.quantization(name).bounds.as_dict()
+    usual = quantize.quantization(name).bounds
+    assert recorded.bounds["metric_drop"] == usual.metric_drop
+    if name == "float32":
+        assert recorded.bounds == usual.as_dict()
+    else:  # four times the noise of its rounding, measured on some of the examples and on probes
+        assert found.sqnr_db - 9 < recorded.bounds["sqnr_db"] < found.sqnr_db - 3
 
 
 def test_golden_vectors_hold_what_a_device_must_reproduce(toy, exported):
@@ -249,7 +258,7 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
 
 
 def test_bounds_can_be_widened_by_name(toy, replayed, zeroed, tmp_path):
-    replayed(lambda source, target: zeroed(source, target, OUTPUT_LAYER))
+    replayed(lambda source, target: zeroed(source, target, (32,)))  # a bias or a scale
     loose = {
         "max_error": 99.0,
         "mean_error": 99.0,

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import tf_keras as keras
 
-from export.checking import verify
+from export.checking import outputs
 from export.file import bundle, runtime
 from tfdistill import config, errors, manifest, models, training, weights
 from tfdistill.data import batches, metrics, tasks, tokenize
@@ -118,7 +118,7 @@ class ExportedSource:
         """
         file = runtime.TfliteModel(self.folder / self.card.model.file)
         self.check(task, file.head.name)
-        return self.score(verify.file_outputs(file, examples.encoded), examples.encoded, task)
+        return self.score(outputs.file_outputs(file, examples.encoded), examples.encoded, task)
 
     def score(
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec

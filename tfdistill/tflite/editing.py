@@ -12,7 +12,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools import flatbuffer_utils
 
 from tfdistill import errors, files
-from tfdistill.tflite.reader import CONTROL_FLOW, IDENTIFIER, operator_name, text
+from tfdistill.tflite.reader import CONTROL_FLOW, IDENTIFIER, dtype_name, operator_name, text
 
 _ALIGNMENT = 16  # bytes: what the schema asks for the data of a buffer
 
@@ -52,6 +52,11 @@ def write(model: Any, path: files.Path) -> None:
 def name_of(model: Any, operator: Any) -> str:
     """Returns an operator's name, such as "GATHER"."""
     return operator_name(model.operatorCodes[operator.opcodeIndex])
+
+
+def dtype_of(tensor: Any) -> str:
+    """Returns the type of a tensor's elements, such as "int4"."""
+    return dtype_name(tensor.type)
 
 
 def constant(model: Any, tensor: Any) -> Any:
@@ -125,6 +130,29 @@ def add_softmax(model: Any, name: str) -> None:
     graph.operators.append(operator)
     graph.outputs = list(operator.outputs)
     named.name, named.tensorIndex = name, scores
+
+
+def add_constant(model: Any, graph: Any, name: str, value: np.ndarray) -> int:
+    """Adds a constant to a subgraph and returns its index.
+
+    Args:
+      model: What `read` returned; gets a buffer.
+      graph: The subgraph; changed in place.
+      name: Its name.
+      value: Its value, float32 or int32.
+    """
+    kinds = {"float32": schema.TensorType.FLOAT32, "int32": schema.TensorType.INT32}
+    index = add_tensor(graph, name, list(value.shape), kinds[value.dtype.name])
+    graph.tensors[index].buffer = add_buffer(model, value)
+    return index
+
+
+def add_buffer(model: Any, value: np.ndarray) -> int:
+    """Adds a buffer with the bytes of an array and returns its index."""
+    buffer = schema.BufferT()
+    buffer.data = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
+    model.buffers.append(buffer)
+    return len(model.buffers) - 1
 
 
 def add_tensor(graph: Any, name: str, shape: list[int], kind: int) -> int:

@@ -188,6 +188,11 @@ def text(value: bytes | str | None) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else (value or "")
 
 
+def dtype_name(kind: int) -> str:
+    """Names a type of the schema, such as "int4"."""
+    return _DTYPES.get(kind, f"type {kind}")
+
+
 def operator_name(code: Any) -> str:
     """Names an operator code, of the generated reader or of the tree that `editing` changes."""
     if isinstance(code, schema.OperatorCodeT):
@@ -236,8 +241,9 @@ def _tensor(tensor: Any) -> TensorInfo:
     declared = (
         tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() else tensor.ShapeAsNumpy()
     )
-    dtype = _DTYPES.get(tensor.Type(), f"type {tensor.Type()}")
-    return TensorInfo(text(tensor.Name()), dtype, _numbers(declared), tensor.Buffer())
+    return TensorInfo(
+        text(tensor.Name()), dtype_name(tensor.Type()), _numbers(declared), tensor.Buffer()
+    )
 
 
 def _signature(entry: Any) -> SignatureDef:

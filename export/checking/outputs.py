@@ -1,0 +1,132 @@
+"""What a model and its file answer on the same examples."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+import tqdm
+
+from tfdistill import models
+from tfdistill.data import batches as batching
+from tfdistill.data.encoded import EncodedExamples
+
+from ..file.runtime import TfliteModel
+from ..model import heads
+
+_BATCH_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """The answers of model and file, in rows as `export.model.heads` says.
+
+    Attributes:
+      logits: The model's logits, float32 (rows, num_labels), see `export.model.heads`.
+      model: The model's outputs as the file should give them: logits, or probabilities.
+      file: The file's outputs.
+    """
+
+    logits: np.ndarray
+    model: np.ndarray
+    file: np.ndarray
+
+
+def model_logits(
+    model: keras.Model, encoded: EncodedExamples, lengths: Sequence[int] | None = None
+) -> np.ndarray:
+    """Runs the model in inference mode; float32 (rows, num_labels), see `export.model.heads`.
+
+    Args:
+      model: A classifier of texts or tokens, or a model of spans.
+      encoded: The examples.
+      lengths: Pads each example to the shortest of these that holds it, as the file does; None
+        pads to the longest of a batch.
+    """
+    if lengths is None:
+        return _logits(model, encoded, None)
+    bucket = np.searchsorted(sorted(lengths), encoded.lengths)
+    groups = [np.flatnonzero(bucket == i) for i in range(len(lengths))]
+    parts = [
+        _logits(model, encoded.select(group), length)
+        for length, group in zip(sorted(lengths), groups, strict=True)
+        if len(group)
+    ]
+    return _in_order(model, encoded, parts, groups)
+
+
+def _in_order(
+    model: keras.Model,
+    encoded: EncodedExamples,
+    parts: Sequence[np.ndarray],
+    groups: Sequence[np.ndarray],
+) -> np.ndarray:
+    """Puts the logits of groups of examples into the order of the examples."""
+    logits = np.concatenate(parts)
+    ordered = np.empty_like(logits)
+    head = heads.HEADS[models.head_of(model)]
+    ordered[head.rows_of(encoded, np.concatenate(groups))] = logits
+    return ordered
+
+
+def _logits(model: keras.Model, encoded: EncodedExamples, length: int | None) -> np.ndarray:
+    """The same for examples padded to `length`, or to the longest of a batch."""
+    unlabelled = dataclasses.replace(encoded, labels=None, weights=None)
+    batches = batching.Batches(
+        unlabelled,
+        batch_size=_BATCH_SIZE,
+        shuffle=False,
+        bucketing=length is None,
+        max_length=length,
+    )
+    groups = batches.plan(0)
+    head = heads.HEADS[models.head_of(model)]
+    parts = []
+    for indices in groups:
+        features = batches.batch(indices)
+        given = {name: tf.constant(features[name]) for name in model.input_names}
+        outputs = model(given, training=False).numpy()
+        parts.append(head.rows_of_batch(outputs, encoded.lengths[indices]))
+    return _in_order(model, encoded, parts, groups)
+
+
+def file_outputs(
+    file: TfliteModel, encoded: EncodedExamples, *, length: int | None = None
+) -> np.ndarray:
+    """Runs the file on each example; float32 (rows, num_labels), see `export.model.heads`.
+
+    Args:
+      file: The opened file.
+      encoded: The examples.
+      length: Sequence length for all; None takes the shortest signature for each.
+    """
+    examples = tqdm.tqdm(
+        range(len(encoded)),
+        desc="Checking the file",
+        unit="example",
+        disable=None if length is None else True,  # None: shown on a terminal only
+        leave=False,
+    )
+    outputs = [
+        file.predict(encoded.row(i), encoded.row_types(i), length=length, pad_id=encoded.pad_id)
+        for i in examples
+    ]
+    return file.head.join(outputs)
+
+
+def answers(
+    model: keras.Model, file: TfliteModel, encoded: EncodedExamples, *, softmax: bool
+) -> Answers:
+    """Runs model and file on the same examples, with the same padding."""
+    logits = model_logits(model, encoded, file.lengths)
+    return Answers(logits, softmax_of(logits) if softmax else logits, file_outputs(file, encoded))
+
+
+def softmax_of(logits: np.ndarray) -> np.ndarray:
+    """Returns the softmax over the last axis, computed in float64 and returned as float32."""
+    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    powers = np.exp(shifted)
+    return (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,259 @@
+"""A quantized file beside the float32 file of the same network: operator by operator.
+
+Quantizers keep the operators and their order. They only put QUANTIZE and DEQUANTIZE between them,
+and replace GATHER by EMBEDDING_LOOKUP between two RESHAPEs. So the two networks are the same one
+exactly if, without these, each operator has the same kind, options and inputs; what may differ is
+how constants and activations are stored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
+
+_RECODING = ("QUANTIZE", "DEQUANTIZE")
+_LOOKUP = "EMBEDDING_LOOKUP"
+# Options that say how numbers are stored, not what is computed.
+_OF_STORAGE = ("asymmetricQuantizeInputs", "quantizedBiasType", "weightsFormat")
+_MOST_FAULTS = 5  # of one signature: what follows a wrong operator is wrong, too
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A constant of the float file and the one that replaces it.
+
+    Attributes:
+      operator: Name of the operator's output in the float file, which has the layer's name.
+      kind: The operator, "FULLY_CONNECTED".
+      float_tensor: Index of the tensor in the float file's subgraph.
+      tensor: Index of the tensor in the quantized file's subgraph.
+      position: Which input of the operator it is.
+      recoded: Whether the quantized file makes floats of it before the operator.
+      siblings: The operator's inputs in the quantized file.
+    """
+
+    operator: str
+    kind: str
+    float_tensor: int
+    tensor: int
+    position: int
+    recoded: bool
+    siblings: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One operator in both files.
+
+    Attributes:
+      name: Name of its first output in the float file.
+      kind: The operator in the float file.
+      float_index: Its index among the operators of the float file's subgraph.
+      inputs: For each of its inputs in the float file, the quantized file's tensor that it reads.
+      outputs: For each of its outputs in the float file, the quantized file's tensor.
+    """
+
+    name: str
+    kind: str
+    float_index: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One signature in both files.
+
+    Attributes:
+      key: Its key.
+      float_graph: The subgraph of the float file.
+      graph: The subgraph of the quantized file.
+      operations: All operators but those that only recode.
+      constants: All constants that are floats in the float file.
+      recoded_from: Tensor of the quantized file -> the tensor that QUANTIZE or the like made it of.
+      outputs: Tensor in the float file -> tensor in the quantized file, of the signature's outputs.
+      faults: Where the networks differ, a line each.
+    """
+
+    key: str
+    float_graph: Any
+    graph: Any
+    operations: tuple[Operation, ...]
+    constants: tuple[Constant, ...]
+    recoded_from: Mapping[int, int]
+    outputs: Mapping[int, int]
+    faults: tuple[str, ...]
+
+
+def pair(float_model: Any, model: Any) -> list[Pair]:
+    """Pairs the signatures of two files.
+
+    Args:
+      float_model: The float32 file (`editing.read`).
+      model: The quantized file.
+
+    Returns:
+      One pair for each signature of the float file that both have.
+    """
+    theirs = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
+    found = []
+    for entry in float_model.signatureDefs or []:
+        key = text(entry.signatureKey)
+        if key in theirs:
+            found.append(_Pairing(float_model, entry, model, theirs[key]).run(key))
+    return found
+
+
+class _Pairing:
+    """Follows both subgraphs of one signature in execution order."""
+
+    def __init__(self, float_model: Any, float_entry: Any, model: Any, entry: Any) -> None:
+        self._float_model, self._model = float_model, model
+        self._float_entry, self._entry = float_entry, entry
+        self._float_graph = float_model.subgraphs[float_entry.subgraphIndex]
+        self._graph = model.subgraphs[entry.subgraphIndex]
+        self._same: dict[int, int] = {}  # tensor of the quantized file -> of the float file
+        self._recoded: dict[int, int] = {}
+        self._faults: list[str] = []
+        self._constants: list[Constant] = []
+
+    def run(self, key: str) -> Pair:
+        """Pairs inputs, operators and outputs."""
+        self._pair_inputs()
+        theirs = self._without_recoding()
+        mine = list(enumerate(self._float_graph.operators))
+        names = [editing.name_of(self._float_model, operator) for _, operator in mine]
+        others = [editing.name_of(self._model, operator) for operator in theirs]
+        done = []
+        if len(mine) != len(theirs):
+            self._faults.append(f"operators: expected {len(mine)}, received {len(theirs)}")
+        for (index, operator), other, name, received in zip(mine, theirs, names, others):  # noqa: B905
+            done.append(self._pair_operator(index, operator, other, name, received))
+            if len(self._faults) >= _MOST_FAULTS:
+                break
+        outputs = {} if self._faults else self._pair_outputs()
+        return Pair(
+            key,
+            self._float_graph,
+            self._graph,
+            tuple(done),
+            tuple(self._constants),
+            self._recoded,
+            outputs,
+            tuple(f"{key}, {fault}" for fault in self._faults),
+        )
+
+    def _pair_inputs(self) -> None:
+        mine = {text(item.name): item.tensorIndex for item in self._float_entry.inputs}
+        theirs = {text(item.name): item.tensorIndex for item in self._entry.inputs}
+        if set(mine) != set(theirs):
+            self._faults.append(f"inputs: expected {sorted(mine)}, received {sorted(theirs)}")
+        self._same.update({theirs[name]: mine[name] for name in mine.keys() & theirs.keys()})
+
+    def _pair_outputs(self) -> dict[int, int]:
+        mine = {text(item.name): item.tensorIndex for item in self._float_entry.outputs}
+        theirs = {text(item.name): item.tensorIndex for item in self._entry.outputs}
+        for name in mine:
+            found = self._same.get(self._root(theirs.get(name, -1)))
+            if found != mine[name]:
+                self._faults.append(f"output {name}: expected {self._name(mine[name])}, "
+                                    f"received {self._name(found)}")  # fmt: skip
+        return {mine[name]: theirs[name] for name in mine if name in theirs}
+
+    def _without_recoding(self) -> list[Any]:
+        """Returns the operators that compute, and notes what the others recode."""
+        kept = []
+        names = [editing.name_of(self._model, operator) for operator in self._graph.operators]
+        looked_up = {
+            int(operator.inputs[0])
+            for operator, name in zip(self._graph.operators, names, strict=True)
+            if name == _LOOKUP
+        }
+        rows = set()
+        for operator, name in zip(self._graph.operators, names, strict=True):
+            source, target = int(operator.inputs[0]), int(operator.outputs[0])
+            around = name == "RESHAPE" and (target in looked_up or source in rows)
+            if name == _LOOKUP or (name in _RECODING and source in rows):
+                rows.add(target)
+            if name in _RECODING or around:
+                self._recoded[target] = source
+            else:
+                kept.append(operator)
+        return kept
+
+    def _root(self, tensor: int) -> int:
+        while tensor in self._recoded:
+            tensor = self._recoded[tensor]
+        return tensor
+
+    def _pair_operator(
+        self, index: int, operator: Any, other: Any, name: str, received: str
+    ) -> Operation:
+        inputs = [int(i) for i in operator.inputs]
+        theirs = [int(i) for i in other.inputs]
+        label = text(self._float_graph.tensors[operator.outputs[0]].name)
+        if name == "GATHER" and received == _LOOKUP:
+            theirs = theirs[::-1]  # (ids, table), where GATHER has (table, ids)
+        elif name != received:
+            self._faults.append(f"{label}: expected {name}, received {received}")
+        elif _options(operator) != _options(other):
+            self._faults.append(
+                f"options of {name} {label}: expected {_options(operator)}, "
+                f"received {_options(other)}"
+            )
+        if len(inputs) != len(theirs) or len(operator.outputs) != len(other.outputs):
+            self._faults.append(f"{label}: expected {len(inputs)} inputs, received {len(theirs)}")
+        for position, (mine, given) in enumerate(zip(inputs, theirs)):  # noqa: B905
+            self._pair_input(mine, given, position, tuple(theirs), name, label)
+        for mine, given in zip(operator.outputs, other.outputs):  # noqa: B905
+            self._same[int(given)] = int(mine)
+        return Operation(label, name, index, tuple(theirs), tuple(int(i) for i in other.outputs))
+
+    def _pair_input(
+        self, mine: int, given: int, position: int, siblings: tuple[int, ...], kind: str, label: str
+    ) -> None:
+        root = self._root(given)
+        if mine < 0 or given < 0:
+            if mine != given:
+                self._faults.append(f"{label}, input {position}: expected "
+                                    f"{self._name(mine)}, received {given}")  # fmt: skip
+            return
+        tensor, other = self._float_graph.tensors[mine], self._graph.tensors[root]
+        value = editing.constant(self._float_model, tensor)
+        theirs = editing.constant(self._model, other)
+        if (value is None) != (theirs is None):
+            self._faults.append(f"{label}, input {position}: a constant in one file only")
+        elif value is None:
+            if self._same.get(root) != mine:
+                self._faults.append(
+                    f"{label}, input {position}: expected {self._name(mine)}, "
+                    f"received {self._name(self._same.get(root))}"
+                )
+        elif editing.dtype_of(tensor) == "float32":
+            recoded = root != given
+            self._constants.append(
+                Constant(label, kind, mine, root, position, recoded, siblings)
+            )  # fmt: skip
+        elif tensor.type != other.type or not np.array_equal(value, theirs):
+            self._faults.append(f"{label}, input {position}: another constant")
+
+    def _name(self, tensor: int | None) -> str:
+        if tensor is None or tensor < 0:
+            return "nothing of the float32 file"
+        return text(self._float_graph.tensors[tensor].name)
+
+
+def _options(operator: Any) -> dict[str, Any]:
+    """Returns what an operator is told to compute."""
+    found: dict[str, Any] = {"type": operator.builtinOptionsType}
+    given = operator.builtinOptions
+    for name, value in (vars(given) if given is not None else {}).items():
+        if name not in _OF_STORAGE:
+            found[name] = value.tolist() if isinstance(value, np.ndarray) else value
+    return found

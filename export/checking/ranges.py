@@ -1,0 +1,222 @@
+"""Whether the ranges of a static quantization are those of the data.
+
+A range that is too narrow cuts values off, one that is too wide leaves few steps for them; both
+leave every weight right. So the float32 file is run on examples with all tensors kept, and each
+tensor is held against the range that the quantized file stores it in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import interpreter as litert
+
+from tfdistill import errors, files
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
+
+from ..model import inputs, signature
+from .pairing import Pair
+
+NUM_TRACED = 16  # examples of each signature besides those of the calibration
+_LEVELS = {"int8": (-128, 127), "int16": (-32768, 32767)}
+# Kernels fix the ranges of these, whatever the data.
+_FIXED = ("SOFTMAX", "LOGISTIC", "TANH")
+# These hand values on, in the range of where they come from.
+_HANDING_ON = (
+    "CONCATENATION", "GATHER", "PAD", "PADV2", "RESHAPE", "SPLIT", "STRIDED_SLICE", "TRANSPOSE",
+    "UNPACK",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """How the quantized file stores the output of an operator.
+
+    Attributes:
+      name: Name of the tensor in the float32 file.
+      kind: The operator.
+      least: The least value that it can hold.
+      most: The greatest value.
+      step: The difference of neighbours.
+      bits: 8 or 16.
+    """
+
+    name: str
+    kind: str
+    least: float
+    most: float
+    step: float
+    bits: int
+
+
+@dataclasses.dataclass
+class _Seen:
+    """What a tensor held: extremes, values, those outside of the range and their energy."""
+
+    least: float = np.inf
+    most: float = -np.inf
+    count: int = 0
+    outside: int = 0
+    lost: float = 0.0
+    energy: float = 0.0
+
+
+def stored_ranges(found: Pair) -> dict[int, Range]:
+    """Returns the ranges of the operators' outputs: tensor of the float32 file -> range."""
+    ranges = {}
+    for operation in found.operations:
+        operator = found.float_graph.operators[operation.float_index]
+        for mine, theirs in zip(operator.outputs, operation.outputs, strict=True):
+            tensor = found.graph.tensors[theirs]
+            levels = _LEVELS.get(editing.dtype_of(tensor))
+            stored = tensor.quantization
+            if levels is None or stored is None or stored.scale is None or len(stored.scale) != 1:
+                continue
+            step, point = float(stored.scale[0]), int(stored.zeroPoint[0])
+            ranges[int(mine)] = Range(
+                text(found.float_graph.tensors[mine].name),
+                operation.kind,
+                (levels[0] - point) * step,
+                (levels[1] - point) * step,
+                step,
+                8 if levels[1] == 127 else 16,
+            )
+    return ranges
+
+
+def check(
+    float_file: files.Path,
+    pairs: Sequence[Pair],
+    calibration: EncodedExamples,
+    examples: EncodedExamples | None,
+) -> list[str]:
+    """Holds the ranges of a static quantization against the values of the float32 file.
+
+    Every value of an example that was calibrated on lies in its range, to a step and a half
+    (fixed kernels end one step before 1). No range is much wider than all values that were seen.
+    Of other real examples few values are cut off, and no tensor loses a quarter of its energy.
+
+    Args:
+      float_file: The float32 file.
+      pairs: What `pairing.pair` returned.
+      calibration: The examples that the ranges were measured on.
+      examples: Real examples that the file is checked on; None where there are none.
+
+    Returns:
+      A line for each kind of fault.
+    """
+    lengths = sorted(int(found.key.removeprefix(signature.PREFIX)) for found in pairs)
+    by_length = {int(found.key.removeprefix(signature.PREFIX)): found for found in pairs}
+    beyond: list[str] = []
+    wide: list[str] = []
+    cut: list[str] = []
+    widths: list[float] = []
+    outside = count = 0
+    for rank, length in enumerate(lengths):
+        ranges = stored_ranges(by_length[length])
+        seen = [{index: _Seen() for index in ranges} for _ in range(2)]
+        with _Trace(float_file, length, ranges) as trace:
+            for given, values in zip((calibration, examples), seen, strict=True):
+                if given is not None:
+                    chosen = np.flatnonzero(np.searchsorted(lengths, given.lengths) == rank)
+                    # All that were calibrated on: one of them may have made a range.
+                    kept = chosen if given is calibration else chosen[:NUM_TRACED]
+                    trace.run(given.select(kept), values)
+        for index, stored in ranges.items():
+            calibrated, other = seen[0][index], seen[1][index]
+            if not calibrated.count:
+                continue
+            outlier = max(stored.least - calibrated.least, calibrated.most - stored.most)
+            if outlier > 1.5 * stored.step:
+                beyond.append(stored.name)
+            width = _width(stored, calibrated, other)
+            widths.append(width)
+            if width > 8 * (1 if stored.bits == 8 else 4):
+                wide.append(stored.name)
+            if other.lost > 0.25 * other.energy:
+                cut.append(stored.name)
+            outside, count = outside + other.outside, count + other.count
+    faults = []
+    if beyond:
+        faults.append(_line(beyond, "the values that it was calibrated on", "narrower"))
+    if wide:
+        faults.append(_line(wide, "the values of the examples", "many times as wide"))
+    elif widths and np.median(widths) > 2.5 * (1 if stored.bits == 8 else 4):
+        faults.append(errors.explain(
+            "ranges of activations", "about the values of the examples",
+            f"{np.median(widths):.1f} times as wide (median)",
+            "Calibrate on examples like those of check_on."))  # fmt: skip
+    if cut or outside > 0.01 * count:
+        received = f"{outside / max(count, 1):.1%} outside"
+        received += f", most in {cut[0]}" if cut else ""
+        faults.append(errors.explain(
+            "values of check_on in the calibrated ranges", "nearly all", received,
+            "Calibrate on examples like those of check_on."))  # fmt: skip
+    return faults
+
+
+def _width(stored: Range, *seen: _Seen) -> float:
+    """Returns how many times the range is as wide as all values, zero included."""
+    if stored.kind in _FIXED or stored.kind in _HANDING_ON:
+        return 1.0
+    least = min(0.0, *(values.least for values in seen))
+    most = max(0.0, *(values.most for values in seen))
+    if stored.bits == 16:  # symmetric
+        least, most = -max(-least, most), max(-least, most)
+    steps = (most - least) / stored.step
+    # Of a range of next to nothing the quantizer's least step decides.
+    return 1.0 if steps * stored.step < 1e-6 else (stored.most - stored.least) / (most - least)
+
+
+def _line(names: Sequence[str], expected: str, received: str) -> str:
+    more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+    return errors.explain(f"range of {names[0]}{more}", expected, received)
+
+
+class _Trace:
+    """One signature of the float32 file, run with every tensor kept."""
+
+    def __init__(self, source: files.Path, length: int, ranges: Mapping[int, Range]) -> None:
+        self._length, self._ranges = length, ranges
+        self._folder = files.temporary_folder("ranges")
+        self._model = editing.read(source)
+        editing.keep_signature(self._model, signature.signature_name(length))
+
+    def __enter__(self) -> _Trace:
+        copy = self._folder.__enter__() / "signature.tflite"
+        editing.write(self._model, copy)
+        self._interpreter = litert.Interpreter(
+            str(copy),
+            experimental_preserve_all_tensors=True,
+            # XNNPACK does not give out the tensors inside its partitions.
+            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        self._runner = self._interpreter.get_signature_runner()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._folder.__exit__(*error)
+
+    def run(self, encoded: EncodedExamples, seen: Mapping[int, _Seen]) -> None:
+        """Runs examples and adds the values of the tensors to what was seen of them."""
+        for example in range(len(encoded)):
+            ids, types = encoded.row(example), encoded.row_types(example)
+            features = inputs.padded(ids, types, self._length, encoded.pad_id)
+            self._runner(**{name: features[name] for name in self._runner.get_input_details()})
+            for index, stored in self._ranges.items():
+                _add(seen[index], self._interpreter.get_tensor(index), stored)
+
+
+def _add(seen: _Seen, values: np.ndarray, stored: Range) -> None:
+    kept = np.clip(values, stored.least, stored.most)
+    seen.least = min(seen.least, float(values.min()))
+    seen.most = max(seen.most, float(values.max()))
+    seen.count += values.size
+    seen.outside += int((np.abs(values - kept) > stored.step).sum())
+    seen.lost += float(np.square(values - kept, dtype=np.float64).sum())
+    seen.energy += float(np.square(values, dtype=np.float64).sum())

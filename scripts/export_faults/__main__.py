@@ -1,0 +1,123 @@
+"""The campaign of planted faults, as a command."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import tempfile
+from collections.abc import Sequence
+
+import campaign
+import networks
+import planted
+from campaign import Campaign, Inapplicable, Outcome
+
+
+def main() -> int:
+    """Runs the campaign; exit code 1 if a wrong file was written or an honest one refused."""
+    parser = argparse.ArgumentParser(prog="scripts/export-faults", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--families", nargs="+", default=list(networks.CONFIGS))
+    parser.add_argument("--weights", nargs="+", default=list(networks.WEIGHTS))
+    parser.add_argument("--formats", nargs="+", default=list(campaign.FORMATS))
+    parser.add_argument(
+        "--every-format",
+        action="store_true",
+        help="plants faults of the graph in every format; default: in float32 and one other each, "
+        "since all share the float32 conversion that refuses them",
+    )
+    parser.add_argument("--honest", type=int, default=0, help="so many further honest networks")
+    parser.add_argument("--no-faults", action="store_true", help="honest networks alone")
+    parser.add_argument("--out", type=pathlib.Path, help="writes all outcomes as JSON")
+    given = parser.parse_args()
+    found: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="tfdistill-faults-") as folder:
+        if not given.no_faults:
+            for family in given.families:
+                for weights in given.weights:
+                    network = networks.build(family, weights, given.seed)
+                    own = Campaign(network, pathlib.Path(folder) / network.name, given.seed)
+                    found += run(own, given.formats, every_format=given.every_format)
+                    report(found)
+        for number in range(given.honest):
+            family = given.families[number % len(given.families)]
+            weights = given.weights[number // len(given.families) % len(given.weights)]
+            network = networks.build(family, weights, given.seed + 1000 + number)
+            own = Campaign(network, pathlib.Path(folder) / network.name, given.seed)
+            found += [_shown(own.honest(name)) for name in own.formats(given.formats)]
+    report(found)
+    if given.out is not None:
+        rows = [dataclasses.asdict(outcome) for outcome in found]
+        given.out.write_text(json.dumps(rows, indent=1) + "\n")
+    return int(any(is_wrong(outcome) for outcome in found))
+
+
+def run(own: Campaign, formats: Sequence[str], *, every_format: bool) -> list[Outcome]:
+    """Runs all faults on one network."""
+    names = own.formats(formats)
+    found = [_shown(own.honest(name)) for name in names]
+    for number, fault in enumerate(planted.GRAPH):
+        others = names[1:]
+        chosen = names if every_format else [names[0], others[number % len(others)]]
+        for name in chosen:
+            found += _attempt(own.graph_fault, fault, name)
+    for fault in planted.FILE:
+        for name in names:
+            if name != "float32":
+                found += _attempt(own.file_fault, fault, name)
+    for name in names:
+        if name.startswith("static"):
+            found.append(_shown(own.calibration_fault(name)))
+    return found
+
+
+def _attempt(plant: object, fault: str, name: str) -> list[Outcome]:
+    try:
+        return [_shown(plant(fault, name))]  # type: ignore[operator]
+    except Inapplicable:
+        return []
+
+
+def is_wrong(outcome: Outcome) -> bool:
+    """Whether a wrong file was written or an honest one refused."""
+    return outcome.written == bool(outcome.fault)
+
+
+def _shown(outcome: Outcome) -> Outcome:
+    if is_wrong(outcome):
+        difference = outcome.difference
+        away = "equal to the honest file" if difference is None else f"{difference:.1f} dB"
+        verdict = f"WRITTEN, {away}" if outcome.fault else f"REFUSED: {outcome.message}"
+        print(f"{outcome.network} {outcome.quantization} {outcome.fault or 'honest'}: {verdict}",
+              flush=True)  # fmt: skip
+    return outcome
+
+
+def report(found: Sequence[Outcome]) -> None:
+    """Prints the counts by format."""
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for outcome in found:
+        own = counts[outcome.quantization]
+        if not outcome.fault:
+            own["honest"] += 1
+            own["honest refused"] += not outcome.written
+            own["honest refused by fixed bounds"] += outcome.bounds_alone is False
+        else:
+            own["wrong"] += 1
+            own["wrong written"] += outcome.written
+            own["wrong written by fixed bounds"] += outcome.bounds_alone is True
+    for name, own in counts.items():
+        print(
+            f"{name}: {own['wrong']} wrong, {own['wrong written']} written (fixed bounds: "
+            f"{own['wrong written by fixed bounds']}); {own['honest']} honest, "
+            f"{own['honest refused']} refused (fixed bounds: "
+            f"{own['honest refused by fixed bounds']})",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,240 @@
+"""Plants each fault in each number format of each network, and counts what is written."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest import mock
+
+import networks
+import numpy as np
+import planted
+from networks import Network
+from planted import Inapplicable
+
+import export
+from export.checking import parity
+from export.checking import verify as verifying
+from export.conversion import convert
+from export.conversion import quantize as quantizing
+from export.file.runtime import TfliteModel
+from export.model import graph, signature
+from export.targets import tflite
+from tfdistill import errors
+from tfdistill.tflite import editing
+
+FORMATS = (
+    "float32",
+    "float16",
+    "dynamic_wi8_afp32",
+    "dynamic_wi4_afp32",
+    "static_wi8_ai8",
+    "static_wi8_ai16",
+)
+CALIBRATION = "calibrated on one id"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of one export.
+
+    Attributes:
+      network: Its name.
+      quantization: The number format.
+      fault: The fault; "" for an honest export.
+      place: "graph", "file" or "".
+      written: Whether a file was written.
+      message: Why it was refused, the first line of the reasons.
+      bounds_alone: Whether the fixed bounds of the format, which decided before, would have
+        written it.
+      difference: SQNR of the faulty file against the honest one, in dB; None where equal.
+    """
+
+    network: str
+    quantization: str
+    fault: str
+    place: str
+    written: bool
+    message: str
+    bounds_alone: bool | None
+    difference: float | None
+
+
+class Campaign:
+    """Exports of one network; the honest files are converted once.
+
+    Args:
+      network: The network.
+      folder: A folder for its files.
+      seed: Chooses the places of the faults.
+    """
+
+    def __init__(self, network: Network, folder: pathlib.Path, seed: int = 0) -> None:
+        self._network, self._folder, self._seed = network, folder, seed
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def formats(self, names: Iterable[str] = FORMATS) -> list[str]:
+        """Returns the formats that the network has."""
+        static = self._network.family != "bilstm"
+        return [name for name in names if static or not name.startswith("static")]
+
+    def honest(self, quantization: str) -> Outcome:
+        """Exports without a fault, and keeps the file."""
+        with self._as_converted():
+            return self._outcome(quantization, "", "")
+
+    def graph_fault(self, name: str, quantization: str) -> Outcome:
+        """Exports with a fault in the inference graph.
+
+        Raises:
+          Inapplicable: If the network cannot have it.
+        """
+        fault = planted.GRAPH[name]
+        model = self._network.model
+        wrong = model
+        if fault.weights is not None or fault.config is not None:
+            wrong = planted.faulty(model, fault)
+        elif fault.features is not None:
+            given = dict.fromkeys(model.input_names, np.zeros((1, 2), np.int32))
+            fault.features({key: _tensor(value) for key, value in given.items()})
+        save, forward = signature.save, graph.forward
+
+        def save_wrong(_: Any, folder: Any, **options: Any) -> None:
+            save(wrong, folder, **options)
+
+        def forward_wrong(found: Any, **options: Any) -> Any:
+            run = forward(found, **options)
+            return lambda features: run(fault.features(features) if fault.features else features)
+
+        with (
+            mock.patch.object(signature, "save", save_wrong),
+            mock.patch.object(graph, "forward", forward_wrong),
+            mock.patch.object(convert, "run_in_child", _here),
+        ):
+            return self._outcome(quantization, name, "graph")
+
+    def file_fault(self, name: str, quantization: str) -> Outcome:
+        """Exports with a fault in the converted file alone.
+
+        Raises:
+          Inapplicable: If the file cannot have it.
+        """
+        with tempfile.TemporaryDirectory() as temporary:
+            wrong = pathlib.Path(temporary) / "wrong.tflite"
+            tree = editing.read(self._kept(quantization))
+            random = np.random.default_rng((self._seed, sum(map(ord, name))))
+            planted.FILE[name](planted.File(tree, random))
+            editing.write(tree, wrong)
+            with self._as_converted({quantization: wrong}):
+                return self._outcome(quantization, name, "file")
+
+    def calibration_fault(self, quantization: str) -> Outcome:
+        """Exports with ranges that were measured on texts of one id."""
+        calibration = self._network.calibrate_on
+        same = dataclasses.replace(calibration, ids=np.full_like(calibration.ids, 7))
+        plain = convert.convert
+
+        def convert_wrong(plan: Any, file: Any, float_file: Any = None) -> None:
+            plain(dataclasses.replace(plan, calibration=same), file, float_file)
+
+        with (
+            mock.patch.object(convert, "convert", convert_wrong),
+            mock.patch.object(convert, "run_in_child", _here),
+        ):
+            return self._outcome(quantization, CALIBRATION, "file")
+
+    def _kept(self, quantization: str) -> pathlib.Path:
+        path = self._folder / f"{quantization}.tflite"
+        if not path.is_file():
+            with self._as_converted():
+                self._outcome(quantization, "", "")
+        return path
+
+    @contextlib.contextmanager
+    def _as_converted(self, wrong: dict[str, pathlib.Path] | None = None) -> Iterator[None]:
+        """Converts in this process, each format once; hands out `wrong` instead of a file."""
+
+        def run(todo: convert.Conversion, **_: Any) -> None:
+            kept = self._folder / f"{todo.quantize}.tflite"
+            floats = self._folder / "float32.tflite"
+            if not kept.is_file():
+                own = dataclasses.replace(todo, file=str(kept))
+                if todo.quantize != "float32":
+                    own = dataclasses.replace(own, float_file=str(floats))
+                convert.run(own)
+            shutil.copyfile((wrong or {}).get(todo.quantize, kept), todo.file)
+            if todo.float_file is not None:
+                shutil.copyfile(floats, todo.float_file)
+
+        with mock.patch.object(convert, "run_in_child", run):
+            yield
+
+    def _outcome(self, quantization: str, fault: str, place: str) -> Outcome:
+        network = self._network
+        static = quantization.startswith("static")
+        seen: list[tuple[bool | None, float | None]] = []
+        verify = verifying.verify
+
+        def watch(plan: Any, file: pathlib.Path, *others: Any) -> Any:
+            seen.append(self._as_before(plan, file, quantization))
+            return verify(plan, file, *others)
+
+        with (
+            tempfile.TemporaryDirectory() as target,
+            mock.patch.object(tflite, "verify", watch),
+        ):
+            message = ""
+            try:
+                export.to_tflite(
+                    network.model,
+                    pathlib.Path(target) / "model.tflite",
+                    quantize=quantization,
+                    lengths=networks.LENGTHS,
+                    check_on=network.check_on,
+                    calibrate_on=network.calibrate_on if static else None,
+                )
+            except errors.ExportError as error:
+                message = str(error).split("\n  - ")[-1 if "\n" not in str(error) else 1][:300]
+        before, difference = seen[0] if seen else (None, None)
+        return Outcome(
+            network.name, quantization, fault, place, not message, message, before, difference
+        )
+
+    def _as_before(
+        self, plan: Any, file: pathlib.Path, quantization: str
+    ) -> tuple[bool | None, float | None]:
+        """Returns what the fixed bounds say of a file, and how far it is from the honest one."""
+        examples = self._network.check_on
+        try:
+            found = verifying.file_outputs(TfliteModel(file), examples)
+            model = verifying.model_logits(plan.model, examples, networks.LENGTHS)
+            agreement = parity.compare(model, found)
+        except errors.TfdistillError:
+            return None, None
+        bounds = quantizing.quantization(quantization).bounds
+        difference = None
+        honest = self._folder / f"{quantization}.tflite"
+        if honest.is_file() and np.isfinite(found).all():
+            difference = parity.compare(
+                verifying.file_outputs(TfliteModel(honest), examples), found
+            ).sqnr_db
+        return not parity.violations(agreement, bounds), difference
+
+
+def _here(todo: convert.Conversion, **_: Any) -> None:
+    """Runs in this process what the converter's process runs."""
+    convert.run(todo)
+
+
+def _tensor(value: np.ndarray) -> Any:
+    import tensorflow as tf
+
+    return tf.constant(value)
+
+
+__all__ = ["CALIBRATION", "FORMATS", "Campaign", "Inapplicable", "Outcome"]

@@ -1,0 +1,119 @@
+"""Faults between a trained model and its file: a part of scripts/export-faults, seeded."""
+
+import dataclasses
+import importlib
+import pathlib
+
+import numpy as np
+import pytest
+
+from export.checking import pairing, ranges, rounding
+from export.model import inputs
+from tfdistill.tflite import editing
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "export_faults"
+FORMATS = ("dynamic_wi8_afp32", "dynamic_wi4_afp32")
+# Of each kind one that no outputs show, and one that the fixed bounds of a format let pass.
+GRAPH_FAULTS = ("one number of one word", "normalisation eps 1e-3")
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules of scripts/export_faults, by name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPT))
+        names = ("networks", "planted", "campaign")
+        yield {name: importlib.import_module(name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def bert(scripts, tmp_path_factory):
+    """The campaign on a BERT whose biases and scales all count."""
+    network = scripts["networks"].build("bert", "ordinary", 1)
+    return scripts["campaign"].Campaign(network, tmp_path_factory.mktemp("bert"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_honest_file_is_written(bert, name):
+    outcome = bert.honest(name)
+    assert (outcome.written, outcome.message) == (True, "")
+
+
+@pytest.mark.parametrize("fault", GRAPH_FAULTS)
+def test_a_fault_of_the_inference_graph_is_refused(bert, fault):
+    outcome = bert.graph_fault(fault, "float32")
+    assert not outcome.written
+    assert outcome.message.startswith("float32 conversion, ")
+
+
+def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert, scripts):
+    outcomes = []
+    for number, name in enumerate(FORMATS):
+        for fault in list(scripts["planted"].FILE)[number::3]:
+            try:
+                outcomes.append(bert.file_fault(fault, name))
+            except scripts["campaign"].Inapplicable:
+                continue
+    assert len(outcomes) > 8
+    assert [(o.fault, o.quantization) for o in outcomes if o.written] == []
+    assert any(o.bounds_alone for o in outcomes)  # what fixed bounds let pass
+    assert sum("layer_" in o.message or "embedding" in o.message for o in outcomes) > 4
+
+
+def test_there_are_forty_faults_and_more(scripts):
+    planted = scripts["planted"]
+    assert len(planted.GRAPH) + len(planted.FILE) >= 60
+
+
+def test_probes_fill_the_signature_with_every_position_and_type(scripts):
+    config = scripts["networks"].CONFIGS["bert"]
+    probes = inputs.probes_of(config, 12)
+    assert (probes.lengths == 12).sum() >= inputs.NUM_FILLING
+    assert (probes.lengths < 12).any()
+    assert set(probes.types.tolist()) == {0, 1}
+    assert probes.ids.max() > config.vocab_size // 2
+    assert probes.ids.max() < config.vocab_size
+
+
+@pytest.fixture(scope="module")
+def pairs(bert):
+    """The float32 file, the int8 file, and the two paired."""
+    for name in ("float32", "dynamic_wi8_afp32"):
+        bert.honest(name)
+    folder = bert._folder
+    models = [editing.read(folder / f"{name}.tflite") for name in ("float32", FORMATS[0])]
+    return *models, pairing.pair(*models)
+
+
+def test_operators_and_constants_are_paired_one_to_one(pairs):
+    float_model, model, found = pairs
+    assert [pair.faults for pair in found] == [(), ()]
+    for pair in found:
+        assert len(pair.operations) == len(pair.float_graph.operators)
+    assert rounding.check(float_model, model, found) == []
+
+
+def test_an_integer_constant_stands_for_the_float_within_half_a_step(pairs):
+    float_model, model, (pair, *_) = pairs
+    wide = [c for c in pair.constants if c.kind == "FULLY_CONNECTED" and c.position == 1]
+    for constant in wide:
+        tensor = pair.graph.tensors[constant.tensor]
+        if editing.dtype_of(tensor) != "int8":
+            continue
+        exact = rounding._float(float_model, pair, constant)
+        held = rounding.dequantized(float_model, model, pair, constant)
+        steps = np.asarray(tensor.quantization.scale).reshape(-1, 1)
+        assert (np.abs(exact - held) <= 0.501 * steps).all()
+        assert np.abs(exact - held).max() > 0.1 * steps.min()  # it is rounded
+
+
+def test_a_range_of_other_data_is_found_and_the_own_one_is_not():
+    stored = ranges.Range("x", "ADD", -1.0, 1.0, 2 / 255, 8)
+    seen = ranges._Seen()
+    ranges._add(seen, np.array([-0.9, 0.5], np.float32), stored)
+    assert (seen.outside, seen.count) == (0, 2)
+    assert ranges._width(stored, seen, ranges._Seen()) == pytest.approx(2 / 1.4)
+    ranges._add(seen, np.array([3.0], np.float32), stored)
+    assert (seen.outside, seen.lost) == (1, 4.0)
+    wide = dataclasses.replace(stored, least=-64.0, most=64.0, step=128 / 255)
+    assert ranges._width(wide, seen, ranges._Seen()) > 8
