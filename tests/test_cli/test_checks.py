@@ -194,7 +194,7 @@ def runs(tmp_path, monkeypatch):
             (folder / "stages").mkdir()
             (folder / "student" / "hf").mkdir(parents=True)
         values = f"name: x\nteacher: {{source: bert, {more}}}\nstudent: bert_tiny\n"
-        values += "data: {task: assistant}\nstages: {labels: {kind: labels}}\n"
+        values += "data: {task: assistant, max_length: 48}\nstages: {labels: {kind: labels}}\n"
         values += "variants: {student: {stages: [labels]}}\n"
         (folder / "recipe.yaml").write_text(values)
     return tmp_path
@@ -214,7 +214,13 @@ def runs(tmp_path, monkeypatch):
 def test_a_teacher_may_be_a_run_folder(runs, source, folder, command, capsys):
     rest = f"--teacher {source} --task assistant --out out --dry-run --json"
     assert cli.main([*command.split(), *rest.split()]) == 0
-    assert json.loads(capsys.readouterr().out)["recipe"]["teacher"]["source"] == folder
+    recipe = json.loads(capsys.readouterr().out)["recipe"]
+    assert recipe["teacher"]["source"] == folder
+    own = source if command.startswith("distill") else "runs/distilled"
+    of_a_run = (runs / own / "recipe.yaml").is_file()
+    assert recipe["data"]["max_length"] == (48 if of_a_run else 128)
+    assert cli.main([*command.split(), *rest.split(), "--max-length", "16"]) == 0
+    assert json.loads(capsys.readouterr().out)["recipe"]["data"]["max_length"] == 16
 
 
 def test_a_run_that_trained_nothing_is_no_teacher(runs, capsys):

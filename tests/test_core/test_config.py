@@ -45,11 +45,24 @@ def test_short_forms_and_defaults():
     assert short.teacher.source == "somewhere/bert"
     assert short.student.preset == "bert_tiny"
     assert short.teacher.finetune is None
-    assert (short.seeds, short.export.lengths) == ((1,), (32, 64, 128))
+    assert (short.seeds, short.export_lengths) == ((1,), (32, 64, 128))
     # The task stage of the paper: per tensor, decay 0.01, both with or without the long form.
     assert short == recipe(teacher={"source": "somewhere/bert"}, student={"preset": "bert_tiny"})
     states = short.stages["states"]
     assert (states.learning_rate, states.clip, states.weight_decay) == (1e-4, "per_tensor", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("max_length", "lengths"),
+    [(None, (32, 64, 128)), (24, (24,)), (64, (32, 64)), (128, (32, 64, 128)),
+     (384, (32, 64, 128, 384))],
+)  # fmt: skip
+def test_a_file_is_as_long_as_what_its_model_was_trained_on(max_length, lengths):
+    assert config.usual_lengths(max_length) == lengths
+    if max_length is not None:
+        data = {**MINIMAL["data"], "max_length": max_length}
+        assert recipe(data=data).export_lengths == lengths
+        assert recipe(data=data, export={"lengths": [8, 16]}).export_lengths == (8, 16)
 
 
 def test_placeholder_data_is_read_under_its_old_name():

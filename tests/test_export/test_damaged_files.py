@@ -147,7 +147,7 @@ def test_lengths_beyond_the_positions_are_refused_with_those_that_fit(toy, tmp_p
 
 
 def test_a_recipe_leaves_such_lengths_out_unless_none_remains(toy):
-    assert deliver.export_lengths(None, toy.model, None, None) == (32,)
-    assert deliver.export_lengths((16, 40, 41), toy.model, None, None) == (16, 40)
+    assert deliver.export_lengths(None, toy.model, None) == (32,)
+    assert deliver.export_lengths((16, 40, 41), toy.model, None) == (16, 40)
     with pytest.raises(errors.ConfigError, match=r"at most 40 tokens.*export.lengths=\[40\]"):
-        deliver.export_lengths((64, 128), toy.model, None, None)
+        deliver.export_lengths((64, 128), toy.model, None)

@@ -34,7 +34,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(parser, config.PruneConfig, "sparsity")
     options.add_field(parser, config.ClusterConfig, "clusters", 32)
     options.add_allow_weak(parser, "a student that answers near chance")
-    models.add_run(parser, epochs=2, gpus=False)
+    models.add_run(parser, epochs=2, gpus=False, of_run="student")
 
 
 def _compress(args: argparse.Namespace) -> None:
@@ -67,7 +67,7 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     }
     return models.recipe_of(
         args,
-        data=options.data_of(args),
+        data=options.data_of(args, run=args.student),
         teacher={"source": teacher, "export": False, "allow_weak": True},
         student={
             "preset": "tinybert_4l_312d",

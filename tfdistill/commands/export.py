@@ -31,7 +31,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         overwrite="replace earlier results",
     )
     parser.add_argument("--name", help="name in the manifest (default: the name of MODEL)")
-    options.add_lengths(parser, "32,64,128, for questions up to the run's windows")
+    options.add_lengths(parser, "32,64,128, up to the run's max_length")
     parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
     parser.add_argument(
         "--metadata",
@@ -47,7 +47,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     _numbers(parser.add_argument_group("quantization"))
     export_targets.add_arguments(parser)
     options.add_allow_weak(parser, "a model that answers near chance")
-    options.add_data(parser, required=False)
+    options.add_data(parser, required=False, of_run="model")
     options.add_json(parser)
 
 
@@ -105,7 +105,7 @@ def _execute(args: argparse.Namespace) -> None:
         raise errors.ConfigError("\n".join(faults))
     plan.existing(args.model, "model")
     if args.task is not None:
-        plan.check_data(options.data_of(args), ["dev"], may_hide_labels=True)
+        plan.check_data(options.data_of(args, run=args.model), ["dev"], may_hide_labels=True)
     target = _target(args)
     with files.output_lock(target) if args.out is None else contextlib.nullcontext():
         _export(args, target, layers)

@@ -119,7 +119,7 @@ def open_job(args: argparse.Namespace) -> Job:
     settings = None if recipe is None else recipe.data
     if args.task is not None:
         settings = config.parse_section(
-            config.DataConfig, options.data_of(args), source="command line"
+            config.DataConfig, options.data_of(args, run=args.model), source="command line"
         )
     folder = pathlib.Path(args.model) / "data"
     task = examples = None
@@ -129,7 +129,7 @@ def open_job(args: argparse.Namespace) -> Job:
     if task is not None:
         source = source.in_order_of(task)
     # Lengths that were asked for are refused, not left out, where the model has no positions.
-    lengths = args.lengths or deliver.export_lengths(None, source.model, task, settings)
+    lengths = args.lengths or deliver.export_lengths(None, source.model, settings)
     allow_weak = recipe is not None and recipe.student.allow_weak
     return Job(source, settings, task, examples, folder, lengths, allow_weak)
 

@@ -27,9 +27,10 @@ def add_run(
     epochs: int = 3,
     rate: float | None = RATE,
     gpus: bool = True,
+    of_run: str | None = None,
 ) -> argparse._ActionsContainer:
     """Adds what every command has that trains one model; returns the group of training."""
-    options.add_data(parser)
+    options.add_data(parser, of_run=of_run)
     group = parser.add_argument_group("training")
     options.add_training(group, epochs, rate)
     if gpus:
@@ -128,7 +129,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_field(parser, config.Recipe, "baselines", choices=("none", "cheap", "all"))
     options.add_allow_weak(parser, "a teacher or a student that answers near chance")
-    training = add_run(parser, rate=None)
+    training = add_run(parser, rate=None, of_run="--teacher")
     own = config.FineTuneConfig.model_fields["min_steps"].description
     shown = f"{own} (default: {MIN_STEPS} of joint, else none)"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
@@ -161,7 +162,7 @@ def _distill(args: argparse.Namespace) -> None:
         stages=stages,
         variants={"student": {"stages": list(stages)}},
         baselines=args.baselines,
-        data=options.data_of(args, unlabelled=args.unlabelled or ()),
+        data=options.data_of(args, run=args.teacher, unlabelled=args.unlabelled or ()),
     )
     if args.corpus:
         recipe = _comparable(recipe)
@@ -241,7 +242,7 @@ def train(
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
-    options.add_data(parser, reads_train=False)
+    options.add_data(parser, reads_train=False, of_run="model")
     parser.add_argument(
         "--split", default="dev", metavar="NAME", help="split to read (default: %(default)s)"
     )
@@ -251,7 +252,9 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     plan.existing(args.model, "model")
-    settings = plan.check_data(options.data_of(args, dev_limit=args.limit), [args.split])
+    settings = plan.check_data(
+        options.data_of(args, args.model, dev_limit=args.limit), [args.split]
+    )
     from tfdistill.data import batches, from_config
     from tfdistill.run import inputs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pydantic
 
-from tfdistill import config, errors
+from tfdistill import config, errors, manifest
 from tfdistill.benchmark.settings import Settings
 
+DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 SEED = 1  # of everything that is drawn at random
 _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
@@ -228,7 +230,11 @@ TRAINING = ("epochs", "batch_size", "learning_rate")
 
 
 def add_data(
-    parser: argparse.ArgumentParser, *, required: bool = True, reads_train: bool = True
+    parser: argparse.ArgumentParser,
+    *,
+    required: bool = True,
+    reads_train: bool = True,
+    of_run: str | None = None,
 ) -> None:
     """Adds the options that name a task and its files.
 
@@ -236,6 +242,7 @@ def add_data(
       parser: The parser.
       required: Whether a task must be named.
       reads_train: Whether the command reads the training set.
+      of_run: The option or argument that may name a run, whose `max_length` is then the default.
     """
     group = parser.add_argument_group("data")
     add_task(group, required=required)
@@ -243,7 +250,12 @@ def add_data(
         group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
         "to the next, for questions (default: half of --max-length)"
     )  # fmt: skip
-    add_field(group, config.DataConfig, "max_length")
+    if of_run is None:
+        add_field(group, config.DataConfig, "max_length")
+    else:
+        info = config.DataConfig.model_fields["max_length"]
+        text = f"{info.description} (default: that of the run {of_run}, else {info.default})"
+        add_field(group, config.DataConfig, "max_length", None, help=text)
     if reads_train:
         add_field(group, config.DataConfig, "train_limit")
 
@@ -256,9 +268,15 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
     renamed(group, "--regression", action, "regression")
 
 
-def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """The data section that `add_data`'s options describe."""
-    length = args.max_length
+def data_of(args: argparse.Namespace, run: str | None = None, **more: Any) -> dict[str, Any]:
+    """The data section that `add_data`'s options describe.
+
+    Args:
+      args: The options.
+      run: What may be a run or an export, whose `max_length` is the default.
+      **more: Further fields.
+    """
+    length = args.max_length or trained_length(run) or DEFAULT_LENGTH
     return {
         **task_of(args),
         "doc_stride": args.doc_stride or max(length // 2, 1),
@@ -266,6 +284,20 @@ def data_of(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
         "train_limit": getattr(args, "train_limit", None),
         **more,
     }
+
+
+def trained_length(source: str | None) -> int | None:
+    """The `max_length` of a run, or of an export or a file in it; None where none is recorded."""
+    path = pathlib.Path(source or "")
+    if source is None or not path.exists():
+        return None
+    if (path / "recipe.yaml").is_file():
+        return config.load_recipe(str(path / "recipe.yaml")).data.max_length
+    folder = path if path.is_dir() else path.parent
+    if not (folder / manifest.FILE_NAME).is_file():
+        return None
+    tokenizer = manifest.read_manifest(path).tokenizer
+    return None if tokenizer is None else tokenizer.max_length
 
 
 def task_of(args: argparse.Namespace) -> dict[str, Any]:

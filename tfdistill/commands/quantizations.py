@@ -46,7 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     options.add_seed(parser, "the draw of these examples")
-    options.add_data(parser, required=False)
+    options.add_data(parser, required=False, of_run="model")
     options.add_json(parser)
 
 
@@ -71,7 +71,7 @@ def _execute(args: argparse.Namespace) -> None:
         _known(name)
     plan.existing(args.model, "model")
     if args.task is not None:
-        plan.check_data(options.data_of(args), ["train", "dev"])
+        plan.check_data(options.data_of(args, run=args.model), ["train", "dev"])
     from tfdistill import benchmark
     from tfdistill.commands import export_job
 

@@ -38,6 +38,7 @@ from tfdistill.config.sections import (
     StudentConfig,
     TeacherConfig,
     VariantConfig,
+    usual_lengths,
 )
 from tfdistill.config.stages import (
     STAGES,
@@ -130,6 +131,7 @@ __all__ = [
     "parse_section",
     "recipes",
     "scaled_down",
+    "usual_lengths",
     "with_baseline",
     "without_defaults",
 ]

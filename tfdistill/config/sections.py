@@ -40,6 +40,7 @@ Baselines = Annotated[
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
 BUILT_IN_DATA = "assistant"
 STARTS = ("auto", "pruned", "teacher", "layers", "random")  # of a student; or a checkpoint
+_USUAL_LENGTHS = (32, 64, 128)
 SHORTHANDS = {
     "teacher": "source",
     "student": "preset",
@@ -191,10 +192,10 @@ class VariantConfig(Section):
 
 
 class ExportConfig(Section):
-    """The phone file."""
+    """The phone file; `lengths` None: see `Recipe.export_lengths`."""
 
     quantize: Quantize = "dynamic_wi8_afp32"
-    lengths: tuple[pydantic.PositiveInt, ...] = pydantic.Field(default=(32, 64, 128), min_length=1)
+    lengths: tuple[pydantic.PositiveInt, ...] | None = pydantic.Field(default=None, min_length=1)
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
 
@@ -235,6 +236,11 @@ class Recipe(Section):
     benchmark: BenchmarkConfig = BenchmarkConfig()
 
     @property
+    def export_lengths(self) -> tuple[int, ...]:
+        """The lengths of the file: those that are given, or `usual_lengths` of the data."""
+        return self.export.lengths or usual_lengths(self.data.max_length)
+
+    @property
     def used_stages(self) -> dict[str, Stage]:
         """The stages that a variant goes through, by name, in the order of the recipe."""
         used = {name for variant in self.variants.values() for name in variant.stages}
@@ -257,6 +263,17 @@ class Recipe(Section):
         if faults:
             raise ValueError("\n".join(faults))
         return self
+
+
+def usual_lengths(max_length: int | None = None) -> tuple[int, ...]:
+    """The lengths of a file by default: 32, 64 and 128 tokens, up to what its model was trained on.
+
+    Args:
+      max_length: The most tokens that it was trained on, then the longest; None: not known.
+    """
+    if max_length is None:
+        return _USUAL_LENGTHS
+    return (*(length for length in _USUAL_LENGTHS if length < max_length), max_length)
 
 
 def stage_faults(values: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ import tf_keras as keras
 
 import export
 from tfdistill import benchmark, compress, config, errors, files, models, weights
-from tfdistill.data import batches, tasks
+from tfdistill.data import batches
 from tfdistill.run import prepare
 
 QUANTIZE_AWARE = ("static_wi8_ai8",)  # what a quantization-aware model is trained for
@@ -73,9 +73,7 @@ def export_model(
       ConfigError: If the model has positions for none of the lengths.
       ParityError: If the file does not answer like the model; nothing is written then.
     """
-    usual = recipe.export.lengths == config.ExportConfig().lengths
-    named = None if usual else recipe.export.lengths
-    lengths = export_lengths(named, model, data.task, recipe.data)
+    lengths = export_lengths(recipe.export.lengths, model, recipe.data)
     check_on = data.dev.encoded
     longest = max(lengths)
     # The file will see such texts cut, too; and its longest signature is the window of a question.
@@ -113,17 +111,14 @@ def export_model(
 def export_lengths(
     named: tuple[int, ...] | None,
     model: keras.Model,
-    task: tasks.TaskSpec | None,
     data: config.DataConfig | None,
 ) -> tuple[int, ...]:
     """The lengths of a model's file.
 
     Args:
-      named: Those that were asked for; None takes the usual ones and, for questions, that of the
-        windows that the model was trained on, which is then the longest.
+      named: Those that were asked for; None takes `config.usual_lengths`.
       model: The model.
-      task: Its task, or None.
-      data: Where its examples come from, or None.
+      data: Where its examples come from, which says how long they are, or None.
 
     Returns:
       Those that the model's position table can serve.
@@ -131,9 +126,7 @@ def export_lengths(
     Raises:
       ConfigError: If it can serve none.
     """
-    lengths = named or config.ExportConfig().lengths
-    if named is None and task is not None and task.kind == "span" and data is not None:
-        lengths = (*(length for length in lengths if length < data.max_length), data.max_length)
+    lengths = named or config.usual_lengths(None if data is None else data.max_length)
     longest = models.config_of(model).max_positions
     usable = tuple(length for length in lengths if length <= longest)
     if not usable:

@@ -77,8 +77,9 @@ class RunFolder:
         with files.exclusive_lock(self.path):
             if (self.path / RECIPE).is_file():  # only now: nobody else works in it
                 self._take_over(recipe, resume=resume, overwrite=overwrite)
-            if not (self.path / RECIPE).is_file():
+            if not (self.path / ENVIRONMENT).is_file():
                 files.atomic_write_json(self.path / ENVIRONMENT, environment(self._devices))
+            if not (self.path / RECIPE).is_file():
                 files.atomic_write_text(self.path / RECIPE, config.dump_recipe(recipe))
             try:
                 yield self
@@ -120,6 +121,8 @@ class RunFolder:
         for values in (before, now):  # whether a weak model is accepted may change
             for section in ("teacher", "student"):
                 del values[section]["allow_weak"]
+            if values["export"]["lengths"] == [32, 64, 128]:  # the default of earlier versions
+                values["export"]["lengths"] = None
         changed = [key for key in now if before.get(key) != now[key]]
         if changed:
             raise errors.ConfigError(

@@ -197,7 +197,7 @@ def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.
         parameters=sum(weight.shape.num_elements() for weight in compress.float_weights(model)),
         flops={
             str(length): models.flops(shape, length, width, over_tokens=head in ("token", "span"))
-            for length in context.recipe.export.lengths
+            for length in context.recipe.export_lengths
         },
         architecture={name: getattr(shape, name) for name in sizes},
     )
