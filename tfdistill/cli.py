@@ -34,6 +34,7 @@ from tfdistill.commands import (
     models,
     pretraining,
     quantizations,
+    quickstart,
     recipes,
     results,
     runs,
@@ -57,6 +58,7 @@ _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
 _OUTPUTS = ("out", "saved_model", "keras", "keras_hub", "hf", "mediapipe", "android")
 _COMMANDS = (
+    *quickstart.COMMANDS,
     *recipes.COMMANDS,
     *runs.COMMANDS,
     *models.COMMANDS,

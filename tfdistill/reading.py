@@ -67,8 +67,13 @@ def read_text(
             f"{name}, line {line}",
             expected or f"{encoding.upper()} text",
             f"byte 0x{content[fault.start]:02x} at position {fault.start}",
-            "Convert the file, for example with `iconv -f latin1 -t utf-8`.",
+            f"Convert the file, for example with `iconv -f {_likely(content)} -t utf-8`.",
         ) from None
+
+
+def _likely(content: bytes) -> str:
+    """The encoding that text which is not UTF-8 probably has."""
+    return "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
 
 
 def read_json(

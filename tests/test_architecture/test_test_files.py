@@ -138,7 +138,8 @@ COVERED_BY = (
         "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/models "
         "tfdistill/commands/quantizations tfdistill/commands/result_paths "
         "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
-        "tfdistill/commands/export_targets tfdistill/commands/plan",
+        "tfdistill/commands/export_targets tfdistill/commands/plan "
+        "tfdistill/commands/quickstart_recipe",
     ),
     (
         "test_export/test_planted_faults.py",

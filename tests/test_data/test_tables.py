@@ -119,6 +119,13 @@ def test_a_first_row_that_is_no_header_is_explained(tmp_path, name, text, remedy
     assert remedy in str(caught.value)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
+def test_names_in_another_encoding_are_refused(tmp_path, encoding):
+    path = write(tmp_path / "x.tsv", "täxt\tlabel\na\t1\n", encoding)
+    with pytest.raises(errors.DataError, match=f"line 1: .*iconv -f {encoding} -t utf-8"):
+        tables.column_names(path)
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
 def test_blank_lines_between_rows_are_left_out_and_named(tmp_path, name):
     row = {"x.csv": "a,1", "x.tsv": "a\t1", "x.jsonl": '{"text": "a", "label": 1}'}[name]

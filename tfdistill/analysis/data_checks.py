@@ -256,4 +256,4 @@ def _shown(keys: Sequence[tuple[str, ...]]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + more
+    return ", ".join(names[:_SHOWN]) + more

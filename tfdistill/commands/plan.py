@@ -67,6 +67,17 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
     if faults:
         head = [f"{len(faults)} faults."] if len(faults) > 1 else []
         raise errors.ConfigError("\n  - ".join([*head, *faults]))
+    check_output(out, args)
+    if not args.resume:
+        data_findings(recipe.data).check()
+
+
+def check_output(out: str | pathlib.Path, args: argparse.Namespace) -> None:
+    """Refuses the folder of an earlier run, unless it is continued or replaced.
+
+    Raises:
+      OutputExistsError: If there is one.
+    """
     if (pathlib.Path(out) / "recipe.yaml").is_file() and not (args.resume or args.overwrite):
         raise errors.OutputExistsError(
             f"--out {out}",
@@ -74,8 +85,6 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
             "an earlier run",
             "Use --resume to continue it or --overwrite to start again.",
         )
-    if not args.resume:
-        data_findings(recipe.data).check()
 
 
 def data_findings(settings: config.DataConfig) -> analysis.DataFindings:

@@ -303,10 +303,22 @@ class TaskSpec:
         if self.kind in _UNNAMED or self.labels:
             return self
         found, path = self.labels_in(source)
+        column = "" if self.layout == "folders" else f", column {self.label_column!r}"
+        return self.with_found_labels(found, f"{path}{column}")
+
+    def with_found_labels(self, found: set[str], where: str) -> TaskSpec:
+        """Fills in label names in the order of `with_labels_of`.
+
+        Args:
+          found: The names.
+          where: Where they were found, for messages.
+
+        Raises:
+          DataError: If there are fewer than two.
+        """
         if len(found) < 2:
-            received = f"only {found.pop()!r}" if found else "none"
-            column = "" if self.layout == "folders" else f", column {self.label_column!r}"
-            raise errors.DataError(f"{path}{column}", "at least two different labels", received)
+            received = f"only {next(iter(found))!r}" if found else "none"
+            raise errors.DataError(where, "at least two different labels", received)
         order = _tags(found) if self.kind == "token" else sorted(found, key=_label_order(found))
         return dataclasses.replace(self, labels=tuple(order))
 

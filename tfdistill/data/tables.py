@@ -152,6 +152,9 @@ def column_names(path: pathlib.Path) -> list[str]:
     """
     if not path.is_file():
         raise errors.DataError("data file", "a file", f"{path}: not there")
+    with path.open("rb") as raw:
+        if b"\0" in (start := raw.readline()) or start != start.decode(errors="ignore").encode():
+            read_text(path)  # says what is wrong with it
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         suffix = path.suffix.lower()
         if suffix == ".csv":

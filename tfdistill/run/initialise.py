@@ -64,7 +64,11 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     settings = context.recipe.student
     start = settings.initialise
     vocab_size = context.data.tokenizer.vocab_size
-    shape = task_models.student_shape(settings, vocab_size, context.teachers.shape(first))
+    teacher = context.teachers.shape(first)
+    shared = context.recipe.data.vocab == "teacher" and first.has_teacher
+    if shared and start in ("auto", "pruned", "teacher"):
+        vocab_size = max(vocab_size, teacher.vocab_size)  # its table may have spare rows
+    shape = task_models.student_shape(settings, vocab_size, teacher)
     if start not in config.STARTS:
         if settings.keep_head and context.data.task is not None:
             return Student(teachers.load_classifier(start, context.task_data))

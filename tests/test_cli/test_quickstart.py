@@ -1,0 +1,209 @@
+"""`tfdistill quickstart`: a teacher and one labelled file, run once as a user runs it."""
+
+import csv
+import json
+import types
+
+import numpy as np
+import pytest
+import toys
+
+from tfdistill import cli, config, models, weights
+from tfdistill.commands import quickstart_recipe
+from tfdistill.data import synthetic, tasks, vocab
+
+SHAPE = models.EncoderConfig(
+    num_layers=2,
+    hidden_size=16,
+    num_heads=2,
+    intermediate_size=32,
+    vocab_size=200,
+    max_positions=64,
+)
+QUICK = [
+    *(
+        "teacher.finetune.min_steps=4",
+        "teacher.finetune.epochs=1",
+        "teacher.allow_weak=true",
+        "teacher.export=false",
+    ),
+    *("stages.joint.epochs=1", "stages.joint.min_steps=null", "student.allow_weak=true"),
+    *("benchmark.runs=3", "benchmark.min_seconds=0", "benchmark.repetitions=1"),
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A folder with a teacher in `bert` and 120 commands of 3 intents in `my data.csv`."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    commands = dict(zip(*synthetic.generate(900, seed=5), strict=True))
+    chosen = [(text, name) for text, name in commands.items() if name in synthetic.INTENTS[:3]]
+    rows = [("id", "utterance", "intent"), *((i, *row) for i, row in enumerate(chosen[:120]))]
+    with open(folder / "my data.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    vocab.write_vocab(vocab.train_vocab(list(commands), 200), folder / "vocab.txt")
+    encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
+    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    return folder
+
+
+def command(folder, *more):
+    settings = [part for value in QUICK for part in ("--set", value)]
+    teacher, data = str(folder / "bert"), str(folder / "my data.csv")
+    base = ["quickstart", "--teacher", teacher, "--data", data, "--out", str(folder / "out")]
+    return [*base, *settings, *more]
+
+
+@pytest.fixture(scope="module")
+def done(inputs):
+    """(folder, exit code); what was printed is in `told` and `shown`."""
+    import contextlib
+    import io
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main(command(inputs))
+    return types.SimpleNamespace(
+        folder=inputs, run=inputs / "out", code=code, shown=out.getvalue(), told=err.getvalue()
+    )
+
+
+def test_it_tells_what_it_recognised_and_chose(done):
+    assert done.code == 0, done.told
+    for part in (
+        "my data.csv: 120 rows, columns 'utterance' (text) and 'intent' (label)",
+        "kind: classification (3 different names)",
+        "split: train ",
+        "fine-tuned first: it has no head for whole texts",
+        "student: pruned:layers=2,ffn=32, chosen by the shape of the teacher",
+        "max_length ",
+    ):
+        assert part in done.told
+
+
+def test_the_table_has_teacher_student_file_and_baselines(done):
+    rows = {line.split("  ")[0]: line.split() for line in done.shown.splitlines()}
+    metrics = json.loads((done.run / "metrics.json").read_text())
+    of_role = {model["role"]: model["metrics"]["accuracy"] for model in metrics["models"]}
+    assert rows["teacher"][1] == f"{of_role['teacher']:.4f}"
+    assert rows["student"][1] == f"{of_role['student']:.4f}"
+    size = (done.run / "export" / "model.tflite").stat().st_size / 1e6
+    assert rows["file"][3:] == [f"{size:.1f}", "MB", rows["file"][5], "ms"]
+    baseline = metrics["baselines"][1]
+    assert rows["baseline tfidf"][2] == f"{baseline['metrics']['accuracy']:.4f}"
+    assert f"report: {done.run / 'report.html'}" in done.shown and "--device adb" in done.shown
+    assert (done.run / "report.html").is_file()
+
+
+def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
+    given = ["--task", "my_data", "--data-dir", str(done.run / "data"), "--split", "test"]
+    given += ["--text-column", "utterance", "--label-column", "intent", "--json"]
+    assert cli.main(["evaluate", str(done.run / "export"), *given]) == 0
+    (row,) = (line.split() for line in done.shown.splitlines() if line.startswith("file "))
+    assert row[2] == f"{json.loads(capsys.readouterr().out)['accuracy']:.4f}"
+
+
+def test_the_recipe_and_the_data_are_there_to_be_run_again(done, capsys):
+    recipe = config.load_recipe(str(done.run / "recipe.yaml"))
+    assert recipe.data.dir == str(done.run / "data")
+    found = {split: len(tasks.load_examples(_task(recipe), recipe.data.dir, split))
+             for split in tasks.SPLITS}  # fmt: skip
+    assert sum(found.values()) == 120 and found["dev"] >= 20 <= found["test"]
+    again = [str(done.run / "recipe.yaml"), "--out", str(done.folder / "again"), "--dry-run"]
+    assert cli.main(["run", *again]) == 0
+    assert f"train {found['train']}, dev {found['dev']}" in capsys.readouterr().out
+
+
+def _task(recipe):
+    from tfdistill.data import from_config
+
+    return from_config.declared_task(recipe.data)
+
+
+def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
+    assert cli.main(command(done.folder)) == 2
+    assert "Use --resume" in capsys.readouterr().err
+    before = (done.run / "metrics.json").read_text()
+    assert cli.main(command(done.folder, "--resume")) == 0
+    assert capsys.readouterr().out == done.shown
+    after = json.loads((done.run / "metrics.json").read_text())
+    assert after["models"] == json.loads(before)["models"]
+    assert cli.main(command(done.folder, "--resume", "--seed", "2")) == 2
+    assert "the file, the seed or the columns changed" in capsys.readouterr().err
+
+
+def test_a_folder_with_other_files_is_not_touched(inputs, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("x")
+    given = command(inputs)
+    given[given.index("--out") + 1] = str(tmp_path)
+    assert cli.main([*given, "--overwrite"]) == 2
+    assert "an empty or absent folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "heads", "ffn", "student"),
+    [
+        (6, 384, 12, 1536, "pruned:layers=3,ffn=768"),  # MiniLM
+        (12, 768, 12, 3072, "pruned:layers=4,ffn=768,width=384"),  # BERT-base
+        (24, 1024, 16, 4096, "pruned:layers=8,ffn=768,width=384"),  # BERT-large
+        (2, 128, 2, 512, "pruned:layers=2,ffn=256"),  # BERT-tiny
+        (4, 312, 12, 1200, "pruned:layers=3,ffn=624"),  # TinyBERT
+    ],
+)
+def test_the_student_fits_its_teacher(layers, width, heads, ffn, student):
+    from tfdistill import structured
+
+    teacher = SHAPE.replace(
+        num_layers=layers, hidden_size=width, num_heads=heads, intermediate_size=ffn
+    )
+    assert quickstart_recipe.choose_student(teacher) == student
+    structured.pruned_config(teacher, config.parse_pruned(student))
+
+
+def test_a_teacher_that_cannot_be_cut_gets_a_preset():
+    assert quickstart_recipe.choose_student(models.preset("mobilebert")) == "tinybert_4l_312d"
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch_size", "epochs"),
+    [(162, 16, 37), (1400, 32, 10), (15_000, 32, 3), (95_000, 32, 1)],
+)
+def test_a_small_set_is_trained_on_for_more_epochs(rows, batch_size, epochs):
+    training = config.FineTuneConfig(**quickstart_recipe.teacher_training(rows, 384))
+    assert (training.batch_size, training.learning_rate) == (batch_size, 1e-4)
+    assert training.num_epochs(rows // batch_size + 1) == epochs
+    assert quickstart_recipe.teacher_training(rows, 768)["learning_rate"] == 5e-5
+
+
+LABELS = {"0": "no", "1": "yes"}
+CLASSIFIER = {"architectures": ["BertForSequenceClassification"]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "outputs", "answers", "why"),
+    [
+        ({"architectures": ["BertModel"]}, None, False, "no head"),
+        ({"architectures": ["BertForTokenClassification"]}, 2, False, "no head"),
+        ({**CLASSIFIER, "id2label": LABELS}, 2, True, "its labels are those"),
+        ({**CLASSIFIER, "id2label": {"1": "NO", "0": "Yes"}}, 2, True, "its labels are those"),
+        ({**CLASSIFIER, "id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, 2, True, "without names"),
+        (CLASSIFIER, 2, True, "without names"),
+        ({**CLASSIFIER, "id2label": {"0": "pos", "1": "neg"}}, 2, False, "not those of the data"),
+        (CLASSIFIER, 3, False, "its head has 3 output(s), the task 2"),
+    ],
+)
+def test_head_and_labels_decide_whether_a_teacher_is_fine_tuned(raw, outputs, answers, why):
+    tensors = {} if outputs is None else {"classifier.weight": np.zeros((outputs, 4))}
+    checkpoint = types.SimpleNamespace(raw_config=raw, tensors=tensors)
+    task = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
+    found, reason = quickstart_recipe.answers_task(checkpoint, task)
+    assert found is answers and why in reason
+
+
+def test_a_regression_needs_one_output():
+    task = tasks.TaskSpec("t", "text", "label", kind="regression")
+    for outputs, answers in ((1, True), (2, False)):
+        tensors = {"classifier.weight": np.zeros((outputs, 4))}
+        checkpoint = types.SimpleNamespace(raw_config=CLASSIFIER, tensors=tensors)
+        assert quickstart_recipe.answers_task(checkpoint, task)[0] is answers

@@ -1,0 +1,116 @@
+import json
+
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import columns
+
+TEXTS = [f"sentence number {index} of many" for index in range(60)]
+KINDS = ["good", "bad", "odd"] * 20
+
+
+def table_of(tmp_path, name="x.csv", separator=",", **cells):
+    rows = [
+        separator.join(cells),
+        *(separator.join(row) for row in zip(*cells.values(), strict=True)),
+    ]
+    path = tmp_path / name
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return columns.read_columns(path)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_cells_may_be_between_any_of_four_marks(tmp_path, separator):
+    table = table_of(tmp_path, separator=separator, text=TEXTS, label=KINDS)
+    assert table.columns == {"text": TEXTS, "label": KINDS}
+    assert (table.separator, table.lines[0], len(table)) == (separator, 2, 60)
+
+
+def test_json_lines_give_the_columns_that_every_row_has(tmp_path):
+    rows = [
+        {"text": a, "tags": ["x", b], "more": {"a": 1}} for a, b in zip(TEXTS, KINDS, strict=True)
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    table = columns.read_columns(tmp_path / "x.jsonl")
+    assert list(table.columns) == ["text", "tags"]
+    assert columns.kind_of(table.columns["tags"]).kind == "multi_label"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("good film,yes\nbad film,no\nold film,yes\nnew film,yes\n", "'yes' occurs again below"),
+        ("What is it ?,3\nWho is it ?,4\n", "looks like data"),
+        ("text,label\n", "a header and rows"),
+        ("text,label\na,b\nc\n", r"line 3: expected 2 cells \(text, label\), received 1"),
+        ("text,label\na,b,c\n", "line 2: expected 2 cells .* quotation marks"),
+    ],
+)
+def test_a_file_without_header_or_with_broken_rows_is_refused(tmp_path, text, told):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(errors.DataError, match=told):
+        columns.read_columns(tmp_path / "x.csv")
+
+
+def test_other_formats_are_refused(tmp_path):
+    (tmp_path / "x.xlsx").write_bytes(b"PK")
+    with pytest.raises(errors.DataError, match="Save tables of other programs as CSV"):
+        columns.read_columns(tmp_path / "x.xlsx")
+    with pytest.raises(errors.DataError, match="one file of labelled texts, received a folder"):
+        columns.read_columns(tmp_path)
+
+
+IDS = [str(index) for index in range(60)]
+SCORES = [f"{index / 7:.2f}" for index in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "roles"),
+    [
+        ({"a": TEXTS, "b": KINDS}, ("a", None, "b")),
+        ({"b": KINDS, "a": TEXTS}, ("a", None, "b")),
+        ({"s1": TEXTS, "s2": TEXTS[::-1], "y": ["0", "1"] * 30}, ("s1", "s2", "y")),
+        ({"#1 String": TEXTS, "#2 String": TEXTS, "Q": KINDS}, ("#1 String", "#2 String", "Q")),
+        ({"premise": TEXTS, "hypothesis": TEXTS, "g": KINDS}, ("premise", "hypothesis", "g")),
+        ({"id": IDS, "a": TEXTS, "b": KINDS}, ("a", None, "b")),
+        ({"": IDS, "a": TEXTS, "b": KINDS}, ("a", None, "b")),
+        ({"year": ["2012"] * 60, "a": TEXTS, "score": SCORES}, ("a", None, "score")),
+        ({"genre": KINDS, "a": TEXTS, "label": KINDS}, ("a", None, "label")),
+        ({"a": [f"打开{index}灯" for index in range(60)], "b": KINDS}, ("a", None, "b")),
+    ],
+)
+def test_columns_are_found_by_values_then_by_names(tmp_path, cells, roles):
+    assert tuple(columns.choose_roles(table_of(tmp_path, **cells))) == roles
+
+
+def test_an_unclear_column_is_asked_for_by_its_option(tmp_path):
+    two = table_of(tmp_path, title=TEXTS, abstract=TEXTS[::-1], topic=KINDS, level=KINDS)
+    with pytest.raises(errors.ConfigError, match="--text-column 'title'"):
+        columns.choose_roles(two)
+    with pytest.raises(errors.ConfigError, match=r"2 that may be: title .* abstract"):
+        columns.choose_roles(two)
+    with pytest.raises(errors.ConfigError, match=r"level .*--label-column 'level'"):
+        columns.choose_roles(table_of(tmp_path, text=TEXTS, level=KINDS, colour=KINDS))
+    found = columns.choose_roles(two, text="abstract", label="level")
+    assert tuple(found) == ("abstract", None, "level")
+    found = columns.choose_roles(two, text="abstract", pair="title")
+    assert tuple(found) == ("abstract", "title", "topic")
+    with pytest.raises(errors.ConfigError, match=r"--label-column: .* Did you mean 'topic'"):
+        columns.choose_roles(two, text="abstract", label="topics")
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "separator"),
+    [
+        (["a", "b", "b"], "classification", ","),
+        (["0", "1", "1"], "classification", ","),
+        (["1", "2", "5"] * 9, "classification", ","),
+        ([str(n) for n in range(21)], "regression", ","),
+        (["0.5", "1", "2"], "regression", ","),
+        (["a", "b", "a|b", ""], "multi_label", "|"),
+        (["a", "b", "a, b"], "multi_label", ","),
+        (["Washington, DC", "Portland, OR", "Paris"], "classification", ","),
+    ],
+)
+def test_the_kind_follows_from_the_labels(labels, kind, separator):
+    assert columns.kind_of(labels)[:2] == (kind, separator)

@@ -1,0 +1,268 @@
+"""quickstart: a teacher and one labelled file -> recipe, data files, run, a short table."""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from tfdistill import config, errors, files, manifest, results, tables
+from tfdistill.commands import base, options, plan, quickstart_recipe
+
+_KINDS = ("classification", "regression", "multi_label")
+_RECIPE, _DATA = "recipe.yaml", "data"
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--teacher",
+        required=True,
+        metavar="MODEL",
+        help="a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
+        "the file, or a run folder",
+    )
+    parser.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="labelled texts: CSV (also with semicolons or tabs), TSV or JSON Lines, with the "
+        "names of the columns on top",
+    )
+    group = parser.add_argument_group("data, where it is not recognised")
+    for field in ("text_column", "pair_column", "label_column"):
+        options.add_field(group, config.DataConfig, field)
+    text = "kind of task (default: by the labels)"
+    options.add_field(group, config.DataConfig, "kind", help=text)
+    group = parser.add_argument_group("training")
+    group.add_argument(
+        "--student",
+        metavar="PRESET",
+        help="a preset, or a part of the teacher, such as pruned:layers=3,ffn=384 (default: a part "
+        "about as fast as TinyBERT with 4 layers)",
+    )
+    group.add_argument(
+        "--finetune",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="whether the teacher is fine-tuned first (default: unless its head has the labels)",
+    )
+    options.add_seed(group, "the split and the training")
+    options.add_set(group, "the recipe that is written", "student.allow_weak=true")
+    options.add_output(
+        parser, what="run folder (default: runs/NAME of the file)", required=False, resume=True
+    )
+    options.add_gpus(parser)
+    options.add_dry_run(parser)
+    options.add_json(parser)
+
+
+def _quickstart(args: argparse.Namespace) -> None:
+    plan.existing(args.teacher, "--teacher")
+    plan.existing(args.data, "--data")
+    if args.kind not in (None, *_KINDS):
+        remedy = "For words and questions use `tfdistill finetune` and `tfdistill distill`."
+        raise errors.ConfigError("--kind", f"one of {', '.join(_KINDS)}", args.kind, remedy)
+    name = quickstart_recipe.recipe_name(args.data)
+    out = pathlib.Path(args.out or f"runs/{name}")
+    plan.check_output(out, args)
+    from tfdistill import analysis
+    from tfdistill.data import labelled_file
+
+    data = labelled_file.read_labelled_file(
+        args.data,
+        name,
+        text=args.text_column,
+        pair=args.pair_column,
+        label=args.label_column,
+        kind=args.kind,
+        seed=args.seed,
+    )
+    findings = analysis.check_data(data.task, data.sets["train"], data.sets["dev"])
+    findings.check()
+    _say(data.notes)
+
+    from tfdistill import run, weights
+    from tfdistill.run import shapes
+
+    teacher = config.model_folder(args.teacher)
+    recipe, notes = quickstart_recipe.make_recipe(
+        name,
+        teacher,
+        weights.open_checkpoint(teacher),
+        data,
+        out / _DATA,
+        student=args.student,
+        finetune=args.finetune,
+        seed=args.seed,
+        changes=args.set,
+    )
+    _say(notes)
+    faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    if args.dry_run:
+        _say(f"WARNING: {warning}" for warning in findings.warnings)
+        lines = [config.dump_recipe(recipe).rstrip(), "Nothing was written."]
+        base.show(recipe.model_dump(mode="json"), as_json=args.json, lines=lines)
+        return
+    with tempfile.TemporaryDirectory(prefix="tfdistill-quickstart-") as temporary:
+        written = pathlib.Path(temporary)
+        data.write(written)
+        _place(out, recipe, written, overwrite=args.overwrite)
+    print(f"recipe: {out / _RECIPE}, data: {out / _DATA}", file=sys.stderr, flush=True)
+    metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
+    test = _test_metrics(recipe, out)
+    result = {**metrics.model_dump(mode="json"), "test_metrics": test}
+    base.show(result, as_json=args.json, lines=_summary(metrics, test, out))
+
+
+def _say(notes: Any) -> None:
+    for note in notes:
+        print(note, file=sys.stderr, flush=True)
+
+
+def _place(
+    out: pathlib.Path, recipe: config.Recipe, data: pathlib.Path, *, overwrite: bool
+) -> None:
+    """Writes recipe and data files as the beginning of a run; keeps those of a run to continue.
+
+    Raises:
+      ConfigError: If the data of that run is not what the file gives now.
+      OutputExistsError: If the folder holds other files.
+    """
+    if (out / _RECIPE).is_file() and not overwrite:
+        changed = [
+            file.name
+            for file in sorted(data.iterdir())
+            if not (out / _DATA / file.name).is_file()
+            or not filecmp.cmp(file, out / _DATA / file.name, shallow=False)
+        ]
+        if changed:
+            raise errors.ConfigError(
+                "--resume",
+                f"the data in {out / _DATA}",
+                f"another {', '.join(changed)}: the file, the seed or the columns changed",
+                "Start again with --overwrite, or choose another --out.",
+            )
+        return
+    if out.exists() and not (out / _RECIPE).is_file() and (out.is_file() or any(out.iterdir())):
+        raise errors.OutputExistsError(
+            f"--out {out}",
+            "an empty or absent folder, or an earlier run",
+            "other files",
+            "Choose another --out.",
+        )
+    if (out / _RECIPE).is_file():
+        with files.exclusive_lock(out):  # nobody else works in it
+            shutil.rmtree(out)
+    with files.atomic_folder(out) as temporary:
+        shutil.copytree(data, temporary / _DATA)
+        files.atomic_write_text(temporary / _RECIPE, config.dump_recipe(recipe))
+
+
+def _test_metrics(recipe: config.Recipe, out: pathlib.Path) -> dict[str, dict[str, float]]:
+    """The metrics of teacher, student and file on the test set, which no choice was made on."""
+    from tfdistill.data import batches, from_config
+    from tfdistill.run import inputs
+
+    found = {}
+    task, examples = from_config.labelled(recipe.data, "test")
+    if not len(examples):
+        return {}
+    for name, source in {
+        "teacher": "teacher/model",
+        "student": "student",
+        "file": "export",
+    }.items():
+        model = inputs.open_answerer(str(out / source), task)
+        encoded = batches.Batches(model.encode(examples, recipe.data), batch_size=64, shuffle=False)
+        found[name] = model.evaluate(encoded, task)
+    return found
+
+
+def _summary(
+    metrics: results.RunMetrics, test: Mapping[str, Mapping[str, float]], out: pathlib.Path
+) -> list[str]:
+    """The table of teacher, baselines, student and file, and what comes next."""
+    metric = metrics.task.primary_metric
+    sizes, latencies = _files(metrics, out)
+    length = max(length for _, length in latencies)
+    rows = [["", f"{metric} (dev)", "(test)", "size", f"latency, {length} tokens"]]
+    kept = next(m for m in metrics.models if m.folder == metrics.chosen)
+    for model in metrics.models:
+        if model.role == "teacher" or model is kept:
+            rows.append(_row(model.role, model.metrics, test.get(model.role, {}), metric))
+    file = next((e for e in metrics.exports if e.name == "student"), None)
+    if file is not None:
+        card = manifest.read_manifest((out / file.manifest).parent)
+        own = {} if card.parity is None else card.parity.file_metrics
+        rows.append(_row("file", own, test.get("file", {}), metric))
+    for row in rows[1:]:
+        of = {"teacher": "teacher", "file": "student"}.get(row[0], "")
+        row[3:] = [sizes.get(of, "-"), latencies.get((of, length), "-")]
+    for baseline in metrics.baselines:
+        rows.append([*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-"])
+    return [
+        *tables.table(rows),
+        f"report: {out / 'report.html'}",
+        f"again: tfdistill run {out / _RECIPE} --out {out}-again",
+        f"next: tfdistill benchmark {out} --device adb --binary benchmark_model --out phone.json",
+        f"      tfdistill export {out} --android android_demo/app/src/main/assets",
+    ]
+
+
+def _row(
+    name: str, dev: Mapping[str, float | None], test: Mapping[str, float | None], metric: str
+) -> list[str]:
+    shown = [values.get(metric) for values in (dev, test)]
+    return [name, *("-" if value is None else f"{value:.4f}" for value in shown)]
+
+
+def _files(
+    metrics: results.RunMetrics, out: pathlib.Path
+) -> tuple[dict[str, str], dict[tuple[str, int], str]]:
+    """Sizes by file, and latencies by file and length on the fewest threads."""
+    from tfdistill import benchmark
+
+    cards = {
+        file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
+    }
+    sizes = {name: f"{card.model.size_bytes / 1e6:.1f} MB" for name, card in cards.items()}
+    measured = benchmark.read_result(out / "benchmark.json").summary
+    threads = min(row.threads for row in measured)
+    latencies = {
+        (row.model, row.sequence_length): f"{row.p50_ms:.3g} ms"
+        for row in measured
+        if row.threads == threads
+    }
+    return sizes, latencies
+
+
+COMMANDS = (
+    base.Command(
+        name="quickstart",
+        summary="from a teacher and one labelled file to a measured phone file",
+        description="Recognises text and label columns, splits development and test sets off, "
+        "writes a recipe and these files into the run folder and runs it: teacher, baselines, "
+        "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it.",
+        arguments=_arguments,
+        execute=_quickstart,
+        flags={
+            "data.text_column": "--text-column",
+            "data.pair_column": "--pair-column",
+            "data.label_column": "--label-column",
+            "student.preset": "--student",
+            "teacher.source": "--teacher",
+        },
+        examples=(
+            "quickstart --teacher bert-base-uncased --data intents.csv",
+            "quickstart --teacher ./bert-reviews --data reviews.csv --label-column stars "
+            "--kind regression --student pruned:layers=2,ffn=384 --out runs/reviews",
+        ),
+    ),
+)

@@ -1,0 +1,195 @@
+"""The recipe of quickstart: how teacher, student and lengths follow from a model and its data."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfdistill import config, errors, models
+from tfdistill.data import tasks
+
+if TYPE_CHECKING:
+    from tfdistill.data.labelled_file import LabelledFile
+    from tfdistill.weights import Checkpoint
+
+_WIDTH = 384  # of the student's hidden states, at most
+_LEAST_STEPS = 400  # of the teacher's fine-tuning
+_TEACHER_RATE, _TEACHER_WIDTH = 5e-5, 768  # at this width; twice the rate at half of it
+_SHORT_SET, _LONG_SET = 200, 60_000  # rows: smaller batches below, a single epoch above
+_ROUNDED_TO = 16  # tokens
+_HELD = 0.995  # share of the texts that are not cut
+_USUAL_PRESET = "tinybert_4l_312d"
+
+
+def make_recipe(
+    name: str,
+    teacher: str,
+    checkpoint: Checkpoint,
+    data: LabelledFile,
+    folder: pathlib.Path,
+    *,
+    student: str | None = None,
+    finetune: str = "auto",
+    seed: int = 1,
+    changes: list[str] | None = None,
+) -> tuple[config.Recipe, list[str]]:
+    """Makes the recipe of a quickstart.
+
+    Args:
+      name: Its name.
+      teacher: The source of the teacher.
+      checkpoint: What is there.
+      data: The labelled file.
+      folder: The folder of the files that it is split into.
+      student: A preset or a pruned shape; chosen by the teacher's shape when left out.
+      finetune: "auto" (unless its head answers the task), "always" or "never".
+      seed: Seed of the run.
+      changes: Assignments of ``--set``.
+
+    Returns:
+      The recipe, and sentences that say what was chosen and why.
+
+    Raises:
+      ConfigError: If a change is not valid.
+      VocabularyError: If the teacher has no vocabulary.
+    """
+    shape = models_config(checkpoint)
+    task, num_train = data.task, len(data.sets["train"])
+    tuned, why = answers_task(checkpoint, task)
+    if finetune != "auto":
+        tuned, why = finetune == "never", "as asked"
+    notes = [f"teacher: {teacher}, {'used as it is' if tuned else 'fine-tuned first'}: {why}"]
+    if tuned:
+        notes.append(
+            "If it was trained on rows of this file, its figures here are better than on new text."
+        )
+    chosen = student or choose_student(shape)
+    notes.append(f"student: {chosen}{'' if student else ', chosen by the shape of the teacher'}")
+    max_length, said = choose_length(checkpoint, shape, data)
+    notes.append(said)
+    values: dict[str, Any] = {
+        "name": name,
+        "data": {
+            "task": name,
+            "dir": str(folder),
+            "text_column": task.text_column,
+            "pair_column": task.pair_column,
+            "label_column": task.label_column,
+            "kind": task.kind,
+            "metrics": task.metrics,
+            "label_separator": task.label_separator,
+            "max_length": max_length,
+            "doc_stride": max_length // 2,
+        },
+        "teacher": {
+            "source": teacher,
+            "finetune": None if tuned else teacher_training(num_train, shape.hidden_size),
+        },
+        "student": {"preset": chosen, "initialise": "auto"},
+        "stages": {"joint": {"kind": "joint", "epochs": 1 if num_train > _LONG_SET else 3}},
+        "variants": {"student": {"stages": ["joint"]}},
+        "seeds": [seed],
+        "export": {"lengths": [*(n for n in (32, 64, 128) if n < max_length), max_length]},
+    }
+    return config.parse_recipe(values, changes or [], source="quickstart"), notes
+
+
+def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
+    """The shape of a checkpoint."""
+    from tfdistill.weights import hf_config
+
+    return hf_config.parse_config(checkpoint.raw_config)
+
+
+def recipe_name(path: str) -> str:
+    """A name for recipe and task out of that of a file."""
+    name = re.sub(r"[^a-z0-9_.-]+", "_", pathlib.Path(path).stem.casefold()).strip("_.-")
+    return name or "data"
+
+
+def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:
+    """Decides by head and labels whether a model answers a task already.
+
+    Args:
+      checkpoint: The model.
+      task: The task, with its labels.
+
+    Returns:
+      Whether it does, and why.
+    """
+    raw, kernel = checkpoint.raw_config, checkpoint.tensors.get("classifier.weight")
+    classes = [str(name) for name in raw.get("architectures") or ()]
+    if kernel is None or not any(name.endswith("ForSequenceClassification") for name in classes):
+        return False, "it has no head for whole texts"
+    count = len(kernel)
+    if count != task.num_labels:
+        return False, f"its head has {count} output(s), the task {task.num_labels}"
+    if task.kind == "regression":
+        return True, "its head answers with a number"
+    theirs = [str(name) for _, name in sorted((raw.get("id2label") or {}).items(), key=_index)]
+    if not theirs or all(name.startswith("LABEL_") for name in theirs):
+        return True, f"its head has {count} outputs without names, taken in the order of the labels"
+    if sorted(map(str.casefold, theirs)) == sorted(map(str.casefold, task.labels)):
+        return True, "its labels are those of the data"
+    return False, f"its labels are {', '.join(theirs[:4])}, not those of the data"
+
+
+def _index(item: tuple[str, Any]) -> int:
+    return int(item[0])
+
+
+def teacher_training(num_train: int, width: int) -> dict[str, Any]:
+    """The fine-tuning of a teacher: 3 epochs, more of a small set, one of a large one."""
+    return {
+        "epochs": 1 if num_train > _LONG_SET else 3,
+        "min_steps": _LEAST_STEPS,
+        "batch_size": 16 if num_train < _SHORT_SET else 32,
+        "learning_rate": _TEACHER_RATE * min(2.0, max(1.0, _TEACHER_WIDTH / width)),
+    }
+
+
+def choose_student(teacher: models.EncoderConfig) -> str:
+    """A student about as fast as TinyBERT's with 4 layers, cut out of the teacher where it can be.
+
+    A third of the layers (at least 3), hidden states of at most 384, feed-forward layers twice as
+    wide. A teacher that cannot be cut gets that TinyBERT itself.
+    """
+    if type(teacher) is not models.EncoderConfig:
+        return _USUAL_PRESET
+    head = teacher.attention_width // teacher.num_heads
+    width = min(teacher.hidden_size, max(head, _WIDTH // head * head))
+    shape = config.PrunedShape(
+        layers=max(min(teacher.num_layers, 3), teacher.num_layers // 3),
+        ffn=min(teacher.intermediate_size, 2 * width),
+        width=None if width == teacher.hidden_size else width,
+    )
+    return str(shape)
+
+
+def choose_length(
+    checkpoint: Checkpoint, shape: models.EncoderConfig, data: LabelledFile
+) -> tuple[int, str]:
+    """The tokens that 99.5% of the training texts have at most, as far as the teacher goes.
+
+    Returns:
+      The length, a multiple of 16, and a sentence about it.
+    """
+    from tfdistill.data import tokenize
+
+    if checkpoint.vocab_file is None:
+        remedy = "Copy the tokenizer's vocab.txt next to them."
+        raise errors.VocabularyError("teacher", "a vocab.txt next to the weights", "none", remedy)
+    train = data.sets["train"]
+    tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
+    lengths = tokenizer.lengths(train.texts, train.pairs)
+    wanted = _ROUNDED_TO * math.ceil(np.quantile(lengths, _HELD) / _ROUNDED_TO)
+    length = int(min(wanted, shape.max_positions, 512))
+    held = float(np.mean(lengths <= length))
+    return length, (
+        f"max_length {length}: holds {held:.1%} of the training texts (longest {lengths.max()} "
+        "tokens)"
+    )

@@ -1,0 +1,197 @@
+"""One labelled file of a user -> a task and its training, development and test sets."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import io
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfdistill import errors, files
+from tfdistill.data import columns, spec, splitting, tables, tasks, unlabelled
+
+FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
+_JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledFile:
+    """A file, recognised and split.
+
+    Attributes:
+      task: The task, with its labels.
+      sets: "train", "dev" and "test", whose lines are those of the user's file.
+      cells: The cells of the label column of each set.
+      notes: What was recognised and what was left out, a sentence each.
+    """
+
+    task: tasks.TaskSpec
+    sets: Mapping[str, tasks.Examples]
+    cells: Mapping[str, list[str]]
+    notes: tuple[str, ...]
+
+    def write(self, folder: files.Path) -> None:
+        """Writes train.csv, dev.csv and test.csv, which `tasks.load_examples` reads back."""
+        for name, examples in self.sets.items():
+            text = io.StringIO(newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            pairs = [] if examples.pairs is None else [examples.pairs]
+            header = (self.task.text_column, self.task.pair_column, self.task.label_column)
+            writer.writerow([column for column in header if column is not None])
+            writer.writerows(zip(examples.texts, *pairs, self.cells[name], strict=True))
+            files.atomic_write_text(pathlib.Path(folder) / f"{name}.csv", text.getvalue())
+
+
+def read_labelled_file(
+    path: files.Path,
+    name: str,
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    kind: str | None = None,
+    seed: int = 1,
+) -> LabelledFile:
+    """Reads a labelled file, recognises its columns and its kind, and splits it.
+
+    Rows without a text and rows that repeat a text with its label are left out.
+
+    Args:
+      path: See `columns.read_columns`.
+      name: Of the task.
+      text: The column of the text; recognised when left out, and so the others.
+      pair: The column of the second text.
+      label: The column of the label.
+      kind: "classification", "regression" or "multi_label".
+      seed: Seed of the split.
+
+    Returns:
+      The task and its sets.
+
+    Raises:
+      ConfigError: If a column is not there or not clear.
+      DataError: If the file is not usable: rows without a label, too few rows, one class only.
+    """
+    table = columns.read_columns(pathlib.Path(path))
+    roles = columns.choose_roles(table, text, pair, label)
+    cells = table.columns[roles.label]
+    found = columns.kind_of(cells)
+    if kind is not None:
+        found = found._replace(kind=kind, why="as given")
+    task = tasks.TaskSpec(
+        name,
+        text_column=roles.text,
+        pair_column=roles.pair,
+        label_column=roles.label,
+        kind=found.kind,
+        metrics=("accuracy", "f1") if found.kind == "classification" else (),
+        label_separator=found.separator,
+    )
+    if found.kind == "multi_label":
+        task, cells = _with_one_separator(task, cells)
+    else:
+        _check_filled(table, roles.label)
+    task = _with_labels(task, table.path, cells)
+    pair_note = f", {roles.pair!r} (second text)" if roles.pair is not None else ""
+    notes = [
+        f"{table.path.name}: {len(table)} rows, columns {roles.text!r} (text){pair_note} and "
+        f"{roles.label!r} (label)",
+        f"kind: {found.kind} ({found.why})",
+    ]
+    kept = _kept_rows(table, roles, cells, notes)
+    if len(kept) < FEWEST_ROWS:
+        raise errors.DataError(
+            f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(kept)
+        )
+    where = [f"{table.path}, line {line}" for line in table.lines]
+    seconds = None if roles.pair is None else table.columns[roles.pair]
+    everything = tasks.Examples(
+        task,
+        table.columns[roles.text],
+        seconds,
+        tasks.parse_labels(task, cells, where),
+        path=table.path,
+        lines=table.lines,
+        blank_lines=table.blank_lines,
+    ).select(kept)
+    keys = [_key(table, roles, index) for index in kept]
+    held_out = splitting.held_out_size(len(set(keys)))
+    parts = splitting.split(keys, splitting.strata_of(_gold(everything)), held_out, seed)
+    sets, own = {}, {}
+    for part, indices in zip(tasks.SPLITS, parts, strict=True):
+        sets[part] = everything.select(indices)
+        own[part] = [cells[kept[index]] for index in indices]
+    shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
+    notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
+    return LabelledFile(task, sets, own, tuple(notes))
+
+
+def _gold(examples: tasks.Examples) -> np.ndarray:
+    assert examples.labels is not None
+    return examples.labels
+
+
+def _check_filled(table: columns.Table, label: str) -> None:
+    cells = table.columns[label]
+    empty = [index for index, cell in enumerate(cells) if not cell.strip()]
+    if empty:
+        raise errors.DataError(
+            f"{table.path}, column {label!r}",
+            "a label in every row",
+            f"{len(empty)} of {len(cells)} rows without one, first line {table.lines[empty[0]]}",
+            "Fill them in or remove them.",
+        )
+
+
+def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:
+    """Writes lists of labels, and labels between other marks, with a separator that none holds."""
+    names = [spec.names_in(cell, task.label_separator) for cell in cells]
+    used = {name for row in names for name in row}
+    free = [mark for mark in _JOINING if not any(mark in name for name in used)]
+    mark = task.label_separator if task.label_separator in free else (free or [tables.LIST_MARK])[0]
+    joined = [mark.join(row) for row in names]
+    return dataclasses.replace(task, label_separator=mark), joined
+
+
+def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> tasks.TaskSpec:
+    if task.kind == "regression":
+        return task
+    several = task.kind == "multi_label"
+    found = {
+        name
+        for cell in cells
+        for name in (spec.names_in(cell, task.label_separator) if several else [cell])
+    }
+    return task.with_found_labels(found, f"{path}, column {task.label_column!r}")
+
+
+def _key(table: columns.Table, roles: columns.Roles, index: int) -> tuple[str, ...]:
+    names = (roles.text,) if roles.pair is None else (roles.text, roles.pair)
+    return tuple(unlabelled.normal_text(table.columns[name][index]) for name in names)
+
+
+def _kept_rows(
+    table: columns.Table, roles: columns.Roles, cells: list[str], notes: list[str]
+) -> list[int]:
+    """The rows with a text that say something new; notes tell how many the others are."""
+    kept: list[int] = []
+    left_out: dict[str, list[int]] = collections.defaultdict(list)
+    seen: set[tuple[object, ...]] = set()
+    for index, cell in enumerate(cells):
+        key = _key(table, roles, index)
+        if not key[0]:
+            left_out["without a text"].append(index)
+        elif (key, cell) in seen:
+            left_out["that repeat a text with its label"].append(index)
+        else:
+            seen.add((key, cell))
+            kept.append(index)
+    notes += [
+        f"left out: {len(rows)} row(s) {why}, first line {table.lines[rows[0]]}"
+        for why, rows in left_out.items()
+    ]
+    return kept

@@ -1,0 +1,79 @@
+"""One labelled set -> training, development and test sets without a text in two of them."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+SHARE = 0.15  # of the rows, for the development set and for the test set each
+FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more than noise
+MOST = 2500  # of a large one: a standard error below 0.01
+_BANDS = 5  # quantiles that numbers are stratified by
+
+
+def held_out_size(num_rows: int) -> int:
+    """The rows of the development set, and of the test set, of so many rows.
+
+    15%; of a small set up to 60, but no more than 20%; at most 2,500.
+    """
+    return min(max(round(SHARE * num_rows), min(FEWEST, int(MOST_SHARE * num_rows))), MOST)
+
+
+def strata_of(labels: np.ndarray) -> np.ndarray:
+    """The stratum of each example, int (n,).
+
+    Args:
+      labels: int (n,) classes; float (n,) numbers, which fall into five quantiles; or (n, classes)
+        of 0 and 1, where the rarest label of an example counts.
+
+    Returns:
+      Equal numbers for examples of one stratum.
+    """
+    if labels.ndim == 2:
+        counts = np.where(labels > 0, labels.sum(axis=0), np.inf)
+        return np.where(labels.any(axis=1), counts.argmin(axis=1), labels.shape[1])
+    if np.issubdtype(labels.dtype, np.floating):
+        bounds = np.quantile(labels, np.linspace(0, 1, _BANDS + 1)[1:-1])
+        return np.digitize(labels, np.unique(bounds))
+    return labels
+
+
+def split(
+    keys: Sequence[Hashable], strata: np.ndarray, held_out: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws a development and a test set; the rest trains.
+
+    Examples with equal keys stay together. Each stratum gives its share to both sets, rounded at
+    random with the right mean; one of fewer than three keys trains.
+
+    Args:
+      keys: n keys, equal where texts are the same.
+      strata: int (n,), such as classes.
+      held_out: The size of each of the two sets, about.
+      seed: Seed.
+
+    Returns:
+      The indices of training, development and test set, each rising.
+    """
+    groups: dict[Hashable, list[int]] = collections.defaultdict(list)
+    for index, key in enumerate(keys):
+        groups[key].append(index)
+    of_stratum: dict[int, list[list[int]]] = collections.defaultdict(list)
+    for members in groups.values():
+        of_stratum[int(strata[members[0]])].append(members)
+    generator = np.random.default_rng(seed)
+    share = held_out / max(len(keys), 1)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for stratum in sorted(of_stratum):
+        found = of_stratum[stratum]
+        order = generator.permutation(len(found))
+        wanted = share * len(found)
+        count = int(wanted) + int(generator.random() < wanted % 1)
+        count = 0 if len(found) < 3 else min(max(count, len(found) >= 5), len(found) // 3)
+        for place, chosen in enumerate(order):
+            part = 1 if place < count else 2 if place < 2 * count else 0
+            parts[part].extend(found[chosen])
+    train, dev, test = (np.array(sorted(part), np.int64) for part in parts)
+    return train, dev, test
