@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 
 FORMAT_VERSION = 1
 FILE_NAME = "model.json"
@@ -214,7 +214,9 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
     elif about is not None:
         path = manifest_path(path)
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
+        manifest = Manifest.model_validate_json(content)
+        reading.parse_json(content, f"manifest {path}", error=errors.ManifestError)
     except FileNotFoundError as error:
         raise errors.ManifestError(
             "manifest", path, "no such file", "`tfdistill export` writes it with the model."

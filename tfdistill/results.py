@@ -284,7 +284,10 @@ def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
       DataError: If the file is missing or malformed, or of another format.
     """
     try:
-        return kind.model_validate_json(pathlib.Path(path).read_bytes())
+        content = pathlib.Path(path).read_bytes()
+        value = kind.model_validate_json(content)
+        reading.parse_json(content, f"{path}")  # pydantic does not bound integers
+        return value
     except pydantic.ValidationError as error:
         found = reading.validation_faults(error)
     except OSError as error:

@@ -116,3 +116,10 @@ def test_a_student_and_a_teacher_below_a_baseline_are_named():
     ]
     assert len(results.compare_with_baselines("f1", None, None, rows)) == 4
     assert results.compare_with_baselines("f1", 0.4, None, []) == []
+
+
+def test_an_integer_of_thousands_of_digits_is_refused(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text(f'{{"steps": {"9" * 4300}, "seconds": 1}}')
+    with pytest.raises(errors.DataError, match=r"result\.json"):
+        results.read_result_file(path, results.FitResult)
