@@ -93,9 +93,11 @@ def test_texts_can_be_left_out_of_the_page(answered):
 
 def test_a_student_within_chance_keeps_no_share_of_its_teacher(answered, analysis_of):
     run = analysis_of()
-    assert "matches the teacher’s accuracy within chance" in summary.headline(run)
+    assert "cannot be told from its teacher by accuracy" in summary.headline(run)
     assert "keeps" not in summary.headline(run)
-    assert summary.key_figures(run)[0].label == "accuracy, like the teacher’s within chance"
+    assert summary.key_figures(run)[0].label.startswith(
+        "accuracy; the difference from the teacher’s may be chance"
+    )
 
 
 def test_a_clear_loss_is_a_share_of_the_teacher(answered, analysis_of):
@@ -113,7 +115,7 @@ def test_one_seed_above_its_teacher_is_no_share_above_one(run_dir, edit, analysi
 
     edit(run_dir / "metrics.json", one_seed)
     run = analysis_of()
-    assert "within chance (93.0% against 90.0%)" in summary.headline(run)
+    assert "(93.0% against 90.0%); the difference was not tested" in summary.headline(run)
     page = report.render_markdown(report.build(run.results))
     assert "103." not in page.split("## Training")[0]
 

@@ -234,9 +234,9 @@ def _kept(run: RunAnalysis, group: ModelGroup) -> Cell:
     if group.role != "student":
         return Cell("100%", value=1.0)
     found = cells.share(run.kept(group), 1)
-    # More than the teacher's by one seed is chance as far as anybody knows.
+    # One seed above its teacher does not show by how much.
     by_chance = found.value is not None and found.value > 1 and len(group.models) == 1
-    return dataclasses.replace(found, text="about 100%") if by_chance else found
+    return dataclasses.replace(found, text="≥ 100%") if by_chance else found
 
 
 def _shape(group: ModelGroup) -> str:

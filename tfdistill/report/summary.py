@@ -110,10 +110,12 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
     if _is_lower(run):
         return KeyFigure(_percent(kept), f"of the teacher’s {words}", detail)
     paired = run.against_teacher
-    if paired is not None and paired.is_clear:
+    if paired is None:
+        label = f"{words}, as high as the teacher’s (not tested)"
+    elif paired.is_clear:
         label = f"{words}, more than the teacher’s"
     else:
-        label = f"{words}, like the teacher’s within chance"
+        label = f"{words}; the difference from the teacher’s may be chance"
     return KeyFigure(_value(run, subject), label, detail)
 
 
@@ -229,9 +231,11 @@ def _kept(run: RunAnalysis) -> str:
         return f"keeps {_percent(share)} of the teacher’s {title}"
     values = f"({_value(run, run.student)} against {_value(run, run.teacher)})"
     paired = run.against_teacher
-    if paired is not None and paired.is_clear:
+    if paired is None:
+        return f"reaches the teacher’s {title} {values}; the difference was not tested"
+    if paired.is_clear:
         return f"is above the teacher’s {title} {values}"
-    return f"matches the teacher’s {title} within chance {values}"
+    return f"cannot be told from its teacher by {title} {values}"
 
 
 def _smaller(run: RunAnalysis) -> str:
