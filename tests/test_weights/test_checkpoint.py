@@ -259,12 +259,63 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(folder, change, message):
         ({"tfdistill": {"format_version": 9}}, "format_version: expected 1, received 9"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label: expected a name for 0 to 1"),
         ({"architectures": ["BertForTokenClassification"]}, "whole sentences, received BertForTok"),
+        ({"model_type": ["bert"]}, r"model_type: expected one of .* received \['bert'\]"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers: expected at most 512 layers"),
+        ({"num_hidden_layers": 10**9, "pruned_heads": {"0": [1]}}, "at most 512 layers"),
+        ({"num_hidden_layers": 500}, r"sizes in .*: expected those of the weights: 1 layers"),
+        ({"vocab_size": 10**7}, r"sizes in .*received 1 layers, 80,000,\d+ parameters"),
+        ({"architectures": "x"}, "architectures: expected a list"),
+        ({"id2label": [1, 2]}, "id2label: expected an object"),
+        ({"pruned_heads": [0]}, "pruned_heads: expected an object"),
+        ({"pruned_heads": {"0": 3}}, "pruned_heads: expected lists of heads"),
+        ({"tfdistill": "x"}, "tfdistill: expected an object"),
+        ({"hidden_act": ["gelu"]}, "hidden_act: expected text"),
     ],
 )
 def test_a_config_of_another_kind_is_refused(folder, changes, message):
     edit_config(folder, **changes)
     with pytest.raises(errors.WeightsError, match=message):
         weights.load_classifier(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_size": 10**7},
+        {"hidden_size": "8"},
+        {"hidden_size": True},
+        {"num_attention_heads": 3},
+        {"num_attention_heads": 0},
+        {"num_hidden_layers": -1},
+        {"intermediate_size": 10**12},
+        {"vocab_size": 2**40},
+        {"type_vocab_size": 10**9},
+        {"layer_norm_eps": "small"},
+        {"hidden_dropout_prob": None},
+        {"hidden_dropout_prob": float("nan")},
+        {"classifier_dropout": []},
+        {"pad_token_id": 99},
+    ],
+    ids=str,
+)
+def test_impossible_sizes_are_refused_before_anything_is_built(folder, changes, monkeypatch):
+    edit_config(folder, **changes)
+    monkeypatch.setattr(models, "build_model", None)
+    with pytest.raises(errors.ConfigError, match="expected"):
+        weights.load_classifier(folder)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"num_layers": 24, "hidden_size": 1024, "num_heads": 16, "intermediate_size": 4096},
+        {"num_layers": 48, "hidden_size": 2560, "num_heads": 40, "intermediate_size": 10240},
+    ],
+    ids=["bert_large", "megatron_bert"],
+)
+def test_the_bounds_admit_the_largest_encoders_and_vocabularies(sizes):
+    shape = models.EncoderConfig(**sizes, vocab_size=501153, max_positions=8192)  # of LaBSE
+    assert models.count_parameters(shape) > 300_000_000
 
 
 def test_a_config_without_a_size_is_refused(folder):

@@ -14,6 +14,7 @@ from tfdistill.models.bilstm_config import BiLstmConfig
 from tfdistill.models.config import (
     ACTIVATIONS,
     FAMILIES,
+    LARGEST,
     NORMALIZATIONS,
     EncoderConfig,
     MobileBertConfig,
@@ -70,6 +71,7 @@ __all__ = [
     "ATTENTION_MASK_VALUE",
     "FAMILIES",
     "HEAD_LAYERS",
+    "LARGEST",
     "NORMALIZATIONS",
     "AttentionContext",
     "AttentionMask",

@@ -11,6 +11,15 @@ from tfdistill import errors
 FAMILIES = ("bert", "tinybert", "distilbert", "mobilebert")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 NORMALIZATIONS = ("no_norm", "layer_norm")
+# Beyond every published encoder; a configuration from outside shall not fill the memory.
+LARGEST = {
+    "num_layers": 512,
+    "vocab_size": 2**24,
+    "max_positions": 2**20,
+    "type_vocab_size": 2**16,
+    "pad_token_id": 2**24,
+}
+_LARGEST_WIDTH = 2**17
 _Config = TypeVar("_Config", bound="EncoderConfig")
 _Value = TypeVar("_Value")
 
@@ -163,7 +172,10 @@ def _mobilebert_faults(config: MobileBertConfig) -> Iterator[str]:
         yield fault("head_size", "None: MobileBERT's heads share bottleneck_size")
     for name in ("embedding_size", "bottleneck_size", "num_feed_forward"):
         if not _is_count(config, name, 1):
-            yield fault(name, "an integer of at least 1")
+            yield fault(name, _count_of(config, name, 1))
+    for name in ("pooler", "trigram", "shared_key_query", "bottleneck_attention"):
+        if not isinstance(getattr(config, name), bool):
+            yield fault(name, "true or false")
     whole = _is_count(config, "bottleneck_size", 1) and _is_count(config, "num_heads", 1)
     if whole and config.bottleneck_size % config.num_heads:
         yield fault("bottleneck_size", f"a multiple of num_heads ({config.num_heads})")
@@ -192,24 +204,24 @@ def _faults(config: EncoderConfig) -> Iterator[str]:
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
     broken = [name for name in (*sizes, "max_positions") if not _is_count(config, name, 1)]
     for name in broken:
-        yield fault(name, "an integer of at least 1")
+        yield fault(name, _count_of(config, name, 1))
     sized = "hidden_size" not in broken and "num_heads" not in broken
     if config.head_size is not None and not _is_count(config, "head_size", 1):
-        yield fault("head_size", "an integer of at least 1, or None")
+        yield fault("head_size", f"{_count_of(config, 'head_size', 1)}, or None")
     elif sized and config.head_size is None and config.hidden_size % config.num_heads:
         yield fault("hidden_size", f"a multiple of num_heads ({config.num_heads})")
     for name in ("type_vocab_size", "pad_token_id"):
         if not _is_count(config, name, 0):
-            yield fault(name, "an integer of at least 0")
+            yield fault(name, _count_of(config, name, 0))
     counted = "vocab_size" not in broken and _is_count(config, "pad_token_id", 0)
     if counted and config.pad_token_id >= config.vocab_size:
         yield fault("pad_token_id", f"an id below vocab_size ({config.vocab_size})")
     for name in ("dropout", "attention_dropout"):
-        if not 0 <= getattr(config, name) < 1:
+        if not _is_rate(getattr(config, name)):
             yield fault(name, "a rate in [0, 1)")
-    if config.classifier_dropout is not None and not 0 <= config.classifier_dropout < 1:
+    if config.classifier_dropout is not None and not _is_rate(config.classifier_dropout):
         yield fault("classifier_dropout", "a rate in [0, 1), or None")
-    if not 0 < config.layer_norm_eps < 1:
+    if not _is_rate(config.layer_norm_eps) or not config.layer_norm_eps:
         yield fault("layer_norm_eps", "a number in (0, 1)")
     if config.family == "distilbert" and config.pooler:
         yield fault("pooler", "False for the family distilbert, which has no pooler")
@@ -219,4 +231,16 @@ def _faults(config: EncoderConfig) -> Iterator[str]:
 
 def _is_count(config: EncoderConfig, name: str, least: int) -> bool:
     value = getattr(config, name)
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and least <= value <= LARGEST.get(name, _LARGEST_WIDTH)
+
+
+def _count_of(config: EncoderConfig, name: str, least: int) -> str:
+    most, value = LARGEST.get(name, _LARGEST_WIDTH), getattr(config, name)
+    if isinstance(value, int) and value > most:
+        return f"an integer of at most {most}"
+    return f"an integer of at least {least}"
+
+
+def _is_rate(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.models import EncoderConfig, Head, MobileBertConfig
+from tfdistill.models import LARGEST, EncoderConfig, Head, MobileBertConfig
 
 BLOCK = "tfdistill"  # the key of config.json that holds what Hugging Face has no word for
 FORMAT_VERSION = 1
@@ -68,6 +68,15 @@ _MOBILEBERT_NAMES = {
     "normalization": "normalization_type",
     "pooler": "classifier_activation",
 }
+_TYPES: dict[str, type] = {
+    BLOCK: dict,
+    "pruned_heads": dict,
+    "id2label": dict,
+    "architectures": list,
+    **dict.fromkeys(("hidden_act", "activation", "position_embedding_type"), str),
+    "normalization_type": str,
+}
+_WORDS = {dict: "an object", list: "a list", str: "text"}
 _MOBILEBERT_DEFAULTS = {"hidden_act": "relu", "hidden_dropout_prob": 0.0}
 
 
@@ -85,7 +94,7 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
             "a file without it",
             'Old files lack it. If the network is a BERT, add "model_type": "bert".',
         )
-    if kind not in _FAMILIES:
+    if not isinstance(kind, str) or kind not in _FAMILIES:
         raise errors.WeightsError(
             what,
             f"one of {', '.join(_FAMILIES)}",
@@ -116,6 +125,7 @@ def parse_config(
       ConfigError: If a size in it is impossible.
     """
     kind = check_kind(raw)
+    _check_types(raw)
     block = raw.get(BLOCK, {})
     if block and block.get("format_version") != FORMAT_VERSION:
         raise errors.WeightsError(
@@ -135,6 +145,17 @@ def parse_config(
         return _bert({**defaults, **raw}, told, block, layout)
     except KeyError as error:
         raise errors.WeightsError("config.json", f"the key {error}", "a file without it") from error
+
+
+def _check_types(raw: Mapping[str, Any]) -> None:
+    """Refuses what would fail, or never end, where the file is read; sizes are the model's part."""
+    for name, kind in _TYPES.items():
+        if not isinstance(raw.get(name) or kind(), kind):
+            raise errors.WeightsError(f"config.json {name}", _WORDS[kind], repr(raw[name])[:80])
+    for name in ("num_hidden_layers", "n_layers"):
+        layers, most = raw.get(name), LARGEST["num_layers"]
+        if isinstance(layers, int) and layers > most:
+            raise errors.WeightsError(f"config.json {name}", f"at most {most} layers", layers)
 
 
 def _common(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -201,7 +222,13 @@ def _after_pruning(pruned: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[
     same number of heads.
     """
     heads = sizes["num_heads"]
-    lacking = [set(pruned.get(str(layer), ())) for layer in range(sizes["num_layers"])]
+    try:
+        lacking = [set(pruned.get(str(layer), ())) for layer in range(sizes["num_layers"])]
+        size = sizes["hidden_size"] // heads
+    except (TypeError, ZeroDivisionError) as error:
+        raise errors.WeightsError(
+            "config.json pruned_heads", "lists of heads, and whole sizes", error
+        ) from error
     left = {heads - len(layer) for layer in lacking}
     if len(left) > 1 or min(left) < 1:
         raise errors.WeightsError(
@@ -209,7 +236,7 @@ def _after_pruning(pruned: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[
             "the same number of heads in each layer, at least one",
             f"{sorted(left)} heads left",
         )
-    return {"num_heads": left.pop(), "head_size": sizes["hidden_size"] // heads}
+    return {"num_heads": left.pop(), "head_size": size}
 
 
 def _before_pruning(config: EncoderConfig) -> int:

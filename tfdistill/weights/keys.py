@@ -24,6 +24,7 @@ TIED = {
     "cls.predictions.decoder.bias": "cls.predictions.bias",
     "vocab_projector.weight": "embeddings.word_embeddings.weight",
 }
+LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d{1,4})\.")  # the number of a layer
 _PREFIXES = {"distilbert": "distilbert", "mobilebert": "mobilebert"}  # of the encoder's keys
 _SUFFIXES = {
     "kernel": "weight",

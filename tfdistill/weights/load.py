@@ -10,9 +10,11 @@ import tf_keras as keras
 
 from tfdistill import errors, files, models
 from tfdistill.weights import filling, hf_config, keys
-from tfdistill.weights.checkpoint import Checkpoint, check_vocab_size, open_checkpoint
+from tfdistill.weights.checkpoint import CONFIG_FILE, Checkpoint, check_vocab_size, open_checkpoint
 from tfdistill.weights.filling import LoadReport
 
+# A new head, a pooler; smaller differences are told by the names of the tensors.
+_SLACK, _SLACK_LAYERS = 10_000_000, 12
 _TYPES = "embeddings.token_type_embeddings.weight"
 # What other heads are called, and the prefixes of their keys.
 _HEAD_KEYS = {
@@ -277,7 +279,23 @@ def _config(checkpoint: Checkpoint, family: str | None, *, pools: bool) -> model
         config = config.replace(pooler=False)  # a MobileBERT that pools says how in its config
     if checkpoint.vocab_file is not None:
         check_vocab_size(checkpoint.vocab_file, config.vocab_size)
+    _check_size(checkpoint, config)
     return config
+
+
+def _check_size(checkpoint: Checkpoint, config: models.EncoderConfig) -> None:
+    """Refuses sizes far beyond the tensors of the file, before anything of that size is built."""
+    held = sum(tensor.size for tensor in checkpoint.tensors.values())
+    found = (keys.LAYER.match(key) for key in checkpoint.tensors)
+    layers = 1 + max((int(match[1]) for match in found if match), default=0)
+    wanted = models.count_parameters(config)
+    if wanted > 2 * held + _SLACK or config.num_layers > layers + _SLACK_LAYERS:
+        raise errors.WeightsError(
+            f"sizes in {checkpoint.folder / CONFIG_FILE}",
+            f"those of the weights: {layers} layers, {held:,} parameters",
+            f"{config.num_layers} layers, {wanted:,} parameters",
+            "The weights and config.json do not belong together.",
+        )
 
 
 def _labels(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
