@@ -8,7 +8,7 @@ how far the file was found to agree with the model that it came from.
 from __future__ import annotations
 
 import pathlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import pydantic
 
@@ -232,6 +232,44 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
     if verify:
         _verify(manifest, path.parent)
     return manifest
+
+
+def check_signatures(manifest: Manifest, file: files.Path) -> None:
+    """Refuses a manifest that describes other signatures than its file has; reads only the file.
+
+    Raises:
+      ManifestError: If a signature is not in the file, or has other names, types or shapes.
+      ModelFileError: If the file is no TFLite file, or damaged.
+    """
+    from tfdistill.tflite import reader  # not needed by those who read the manifest alone
+
+    model = reader.read(file)
+    held = {entry.key: entry for entry in model.signatures}
+    for name, described in manifest.signatures.items():
+        entry = held.get(name)
+        if entry is None:
+            _refuse_signature(file, name, "none of that name")
+        tensors = model.subgraphs[entry.subgraph].tensors
+        for side, indices, records in (
+            ("inputs", entry.inputs, described.inputs),
+            ("outputs", entry.outputs, described.outputs),
+        ):
+            found = {key: (tensors[i].dtype, tensors[i].shape) for key, i in indices.items()}
+            wanted = {key: (record.dtype, record.shape) for key, record in records.items()}
+            if found != wanted:
+                _refuse_signature(file, f"{name}, {side}", found)
+        lengths = {record.shape[-1] for record in described.inputs.values() if record.shape}
+        if lengths != {described.sequence_length}:
+            _refuse_signature(file, f"{name}, sequence_length", sorted(lengths))
+
+
+def _refuse_signature(file: files.Path, what: str, received: object) -> NoReturn:
+    raise errors.ManifestError(
+        f"{pathlib.Path(file).name}, signature {what}",
+        "what model.json says",
+        received,
+        "The two do not belong together; export again.",
+    )
 
 
 def _verify(manifest: Manifest, folder: pathlib.Path) -> None:

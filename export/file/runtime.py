@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
@@ -15,6 +16,18 @@ from ..model import inputs, signature
 from ..model.heads import SCORES, head_of_file
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class Interpreter(Protocol):
+    """The part of LiteRT's interpreter that answers need."""
+
+    def get_signature_list(self) -> dict[str, Any]:
+        """Returns the names of inputs and outputs by signature."""
+        ...
+
+    def get_signature_runner(self, signature_key: str, /) -> Any:
+        """Returns what runs a signature on named arrays."""
+        ...
 
 
 class TfliteModel:
@@ -29,12 +42,19 @@ class TfliteModel:
       head: What the file answers for.
     """
 
-    def __init__(self, path: files.Path, threads: int = 1) -> None:
-        """Opens the file.
+    def __init__(
+        self,
+        path: files.Path,
+        threads: int = 1,
+        *,
+        interpreter: Interpreter | None = None,
+    ) -> None:
+        """Opens the file in this process, which is for files that it has just made.
 
         Args:
           path: The .tflite file.
           threads: Threads of the interpreter.
+          interpreter: What has opened the file in another process.
 
         Raises:
           ExportError: If it cannot be opened, has no signature called len<length>, or one with
@@ -42,7 +62,9 @@ class TfliteModel:
         """
         path = pathlib.Path(path)
         try:
-            self._interpreter = litert.Interpreter(str(path), num_threads=threads)
+            self._interpreter: Interpreter = interpreter or litert.Interpreter(
+                str(path), num_threads=threads
+            )
         except (ValueError, RuntimeError, OSError) as error:
             raise errors.ExportError(
                 f"model file {path}",
@@ -145,6 +167,8 @@ class TfliteModel:
         features = inputs.padded(ids, types, chosen, pad_id)
         try:
             given = self._runners[chosen](**{name: features[name] for name in self.inputs})
+        except errors.TfdistillError:  # of the worker of an isolated interpreter
+            raise
         except (ValueError, RuntimeError) as error:  # such as an id outside the embedding
             raise errors.ExportError(
                 f"signature {signature.signature_name(chosen)}",

@@ -18,7 +18,7 @@ from tfdistill import manifest as manifests
 from tfdistill.data.tasks import TaskSpec
 from tfdistill.tflite import editing
 
-from ..file import bundle, metadata
+from ..file import bundle, delegation, metadata
 from ..file.runtime import TfliteModel
 from ..model import signature
 from ..model.heads import SCORES
@@ -66,6 +66,7 @@ def to_mediapipe(
     if chosen not in lengths:
         raise errors.ConfigError("length", f"one of {sorted(lengths)}", length)
     original = folder / manifest.model.file
+    delegation.delegate(original)  # in another process, which a damaged file may end
     file = TfliteModel(original)
     vocab = None if manifest.tokenizer is None else folder / manifest.tokenizer.vocab.file
     labels: list[str] = []
@@ -99,7 +100,8 @@ def to_mediapipe(
             vocab_file=vocab,
             labels=labels,
         )
-        _check(file, TfliteModel(candidate), _examples(manifest, folder, chosen), manifest.softmax)
+        examples = _examples(manifest, folder, chosen)
+        _check(file, TfliteModel(candidate), examples, manifest.softmax)
         bundle.write({target: candidate})
     return target
 

@@ -148,6 +148,11 @@ COVERED_BY = (
         "export/checking/reference export/checking/rounding export/checking/simulation",
     ),
     (
+        "test_export/test_damaged_files.py",
+        "a file that ends its reader is run in another process",
+        "tfdistill/benchmark/host/isolated",
+    ),
+    (
         "test_export",
         "a file is planned, converted and checked by one call of `to_tflite` or its siblings",
         "export/checking/golden_answers export/checking/tokenizer_edge_cases "

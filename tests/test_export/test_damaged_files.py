@@ -1,14 +1,19 @@
 """Files that are damaged, of another program, or do not belong to the rest of their export."""
 
+import copy
+import json
+import re
 import shutil
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
+from export.checking import outputs
 from export.file.runtime import TfliteModel
-from tfdistill import cli, errors, manifest, models
+from tfdistill import cli, errors, files, manifest, models
 from tfdistill.run import deliver, inputs
 
 
@@ -151,3 +156,90 @@ def test_a_recipe_leaves_such_lengths_out_unless_none_remains(toy):
     assert deliver.export_lengths((16, 40, 41), toy.model, None) == (16, 40)
     with pytest.raises(errors.ConfigError, match=r"at most 40 tokens.*export.lengths=\[40\]"):
         deliver.export_lengths((64, 128), toy.model, None)
+
+
+def call_itself(content, graph, index):
+    operator_code = schema.OperatorCodeT()
+    operator_code.builtinCode = operator_code.deprecatedBuiltinCode = schema.BuiltinOperator.IF
+    operator_code.version = 1
+    content.operatorCodes.append(operator_code)
+    true = schema.BufferT()
+    true.data = np.array([1], np.uint8)
+    content.buffers.append(true)
+    condition = copy.deepcopy(graph.tensors[graph.inputs[0]])
+    condition.shape, condition.shapeSignature, condition.name = [1], None, b"condition"
+    condition.type, condition.buffer = schema.TensorType.BOOL, len(content.buffers) - 1
+    outputs = [copy.deepcopy(graph.tensors[output]) for output in graph.outputs]
+    first = len(graph.tensors)
+    graph.tensors += [condition, *outputs]
+    options = schema.IfOptionsT()
+    options.thenSubgraphIndex = options.elseSubgraphIndex = index
+    operator = schema.OperatorT()
+    operator.opcodeIndex = len(content.operatorCodes) - 1
+    operator.builtinOptions, operator.builtinOptionsType = options, schema.BuiltinOptions.IfOptions
+    operator.inputs = [first, *graph.inputs]
+    operator.outputs = [first + 1 + i for i in range(len(outputs))]
+    graph.operators.insert(0, operator)
+
+
+def crash_at(folder):
+    """A file whose manifest fits it and which ends whoever runs it: a graph that calls itself."""
+    file = folder / "model.tflite"
+    content = flatbuffer_utils.read_model(str(file))
+    for entry in content.signatureDefs:
+        call_itself(content, content.subgraphs[entry.subgraphIndex], entry.subgraphIndex)
+    flatbuffer_utils.write_model(content, str(file))
+    described = folder / "model.json"
+    card = json.loads(described.read_text())
+    card["model"]["sha256"] = files.sha256_of(file)
+    described.write_text(json.dumps(card))
+
+
+@pytest.fixture
+def labelled(toy, tmp_path):
+    """Options that name a small labelled set for the toy."""
+    rows = zip(toy.texts.texts[:3], toy.texts.pairs[:3], toy.task.labels, strict=True)
+    table = "text\tpair\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows)
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / name).write_text(table)
+    columns = ["--text-column", "text", "--pair-column", "pair", "--label-column", "label"]
+    return ["--task", "mine", "--data-dir", str(tmp_path), *columns]
+
+
+def test_a_file_that_crashes_litert_is_one_line_for_evaluate(copied, labelled, capfd):
+    crash_at(copied)
+    assert cli.main(["evaluate", str(copied), *labelled]) == 1
+    said = capfd.readouterr().err
+    assert re.search(
+        r"model\.tflite: expected a result, received the worker ended with signal", said
+    )
+    assert "Traceback" not in said
+
+
+def test_a_file_in_another_process_answers_as_in_this_one(exported, toy):
+    path = exported("float32").path
+    expected = outputs.file_outputs(TfliteModel(path), toy.encoded)
+    with inputs.open_foreign(path) as file:
+        np.testing.assert_array_equal(outputs.file_outputs(file, toy.encoded), expected)
+        assert file.lengths == TfliteModel(path).lengths
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s["len8"]["outputs"].clear(), "signature len8, outputs: expected what model.js"),
+        (lambda s: s["len8"]["inputs"]["input_ids"].update(dtype="float32"), "len8, inputs"),
+        (lambda s: s["len16"].update(sequence_length=99), "signature len16, sequence_length"),
+        (lambda s: s.update(len99=s.pop("len16")), "signature len99: .*received none of that name"),
+    ],
+)
+def test_signatures_of_a_manifest_are_held_against_the_file(change, message, copied, capsys):
+    described = copied / "model.json"
+    card = json.loads(described.read_text())
+    change(card["signatures"])
+    described.write_text(json.dumps(card))
+    with pytest.raises(errors.ManifestError, match=message):
+        inputs.open_answerer(str(copied))
+    for command in ("inspect", "benchmark"):
+        assert cli.main([command, str(copied)]) == 1
+        assert re.search(message, capsys.readouterr().err)

@@ -13,7 +13,13 @@ import numpy as np
 from tfdistill import errors, files
 from tfdistill.benchmark import inputs, modelfile
 from tfdistill.benchmark.settings import Settings
-from tfdistill.manifest import FILE_NAME, Manifest, manifest_path, read_manifest
+from tfdistill.manifest import (
+    FILE_NAME,
+    Manifest,
+    check_signatures,
+    manifest_path,
+    read_manifest,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +75,8 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
       ManifestError: If the manifest is malformed, or a checksum differs.
     """
     file, described = _locate(pathlib.Path(path))
+    if described is not None:
+        check_signatures(described, file)
     entries = modelfile.read_entry_points(file)
     vocab_file = None
     if described is not None and described.tokenizer is not None:

@@ -57,7 +57,9 @@ def _model_file(path: pathlib.Path) -> pathlib.Path:
         return path
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
     card = manifest.read_manifest(folder)
-    return files.inside(folder, card.model.file)
+    file = files.inside(folder, card.model.file)
+    manifest.check_signatures(card, file)
+    return file
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import tf_keras as keras
 
 from export.checking import outputs
 from export.file import bundle, runtime
-from tfdistill import config, errors, manifest, models, training, weights
+from tfdistill import config, errors, files, manifest, models, training, weights
+from tfdistill.benchmark.host import isolated
 from tfdistill.data import batches, metrics, tasks, tokenize
 from tfdistill.run import folder as folders
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
@@ -115,10 +118,12 @@ class ExportedSource:
 
         Raises:
           ManifestError: If the file answers another kind of task, or has other labels.
+          BenchmarkError: If LiteRT cannot run the file, or crashes.
         """
-        file = runtime.TfliteModel(self.folder / self.card.model.file)
-        self.check(task, file.head.name)
-        return self.score(outputs.file_outputs(file, examples.encoded), examples.encoded, task)
+        with open_foreign(self.folder / self.card.model.file) as file:
+            self.check(task, file.head.name)
+            answers = outputs.file_outputs(file, examples.encoded)
+        return self.score(answers, examples.encoded, task)
 
     def score(
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
@@ -169,6 +174,25 @@ class ExportedSource:
                 received,
                 "Name the task that it was exported for.",
             )
+
+
+@contextlib.contextmanager
+def open_foreign(path: files.Path) -> Iterator[runtime.TfliteModel]:
+    """Opens a file in a process of its own: it may be damaged, or made to crash its reader.
+
+    Args:
+      path: The .tflite file.
+
+    Yields:
+      The file, ready to run; the process ends with the block.
+
+    Raises:
+      BenchmarkError: If LiteRT cannot open or run the file, or crashes.
+      ExportError: If it is another program's file.
+    """
+    path = pathlib.Path(path).resolve()
+    with isolated.open_isolated(path) as interpreter:
+        yield runtime.TfliteModel(path, interpreter=interpreter)
 
 
 def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
@@ -224,4 +248,5 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
         raise errors.ManifestError(
             f"{folder}", "a manifest with a vocabulary", "none", "Export with one."
         )
+    manifest.check_signatures(card, files.inside(folder, card.model.file))
     return ExportedSource(folder, card, card.tokenizer)

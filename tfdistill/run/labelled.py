@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from export.file import runtime
 from tfdistill import config, errors, files
 from tfdistill.benchmark.inputs import LabelledExample
 from tfdistill.data import from_config, tasks
@@ -67,7 +66,8 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
     data = config.parse_section(config.DataConfig, {**settings, **more}, source="command line")
     task, examples = from_config.labelled(data, "dev")
     for model, other in zip(models, opened, strict=True):
-        other.check(task, runtime.TfliteModel(other.folder / other.card.model.file).head.name)
+        with inputs.open_foreign(other.folder / other.card.model.file) as file:
+            other.check(task, file.head.name)
         if _reading(other) != _reading(source):
             raise errors.ConfigError(
                 f"{model} with --task",

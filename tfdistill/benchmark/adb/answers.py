@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import deployment
 from tfdistill.benchmark.adb.layout import SignatureLayout
+from tfdistill.benchmark.host import isolated
 from tfdistill.benchmark.subjects import Subject
 
 Outputs = Sequence[np.ndarray]
@@ -26,7 +26,7 @@ def of_host(
     *,
     before_each: Callable[[], object] = lambda: None,
 ) -> list[list[np.ndarray]]:
-    """Runs a file on this machine.
+    """Runs a file on this machine, in a process of its own.
 
     Args:
       subject: The file.
@@ -40,40 +40,14 @@ def of_host(
     Raises:
       BenchmarkError: If LiteRT cannot run the file.
     """
-    try:
-        return _of_host(subject, layout, feeds, before_each)
-    except (RuntimeError, ValueError) as error:
-        raise errors.BenchmarkError(
-            f"{subject.name} on this machine", "a file that runs in LiteRT", error
-        ) from error
-
-
-def _of_host(
-    subject: Subject,
-    layout: SignatureLayout,
-    feeds: Sequence[deployment.Feed],
-    before_each: Callable[[], object],
-) -> list[list[np.ndarray]]:
-    runtime = litert.Interpreter(str(subject.file), num_threads=1)
     found = []
-    if layout.signature is not None:
-        run = runtime.get_signature_runner(layout.signature)
+    with isolated.open_isolated(subject.file.resolve()) as interpreter:
+        run = interpreter.get_signature_runner(layout.signature)
         for feed in feeds:
             before_each()
             values = deployment.feed_of(layout, feed)
-            named = {t.label: v for t, v in zip(layout.inputs, values, strict=True)}
-            answered = run(**named)
-            found.append([np.array(answered[tensor.label]) for tensor in layout.outputs])
-        return found
-    runtime.allocate_tensors()
-    ins = {detail["name"]: detail["index"] for detail in runtime.get_input_details()}
-    outs = {detail["name"]: detail["index"] for detail in runtime.get_output_details()}
-    for feed in feeds:
-        before_each()
-        for tensor, value in zip(layout.inputs, deployment.feed_of(layout, feed), strict=True):
-            runtime.set_tensor(ins[tensor.name], value)
-        runtime.invoke()
-        found.append([runtime.get_tensor(outs[tensor.name]) for tensor in layout.outputs])
+            answered = run(**{t.label: v for t, v in zip(layout.inputs, values, strict=True)})
+            found.append([answered[tensor.label] for tensor in layout.outputs])
     return found
 
 

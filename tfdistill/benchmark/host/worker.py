@@ -4,7 +4,8 @@ It imports what a program that runs the model needs and nothing else. One JSON o
 comes in on stdin, one goes out on stdout: first a job, answered with what the start cost; then
 ``{"run": n, "lead_in": k}``, answered with n samples behind k inferences that do not count, or
 ``{"sustain": seconds, "window": seconds}``, answered with a line for each window and
-``{"end": true}``; at the end of stdin, the peak of the memory.
+``{"end": true}``, or ``{"signature": key, "features": {...}}``, answered with the outputs; at the
+end of stdin, the peak of the memory.
 """
 
 from __future__ import annotations
@@ -221,6 +222,10 @@ def _open(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, 
         from tfdistill.benchmark.host import probes  # what is timed does not hold them
 
         return probes.look(job), lambda number, lead_in: {}
+    if job["kind"] == "answers":
+        from tfdistill.benchmark.host import isolated
+
+        return isolated.open_answers_job(open_file(job))
     return {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
 
 
@@ -245,6 +250,8 @@ def main() -> int:
                 for row in sustain(run, asked["sustain"], asked["window"]):
                     answer(row)
                 answer({"end": True})
+            elif "features" in asked:
+                answer(run(**asked))
             else:
                 answer(run(asked["run"], asked["lead_in"]))
     except (ValueError, RuntimeError, KeyError, OSError) as error:

@@ -83,6 +83,10 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
             yield answer
             answer = self._receive()
 
+    def answer(self, signature: str | None, features: dict[str, Any]) -> dict[str, Any]:
+        """Runs one signature of a job that answers; see `isolated`."""
+        return self._ask({"signature": signature, "features": features})
+
     def finish(self) -> dict[str, Any]:
         """Ends the worker and returns its last answer: peak_rss_bytes."""
         self._end_of_questions()
