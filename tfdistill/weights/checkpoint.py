@@ -161,7 +161,7 @@ def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     ignored: list[str] = []
     layout = "pt"
     for name in sorted(names):
-        part = files.inside(folder, name)
+        part = folder / name  # a plain name; in the cache of the hub a link to its blobs
         expected = {key for key, place in places.items() if place == name}
         found, more, layout = _read_tensors(part, expected)
         twice = sorted(found.keys() & tensors.keys())
