@@ -289,7 +289,6 @@ def test_a_config_of_another_kind_is_refused(folder, changes, message):
         {"num_hidden_layers": -1},
         {"intermediate_size": 10**12},
         {"vocab_size": 2**40},
-        {"type_vocab_size": 10**9},
         {"layer_norm_eps": "small"},
         {"hidden_dropout_prob": None},
         {"hidden_dropout_prob": float("nan")},
