@@ -298,8 +298,11 @@ def _naming(target: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if errors.errno_of(error) not in errors.WRITE_FAULTS:
+        number = errors.errno_of(error)
+        if number is None or number not in errors.WRITE_FAULTS:
             raise
+        if error.errno is None:  # a library's, with a text alone
+            raise OSError(number, os.strerror(number), str(target)) from error
         name = f"{error.filename or ''}"
         if not name or _UNFINISHED.search(name):
             error.filename, error.filename2 = str(target), None

@@ -297,8 +297,6 @@ COMMANDS = (
         examples=(
             "distill --teacher runs/teacher --student tinybert_4l_312d --task sst2 "
             "--data-dir glue/SST-2 --out runs/student",
-            "distill --teacher ./bert-sst2 --student tinybert_4l_312d --stages prediction "
-            "--task sst2 --data-dir glue/SST-2 --out runs/logits-only",
             "distill --teacher runs/teacher --student pruned:layers=3 --unlabelled reviews.txt "
             "--task sst2 --data-dir glue/SST-2 --out runs/unlabelled",
         ),
