@@ -4,12 +4,13 @@ import dataclasses
 
 import numpy as np
 
+from tfdistill import models
 from tfdistill.benchmark import schema
 from tfdistill.search import recipes, searching, space, work
 from tfdistill.search.learning import Effort
 from tfdistill.search.pareto import Budget
 
-TEACHER = space.Teacher("bert-base-uncased")
+TEACHER = space.Teacher("bert-base-uncased", config=models.preset("bert_base"))
 # Milliseconds a unit: as of a small core.
 MS_PER_UNIT = {
     "constant": 0.02,

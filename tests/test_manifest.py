@@ -66,6 +66,16 @@ def test_what_is_written_is_read_back(folder, tmp_path_factory):
     assert manifest.read_manifest(elsewhere / "x.json") == read
 
 
+def test_a_head_size_is_written_only_where_heads_have_one_of_their_own(folder):
+    read = manifest.read_manifest(folder)
+    assert read.architecture.head_size is None
+    manifest.write_manifest(read, folder, file_name="same.json")
+    assert "head_size" not in (folder / "same.json").read_text()  # earlier readers know no such key
+    pruned = read.architecture.model_copy(update={"head_size": 3})
+    manifest.write_manifest(read.model_copy(update={"architecture": pruned}), folder)
+    assert manifest.read_manifest(folder).architecture.head_size == 3
+
+
 def test_a_changed_file_is_found(folder):
     (folder / "model.tflite").write_bytes(MODEL[:-1])
     with pytest.raises(errors.ManifestError, match=r"model.tflite: expected sha256"):

@@ -8,7 +8,7 @@ how far the file was found to agree with the model that it came from.
 from __future__ import annotations
 
 import pathlib
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import pydantic
 
@@ -95,7 +95,12 @@ class TaskRecord(_Part):
 
 
 class Architecture(_Part):
-    """The network, for reports: parameters are counted with the head."""
+    """The network, for reports: parameters are counted with the head.
+
+    Attributes:
+      head_size: Width of an attention head where the heads do not share `hidden_size`, as in a
+        pruned student; otherwise left out of the file, so that earlier readers accept it.
+    """
 
     family: str
     num_layers: int
@@ -105,6 +110,11 @@ class Architecture(_Part):
     vocab_size: int
     num_parameters: int
     flops: dict[str, int] = {}  # signature name -> floating-point operations (2 x MAC)
+    head_size: int | None = None
+
+    @pydantic.model_serializer(mode="wrap")
+    def _leave_out_none(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if value is not None}
 
 
 class Parity(_Part):

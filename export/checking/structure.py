@@ -74,7 +74,7 @@ class Expectation:
 
 def expectation(plan: ExportPlan) -> Expectation:
     """Returns what a plan's file is expected to hold."""
-    recurrent = isinstance(plan.config, models.BiLstmConfig)
+    over_words = isinstance(plan.config, models.WordVectorConfig)
     return Expectation(
         quantization=plan.quantization,
         lengths=plan.lengths,
@@ -83,7 +83,7 @@ def expectation(plan: ExportPlan) -> Expectation:
         outputs=plan.head.output_names(softmax=plan.request.softmax),
         num_labels=plan.num_labels,
         weights=tuple(mixed.stored_weights(plan.model, plan.quantization, plan.layers)),
-        position_width=0 if recurrent else plan.config.hidden_size,
+        position_width=0 if over_words else plan.config.hidden_size,
     )
 
 

@@ -147,11 +147,12 @@ def _check_method(
     model: keras.Model, quantization: Quantization, layers: Mapping[str, Quantization], aware: bool
 ) -> None:
     """Checks that a quantization can be made of this model."""
-    if quantization.method == "static" and isinstance(models.config_of(model), models.BiLstmConfig):
+    config = models.config_of(model)
+    if quantization.method == "static" and isinstance(config, models.WordVectorConfig):
         raise errors.ConfigError(
             f"quantize {quantization.name}",
             "an encoder with attention",
-            "a BiLSTM, whose ranges the ai-edge-quantizer cannot measure",
+            f"a {config.title}, whose ranges the ai-edge-quantizer cannot measure",
             "Take dynamic_wi8_afp32: as small, and more accurate.",
         )
     if not aware:

@@ -90,9 +90,9 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
 
 
 def _is_plain_encoder(model: keras.Model, config: models.EncoderConfig) -> bool:
-    """Whether the model's layers are those of an encoder: no LSTM, none wrapped (as for QAT)."""
+    """Whether the model's layers are those of an encoder, none wrapped (as for QAT)."""
     wrapped = any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers)
-    return not wrapped and not isinstance(config, models.BiLstmConfig)
+    return not wrapped and not isinstance(config, models.WordVectorConfig)
 
 
 def _split_span(logits: tf.Tensor) -> Features:

@@ -124,6 +124,8 @@ def _faults(model: keras.Model) -> Iterator[str]:
         yield f"layer_norm_eps {config.layer_norm_eps} (it has {_EPSILON})"
     if config.head_size is not None:
         yield f"head_size {config.head_size} (its heads share hidden_size)"
+    if config.embedding_size is not None:
+        yield f"embedding_size {config.embedding_size} (its word table is in one piece)"
 
 
 def _keras_hub() -> Any:

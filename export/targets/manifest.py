@@ -76,6 +76,7 @@ def build_manifest(
             num_layers=config.num_layers,
             hidden_size=config.hidden_size,
             num_heads=config.num_heads,
+            head_size=config.head_size,
             intermediate_size=config.intermediate_size,
             vocab_size=config.vocab_size,
             num_parameters=plan.model.count_params(),

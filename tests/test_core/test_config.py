@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tfdistill import config, errors
+from tfdistill.config import recipe_files
 
 MINIMAL = {
     "name": "toy",
@@ -462,3 +463,37 @@ def test_a_section_of_another_type_is_a_fault_of_the_recipe(section, value):
     }
     with pytest.raises(errors.ConfigError):
         config.parse_recipe({**values, section: value})
+
+
+# How students of the recipes that come with tfdistill start.
+
+
+def published_start(name):
+    if name.startswith(("pkd_", "distilbert_")):
+        return "layers"
+    return "random" if name.startswith(("bilstm_", "minilm_", "pd_")) else "teacher"
+
+
+@pytest.mark.parametrize("name", config.recipes())
+def test_a_published_recipe_names_its_own_start(name):
+    student = recipe_files._read_recipe(config.recipes()[name])["student"]
+    assert student["initialise"] == published_start(name)
+
+
+def test_a_recipe_of_ones_own_starts_as_its_shape_allows():
+    assert recipe().student.initialise == "auto"
+
+
+def test_a_saved_recipe_keeps_the_start_that_it_was_run_with(tmp_path):
+    saved = tmp_path / "recipe.yaml"
+    before = recipe(student={"preset": "bert_tiny", "initialise": "teacher"})
+    saved.write_text(config.dump_recipe(before))
+    assert "initialise: teacher" in saved.read_text()
+    assert config.load_recipe(str(saved)) == before
+
+
+def test_teacher_layers_are_a_list_or_a_way_to_choose_them():
+    student = {"preset": "bert_tiny", "initialise": "pruned"}
+    assert recipe(student={**student, "teacher_layers": [0, 2]}).student.teacher_layers == (0, 2)
+    assert recipe(student={**student, "teacher_layers": "greedy"}).student.teacher_layers
+    assert "teacher_layers" in faults_of(student={**student, "teacher_layers": "best"})

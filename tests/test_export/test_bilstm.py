@@ -86,3 +86,21 @@ def test_all_steps_and_signatures_share_the_weights(done):
     assert set(card.signatures) == {"len5", "len8"}
     assert card.architecture.family == "bilstm"
     assert card.architecture.num_parameters == models.count_parameters(CONFIG, 3)
+
+
+@pytest.mark.parametrize("quantize", ["dynamic_wi8_afp32", "float32"])
+def test_a_static_student_is_a_table_and_a_classifier(
+    quantize, toy, lively, exported, tmp_path, monkeypatch
+):
+    config = models.StaticConfig(embedding_size=48, vocab_size=200)
+    model = lively(models.build_classifier(config, 3))
+    examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
+    monkeypatch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
+    path = tmp_path / "model.tflite"
+    card = export.to_tflite(model, path, quantize=quantize, lengths=LENGTHS, check_on=examples)
+    assert card.architecture.family == "static"
+    assert card.parity.sqnr_db > SQNR_DB[quantize]
+    stored = sum(export.inspect(path).weight_bytes.values())
+    assert stored == pytest.approx(200 * 48 * BYTES[quantize], rel=0.2, abs=2_000)
+    for graph in export.inspect(path).graphs:
+        assert not [name for name in graph.operators if name.startswith(("CUSTOM", "FLEX"))]

@@ -7,7 +7,8 @@ SHAPE = {"num_layers": 2, "hidden_size": 16, "num_heads": 4, "intermediate_size"
 # The counts of the papers and of the released checkpoints, with 30,522 words, 512 positions, two
 # token types and, except for DistilBERT and the MobileBERTs, a pooler. Medium, mini and tiny: the
 # released BERT miniatures; TinyBERT 2 layers has BERT-tiny's shape. The small pair of MobileBERT
-# and IB-BERT and the BiLSTMs, of 300-wide vectors, are our own: counted by hand from the widths.
+# and IB-BERT, the BiLSTMs, of 300-wide vectors, and "static" are our own: counted by hand from the
+# widths.
 PARAMETERS = {
     "bert_base": 109_482_240,
     "bert_large": 335_141_888,
@@ -31,6 +32,7 @@ PARAMETERS = {
     "ib_bert_6l_128d": 6_593_024,
     "bilstm_1l_150d": 9_818_200,
     "bilstm_1l_150d_siamese": 10_178_200,
+    "static": 3_923_328,  # 30522 x 128 + 129 x 128
 }
 
 

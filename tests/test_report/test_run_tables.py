@@ -24,6 +24,18 @@ def test_the_models_are_compared_with_their_numbers(run_dir):
     assert len(rows) == 5
 
 
+def test_heads_are_named_where_they_do_not_share_the_width(run_dir, edit):
+    def prune(metrics):
+        for model in metrics["models"]:
+            if model["role"] == "student":
+                model["architecture"] |= {"num_heads": 6, "head_size": 16}
+
+    edit(run_dir / "metrics.json", prune)
+    teacher, *students = table_of(page_of(run_dir), "models")[1:]
+    assert "heads" not in teacher[0]
+    assert all("6 heads of 16" in row[0] for row in students if row[0].startswith("Student"))
+
+
 def test_a_student_of_many_stages_goes_by_its_name(run_dir, edit):
     def lengthen(metrics):
         for model in metrics["models"]:

@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 import toys
 
-from tfdistill import cli, config, errors, models, results, run
+from tfdistill import cli, config, errors, models, results, run, weights
 from tfdistill.data import batches, synthetic
-from tfdistill.run import baselines, initialise, stage_batches, stages
+from tfdistill.run import baselines, initialise, inputs, stage_batches, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
 
@@ -303,3 +303,57 @@ def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     assert "hidden" in header and "attention" not in header
     assert float(rows[-1][header.index("hidden")]) > 0
     assert (out / "stages" / initialise.START).is_file()  # cut out of the task's teacher
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers"),
+    [
+        ({"preset": "pruned:layers=1,choose=bottom,embedding=32"}, (0,)),
+        ({"preset": "bert_tiny", "num_layers": 1, "teacher_layers": [0]}, (0,)),
+    ],
+)
+def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
+    changes, layers, distilled, data_dir, tmp_path, capsys
+):
+    teacher = {"source": str(distilled[0] / "teacher" / "model" / "hf"), "export": False}
+    recipe = recipe_of(
+        data_dir,
+        teacher=teacher,
+        data__vocab="teacher",
+        student={**changes, "allow_weak": True},
+        stages={"joint": {"kind": "joint", **STEP, "min_steps": 1}},
+        baselines=False,
+    )
+    record = run.distill(recipe, tmp_path / "run")
+    kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)["layers"]
+    assert tuple(kept) == layers
+    assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
+    assert record.architecture["head_size"] == 64
+    if "embedding" in changes["preset"]:
+        folder = tmp_path / "run" / "student" / "hf"
+        assert weights.load_classifier(folder).config.embedding_size == 32
+
+
+def test_layers_are_chosen_in_one_place_alone(data_dir):
+    student = {"preset": "pruned:layers=1,choose=greedy", "teacher_layers": "top"}
+    with pytest.raises(errors.ConfigError, match="none beside choose=greedy"):
+        initialise.chosen_layers(recipe_of(data_dir, student=student).student)
+
+
+def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tmp_path, capsys):
+    recipe = recipe_of(
+        data_dir,
+        teacher={"source": str(distilled[0] / "teacher" / "model" / "hf"), "export": False},
+        data__vocab="teacher",
+        student={"preset": "static:width=24"},
+        stages={"joint": {"kind": "joint", **STEP, "min_steps": 100}},
+        baselines=False,
+    )
+    out = tmp_path / "run"
+    record = run.distill(recipe, out)
+    assert "no hidden states, since it has no layers" in capsys.readouterr().err
+    assert record.metrics["accuracy"] > 0.5
+    opened = inputs.open_classifier(str(out))
+    assert models.config_of(opened.model) == models.StaticConfig(
+        embedding_size=24, dense_size=128, vocab_size=models.config_of(opened.model).vocab_size
+    )

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 import simulated_device
-from simulated_device import Phone, run
+from simulated_device import Phone, goal, run
 
 from tfdistill import config, errors, models
 from tfdistill.benchmark.settings import Settings
@@ -64,7 +64,9 @@ def test_every_recipe_is_valid_and_builds_the_student(method, tmp_path):
     assert len(found.proposals) == 4
     for proposal in found.proposals:
         recipe = config.load_recipe(str(tmp_path / proposal.recipe))
-        assert recipes.shape_of(recipe.student, 30522) == space_shape(proposal)
+        assert recipes.shape_of(recipe.student, 30522, goal(method).teacher) == space_shape(
+            proposal
+        )
         assert recipe.export.lengths == (64,)
         assert recipe.export.quantize == "dynamic_wi8_afp32"
         scaled = config.scaled_down(recipe)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tfdistill import errors, models
+from tfdistill import errors, models, structured
 from tfdistill.search import space
 
-BASE = space.Teacher("bert-base-uncased")
+BASE = space.Teacher("bert-base-uncased", config=models.preset("bert_base"))
 
 
 def test_tinybert_students_have_the_teachers_heads_and_a_depth_that_divides_its():
@@ -70,6 +70,30 @@ def test_kinds_that_a_method_cannot_teach_are_refused():
 def test_a_teacher_whose_heads_divide_no_width_is_explained():
     with pytest.raises(errors.ConfigError, match="--method logits"):
         space.candidates("tinybert", space.Teacher("odd", 12, 13, 64))
+
+
+def test_pruned_students_are_parts_of_the_teacher_that_a_folder_can_hold():
+    shape = models.preset("minilm_6l_384d").replace(vocab_size=900)
+    teacher = space.Teacher("minilm", 6, 12, 384, config=shape)
+    found = [candidate.config for candidate in space.candidates("pruned", teacher)]
+    assert {c.num_layers for c in found} == {1, 2, 3, 4, 5, 6}
+    assert {c.hidden_size for c in found} == {96, 192, 288, 384}
+    assert {c.intermediate_size for c in found} == {192, 384, 768, 1152, 1536}
+    assert {(c.head_width, c.vocab_size, c.hidden_act) for c in found} == {(32, 900, "gelu")}
+    assert shape in found
+    for config in found:
+        structured.check_prunable(shape, config)
+        assert config.attention_width <= config.hidden_size
+
+
+def test_pruned_students_want_a_teacher_whose_whole_shape_is_known():
+    with pytest.raises(errors.ConfigError, match="Give the folder of the fine-tuned teacher"):
+        space.candidates("pruned", space.Teacher("bert-base-uncased"))
+    mobile = space.Teacher("m", 24, 4, 512, config=models.preset("mobilebert"))
+    with pytest.raises(errors.ConfigError, match="a BERT, TinyBERT or DistilBERT"):
+        space.candidates("pruned", mobile)
+    with pytest.raises(errors.ConfigError, match="blocks of its activation"):
+        space.candidates("pruned", BASE, kinds=("relu",))
 
 
 def test_a_teacher_without_layers_is_refused():

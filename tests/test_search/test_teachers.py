@@ -38,6 +38,8 @@ def test_a_folder_tells_the_shape(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(raw))
     found = teachers.find_teacher(str(tmp_path))
     assert (found.num_layers, found.num_heads, found.hidden_size) == (6, 12, 384)
+    assert found.config is not None and found.config.intermediate_size == 1536
+    assert teachers.find_teacher(str(tmp_path), num_layers=3).config is None  # not its own depth
 
 
 def test_what_is_said_of_it_counts_more():

@@ -66,6 +66,35 @@ def test_dead_neurons_and_heads_go_without_a_trace(outputs):
     assert_same_logits(teacher, student)
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_word_table_of_low_rank_is_factorised_without_a_trace(narrow):
+    teacher = with_dead_neurons_and_heads()
+    change(teacher, "word_embeddings", _make_low_rank)
+    student, pruned = start(
+        teacher, CONFIG.replace(embedding_size=4, hidden_size=11 if narrow else 12, head_size=4)
+    )
+    words = student.get_layer("word_embeddings").get_weights()[0]
+    projection = student.get_layer("embedding_projection").get_weights()[0]
+    table = teacher.get_layer("word_embeddings").get_weights()[0]
+    wanted = table if pruned.basis is None else table @ pruned.basis
+    np.testing.assert_allclose(words @ projection, wanted, rtol=0, atol=1e-5)
+    if not narrow:
+        assert_same_logits(teacher, student)
+
+
+def test_a_factorised_teacher_is_cut_as_the_product_of_its_factors():
+    teacher = toys.classifier(CONFIG.replace(embedding_size=5), seed=5)
+    student, _ = start(teacher, CONFIG)  # in one piece again
+    assert_same_logits(teacher, student)
+    student, _ = start(teacher, CONFIG.replace(embedding_size=5), seed=10)
+    assert_same_logits(teacher, student)
+
+
+def _make_low_rank(table):
+    left, values, right = np.linalg.svd(table, full_matrices=False)
+    table[:] = left[:, :4] * values[:4] @ right[:4]
+
+
 def test_a_distilbert_is_pruned_as_well():
     config = CONFIG.replace(family="distilbert", type_vocab_size=0, pooler=False)
     teacher = with_dead_neurons_and_heads(config)

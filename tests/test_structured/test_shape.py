@@ -15,6 +15,9 @@ def test_the_short_form_is_read_and_written():
     assert shape == pruned.PrunedShape(layers=3, ffn=384, heads=6, width=384)
     assert str(shape) == text
     assert pruned.parse_pruned(" pruned:ffn = 8 ,".strip()) == pruned.PrunedShape(ffn=8)
+    greedy = "pruned:layers=3,choose=greedy"
+    assert pruned.parse_pruned(greedy) == pruned.PrunedShape(layers=3, choose="greedy")
+    assert str(pruned.parse_pruned(greedy)) == greedy
     assert pruned.is_pruned(text)
     assert not pruned.is_pruned("tinybert_4l_312d")
 
@@ -30,6 +33,8 @@ def test_the_short_form_is_read_and_written():
         ("pruned:ffn=-1", "whole number"),
         ("pruned:ffn=1.5", "whole number"),
         ("pruned:ffn=²", "whole number"),
+        ("pruned:layers=3,choose=greddy", "Did you mean 'greedy'"),
+        ("pruned:choose=greedy", "a shape such as pruned:layers=3"),
     ],
 )
 def test_a_faulty_short_form_is_refused(text, message):
@@ -49,6 +54,13 @@ def config(text):
 def test_what_is_left_out_is_as_in_the_teacher():
     student = config("layers=3,ffn=384")
     assert student == MINILM.replace(num_layers=3, intermediate_size=384)
+
+
+def test_a_factorised_word_table_is_a_part_of_the_shape():
+    assert config("layers=3,embedding=128").embedding_size == 128
+    assert config("layers=3").embedding_size is None
+    with pytest.raises(errors.ConfigError, match=r"embedding_size: expected .* below hidden_size"):
+        config("width=96,embedding=128")
 
 
 def test_heads_keep_the_size_of_the_teachers():

@@ -63,6 +63,15 @@ def test_what_was_saved_answers_as_before(save, changes, as_before):
     np.testing.assert_array_equal(answers(task_models.open_saved(folder, TASK)), expected)
 
 
+@pytest.mark.parametrize("changes", [{}, {"dense_size": 5}, {"pair_encoding": "siamese"}], ids=str)
+def test_a_static_student_that_was_saved_answers_as_before(save, changes):
+    config = models.StaticConfig(embedding_size=4, vocab_size=120).replace(**changes)
+    folder, expected = save(config)
+    opened = inputs.open_classifier(str(folder))
+    assert models.config_of(opened.model) == config
+    np.testing.assert_array_equal(answers(opened.model), expected)
+
+
 def rewrite(path, name, change):
     """Changes one member of a model.keras."""
     with zipfile.ZipFile(path) as archive:

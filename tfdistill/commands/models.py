@@ -94,9 +94,12 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--student",
         required=True,
-        metavar="PRESET",
-        help="a preset, such as tinybert_4l_312d (see `tfdistill presets ls`), or a part of the "
-        "teacher, such as pruned:layers=3,ffn=384,heads=6,width=192",
+        metavar="STUDENT",
+        help="a preset, such as tinybert_4l_312d (see `tfdistill presets ls`), a part of the "
+        "teacher, such as pruned:layers=3,ffn=384,heads=6,width=192 (also head_size, "
+        "embedding=128 for a factorised word table, choose=greedy), a static student over the "
+        "mean of word vectors (static, static:width=64), or a Hugging Face folder (./NAME) or id, "
+        "whose shape and weights are taken",
     )
     stages = parser.add_argument(
         "--stages",
@@ -150,6 +153,10 @@ def _distill(args: argparse.Namespace) -> None:
         stages = {"general": {**_GENERAL, "corpus": args.corpus}, **stages}
     earlier = _resumed(args)
     general = _general_of(args.teacher) if earlier is None else earlier.teacher.general
+    student = args.student
+    if config.is_checkpoint(student):
+        plan.existing(student, "--student")
+        student = config.model_folder(student)
     recipe = recipe_of(
         args,
         teacher={
@@ -158,7 +165,7 @@ def _distill(args: argparse.Namespace) -> None:
             "export": False,
             "allow_weak": args.allow_weak,
         },
-        student={"preset": args.student, "initialise": "auto", "allow_weak": args.allow_weak},
+        student={"preset": student, "initialise": "auto", "allow_weak": args.allow_weak},
         stages=stages,
         variants={"student": {"stages": list(stages)}},
         baselines=args.baselines,
@@ -193,7 +200,7 @@ def recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
     """The recipe that options describe, with what --set changes."""
     values = {
         "name": "command",
-        "student": {"preset": "tinybert_4l_312d"},
+        "student": {"preset": "tinybert_4l_312d", "initialise": "teacher"},
         "variants": {"student": {"stages": ["labels"]}},
         "seeds": [args.seed],
         **sections,

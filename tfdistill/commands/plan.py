@@ -102,16 +102,16 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
     if recipe.teacher.source.startswith(_PRESET):
         named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
     known = models.presets()
-    if config.is_pruned(recipe.student.preset):
+    preset = recipe.student.preset
+    if config.is_checkpoint(preset) or config.is_pruned(preset) or config.is_static(preset):
         del named["student.preset"]
-        try:
-            config.parse_pruned(recipe.student.preset)
-        except errors.ConfigError as error:
-            yield str(error)
+        yield from config.short_form_faults(preset)
     for key, name in named.items():
         if name not in known:
             near = errors.nearest(name, known)
             hint = f"{near} " if near.startswith("Did") else ""
+            if pathlib.Path(name).is_dir():
+                hint = f"A folder is written ./{name}. "
             yield errors.explain(
                 key, "a known preset", repr(name), f"{hint}Try `tfdistill presets ls`."
             )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Some forty files: shorter than a benchmark of a few.
 _USUAL = Settings(min_seconds=1.0)
 _QUICK = dataclasses.replace(_USUAL, runs=30, min_seconds=0.3, repetitions=1)
-_METHODS = ("tinybert", "minilm", "logits", "mobilebert")
+_METHODS = ("pruned", "tinybert", "minilm", "logits", "mobilebert")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,8 @@ def _add_students(group: argparse._ArgumentGroup) -> None:
         "--distiller",
         choices=_METHODS,
         default="tinybert",
-        help="method that the recipes distil with (default: %(default)s)",
+        help="method that the recipes distil with; pruned cuts parts out of a fine-tuned teacher "
+        "(default: %(default)s)",
     )
     options.renamed(group, "--method", distiller)
     blocks = group.add_argument(
@@ -137,7 +138,7 @@ def _search(args: argparse.Namespace) -> int:
 
     head = _head(args.task)
     teacher = teachers.find_teacher(
-        args.teacher,
+        config.model_folder(args.teacher),
         num_layers=args.teacher_layers,
         num_heads=args.teacher_heads,
         hidden_size=args.teacher_width,

@@ -104,14 +104,15 @@ def check_encoder(model: keras.Model, what: str) -> None:
     """Refuses models that compression is not made for.
 
     Raises:
-      ConfigError: If it is a BiLSTM, or in a wrapper of another compression.
+      ConfigError: If it is a BiLSTM or a static student, or in a wrapper of another compression.
       ShapeError: If it is not of `tfdistill.models`.
     """
-    if isinstance(models.config_of(model), models.BiLstmConfig):
+    config = models.config_of(model)
+    if isinstance(config, models.WordVectorConfig):
         raise errors.ConfigError(
             f"{what} of {model.name!r}",
             "an encoder of the BERT family",
-            "a BiLSTM, whose LSTM cells tensorflow-model-optimization does not reach into",
+            f"a {config.title}, whose layers tensorflow-model-optimization does not reach into",
             "Export it as dynamic_wi8_afp32, which needs no training.",
         )
     if any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers):

@@ -14,7 +14,16 @@ from tfdistill.config.compression import (
     QuantizeConfig,
 )
 from tfdistill.config.inputs import is_missing, missing_inputs, model_folder
-from tfdistill.config.pruned import PrunedShape, is_pruned, parse_pruned
+from tfdistill.config.pruned import (
+    PrunedShape,
+    StaticShape,
+    is_checkpoint,
+    is_pruned,
+    is_static,
+    parse_pruned,
+    parse_static,
+    short_form_faults,
+)
 from tfdistill.config.recipe_files import (
     dump_recipe,
     find_recipe,
@@ -112,6 +121,7 @@ __all__ = [
     "RelationsStage",
     "ShapeConfig",
     "StageConfig",
+    "StaticShape",
     "StudentConfig",
     "TaskStage",
     "TeacherConfig",
@@ -119,8 +129,10 @@ __all__ = [
     "VariantConfig",
     "dump_recipe",
     "find_recipe",
+    "is_checkpoint",
     "is_missing",
     "is_pruned",
+    "is_static",
     "labels_alone",
     "load_recipe",
     "missing_inputs",
@@ -129,8 +141,10 @@ __all__ = [
     "parse_pruned",
     "parse_recipe",
     "parse_section",
+    "parse_static",
     "recipes",
     "scaled_down",
+    "short_form_faults",
     "usual_lengths",
     "with_baseline",
     "without_defaults",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 from tfdistill import errors
+from tfdistill.config.pruned import is_checkpoint
 from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe
 from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
@@ -69,7 +70,9 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     ]
     faults += _teacher_faults(recipe)
     faults += _augment_faults(recipe)
-    if recipe.student.keep_head and recipe.student.initialise in STARTS:
+    if is_checkpoint(recipe.student.preset) and is_missing(recipe.student.preset):
+        faults.append(f"student.preset: {recipe.student.preset} is not there")
+    if recipe.student.keep_head and recipe.student.start in STARTS:
         faults.append(
             "student.keep_head: a finished student has a head to keep. Name its folder with "
             "--set student.initialise=FOLDER"

@@ -1,12 +1,16 @@
-"""The short form of a pruned student's shape: ``pruned:layers=3,ffn=384,heads=6,width=384``."""
+"""Short forms of students: ``pruned:layers=3,ffn=384,heads=6,width=384``, ``static:width=128``."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Literal, TypeVar, get_args
 
 from tfdistill import errors
 
-PREFIX = "pruned:"
+PREFIX, STATIC_PREFIX = "pruned:", "static:"
+Choice = Literal["uniform", "top", "bottom", "greedy"]  # of layers, see `choose_layers`
+CHOICES = get_args(Choice)
+_Shape = TypeVar("_Shape")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,8 @@ class PrunedShape:
       heads: Attention heads of each layer.
       width: Width of the hidden states.
       head_size: Width of one attention head.
+      embedding: Width of the word vectors in a factorised word table.
+      choose: Which layers, one of `CHOICES`; None: evenly spaced ones.
     """
 
     layers: int | None = None
@@ -26,6 +32,8 @@ class PrunedShape:
     heads: int | None = None
     width: int | None = None
     head_size: int | None = None
+    embedding: int | None = None
+    choose: str | None = None
 
     def __str__(self) -> str:
         """The short form, which `parse_pruned` reads."""
@@ -33,7 +41,17 @@ class PrunedShape:
         return PREFIX + ",".join(f"{key}={value}" for key, value in given.items())
 
 
-_KEYS = tuple(field.name for field in dataclasses.fields(PrunedShape))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StaticShape:
+    """What a static student has instead of the preset's; None keeps that.
+
+    Attributes:
+      width: Width of the word vectors.
+      dense: Width of a hidden layer in front of the classifier.
+    """
+
+    width: int | None = None
+    dense: int | None = None
 
 
 def is_pruned(text: str) -> bool:
@@ -41,11 +59,20 @@ def is_pruned(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
+def is_checkpoint(text: str) -> bool:
+    """Whether a student is given as a Hugging Face folder or hub id, and not by a shape.
+
+    No preset has a slash or a hyphen in its name; a folder without them is written ``./NAME``.
+    """
+    return not is_pruned(text) and not is_static(text) and any(sign in text for sign in "/\\-")
+
+
 def parse_pruned(text: str) -> PrunedShape:
     """Reads a pruned shape.
 
     Args:
-      text: "pruned:" and, separated by commas, KEY=NUMBER with the keys of `PrunedShape`.
+      text: "pruned:" and, separated by commas, KEY=NUMBER with the keys of `PrunedShape`, and
+        choose=NAME.
 
     Returns:
       The shape. What is left out is as in the teacher.
@@ -53,22 +80,58 @@ def parse_pruned(text: str) -> PrunedShape:
     Raises:
       ConfigError: If the text is not of this form; the message lists every fault.
     """
-    values: dict[str, int] = {}
+    return _parse(text, PREFIX, PrunedShape, PrunedShape(layers=3, ffn=384, heads=6, width=384))
+
+
+def is_static(text: str) -> bool:
+    """Whether a static student is given with sizes of its own."""
+    return text.startswith(STATIC_PREFIX)
+
+
+def parse_static(text: str) -> StaticShape:
+    """Reads a static shape, "static:" and KEY=NUMBER with the keys of `StaticShape`.
+
+    Raises:
+      ConfigError: If the text is not of this form; the message lists every fault.
+    """
+    return _parse(text, STATIC_PREFIX, StaticShape, "static:width=128")
+
+
+def short_form_faults(text: str) -> list[str]:
+    """What is wrong with the short form of a student; nothing where it is none."""
+    try:
+        if is_pruned(text):
+            parse_pruned(text)
+        elif is_static(text):
+            parse_static(text)
+    except errors.ConfigError as error:
+        return [str(error)]
+    return []
+
+
+def _parse(text: str, prefix: str, kind: type[_Shape], example: Any) -> _Shape:
+    keys = tuple(field.name for field in dataclasses.fields(kind))  # pyright: ignore
+    values: dict[str, Any] = {}
     faults = []
-    for part in filter(None, (part.strip() for part in text.removeprefix(PREFIX).split(","))):
+    for part in filter(None, (part.strip() for part in text.removeprefix(prefix).split(","))):
         key, _, number = (piece.strip() for piece in part.partition("="))
-        if key not in _KEYS:
-            expected = f"one of {', '.join(_KEYS)}"
-            faults.append(errors.explain(text, expected, repr(key), errors.nearest(key, _KEYS)))
+        if key not in keys:
+            expected = f"one of {', '.join(keys)}"
+            faults.append(errors.explain(text, expected, repr(key), errors.nearest(key, keys)))
         elif key in values:
             faults.append(errors.explain(text, f"{key} once", "it twice"))
+        elif key == "choose":
+            if number not in CHOICES:
+                expected, near = f"one of {', '.join(CHOICES)}", errors.nearest(number, CHOICES)
+                faults.append(errors.explain(f"{text}: choose", expected, repr(number), near))
+            values[key] = number
         elif not (number.isascii() and number.isdigit() and int(number) > 0):
             faults.append(errors.explain(f"{text}: {key}", "a whole number above 0", repr(number)))
         else:
             values[key] = int(number)
-    if not is_pruned(text) or not (values or faults):
-        example = PrunedShape(layers=3, ffn=384, heads=6, width=384)
-        faults.append(errors.explain("pruned student", f"a shape such as {example}", repr(text)))
+    if not text.startswith(prefix) or not (values.keys() - {"choose"} or faults):
+        what = f"{prefix.removesuffix(':')} student"
+        faults.append(errors.explain(what, f"a shape such as {example}", repr(text)))
     if faults:
         raise errors.ConfigError("\n".join(faults))
-    return PrunedShape(**values)
+    return kind(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_static, parse_pruned
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe, ShapeConfig
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
@@ -86,11 +87,18 @@ def _student(recipe: Recipe, *, mobile: bool) -> dict[str, Any]:
     }
     if mobile:
         return {**chosen, **_MOBILEBERT}
+    if is_pruned(recipe.student.preset):
+        choose = parse_pruned(recipe.student.preset).choose
+        return {**chosen, "preset": str(PrunedShape(layers=2, ffn=32, heads=2, choose=choose))}
+    if recipe.student.preset == "static" or is_static(recipe.student.preset):
+        return {**chosen, "preset": "static", "embedding_size": 16}
+    if is_checkpoint(recipe.student.preset):
+        chosen["preset"] = "bert_tiny"
     if recipe.student.preset.startswith("bilstm"):
         return {**chosen, "embedding_size": 16, "hidden_size": 8, "dense_size": 16}
     wide = recipe.student.preset.endswith(("_base", "_768d"))
     width = _BERT["hidden_size"] if wide else _BERT["hidden_size"] // 2
-    if recipe.student.teacher_layers is not None:
+    if isinstance(recipe.student.teacher_layers, tuple):
         chosen["teacher_layers"] = (0, 2)
     return {
         **chosen,

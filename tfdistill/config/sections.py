@@ -9,6 +9,7 @@ import pydantic
 
 from tfdistill import errors, files
 from tfdistill.config import compression
+from tfdistill.config.pruned import Choice, is_checkpoint
 from tfdistill.config.stages import STAGES, ClassifierStage, CorpusStage, EitherStage, Stage
 from tfdistill.config.training import (
     FineTuneConfig,
@@ -167,22 +168,34 @@ class StudentConfig(ShapeConfig):
     """The student's architecture and how its weights start.
 
     `preset` is a preset's name, or ``pruned:layers=3,ffn=384,heads=6,width=384``: the teacher's own
-    shape, smaller (see `config.pruned`). The sizes that are given replace those of the preset.
+    shape, smaller (see `config.pruned`), or a checkpoint, a Hugging Face folder or hub id, with the
+    shape and the weights of a student that exists. The sizes that are given replace those of a
+    preset.
 
     `initialise` is "pruned" (cut out of the teacher and fitted to its states, see
     `tfdistill.structured`), "teacher" (embeddings projected from the teacher's), "layers"
     (embeddings and the teacher layers in `teacher_layers`, copied), "random", or a Hugging Face
     folder or hub id of a student that went through a general stage elsewhere, such as a published
-    TinyBERT. "auto" is "pruned" where the student fits into its teacher, and otherwise "teacher".
-    With `keep_head` that folder holds a finished student of the task, of any shape, which stages
-    then compress. `allow_weak` accepts a student that ends near chance.
+    TinyBERT. "auto" is the checkpoint that `preset` names, or "pruned" where the student fits into
+    its teacher, or else "teacher".
+    `teacher_layers` lists the layers that "layers" copies. "pruned" takes such a list, too, or
+    "uniform", "top", "bottom" or "greedy" (those whose absence costs most), which the short form
+    calls ``choose=greedy``. With `keep_head` the folder in `initialise` holds a finished student of
+    the task, of any shape, which stages then compress. `allow_weak` accepts a student that ends
+    near chance.
     """
 
-    preset: str
-    initialise: PathText = "teacher"
+    preset: PathText
+    initialise: PathText = "auto"
     allow_weak: bool = False
     keep_head: bool = False
-    teacher_layers: tuple[int, ...] | None = None
+    teacher_layers: tuple[int, ...] | Choice | None = None
+
+    @property
+    def start(self) -> str:
+        """What the weights start from: `initialise`, or the checkpoint that `preset` names."""
+        named = self.initialise == "auto" and is_checkpoint(self.preset)
+        return self.preset if named else self.initialise
 
 
 class VariantConfig(Section):

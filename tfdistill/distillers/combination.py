@@ -79,6 +79,7 @@ class CombinationDistiller(terms.TermDistiller):
       teacher: The teacher, a model of `tfdistill.models`.
       student: The student; the same vocabulary.
       terms: The descriptions.
+      same_tokens: As for `TermDistiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -94,12 +95,15 @@ class CombinationDistiller(terms.TermDistiller):
         student: keras.Model,
         *,
         terms: Mapping[str, Mapping[str, Any]],
+        same_tokens: bool = True,
         seed: int = 0,
         name: str | None = None,
     ):
         """Reads the descriptions and builds the projections; see the class."""
         described = parse_terms(terms, models.config_of(teacher), models.config_of(student))
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        super().__init__(
+            teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
+        )
 
 
 def parse_terms(

@@ -41,6 +41,7 @@ class LogitDistiller(terms.TermDistiller):
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "batch", or "reference" for means in which classes and padding count
         (`answers.soft_loss`).
+      same_tokens: As for `TermDistiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -63,6 +64,7 @@ class LogitDistiller(terms.TermDistiller):
         alpha: float = 0.0,
         head: str | None = None,
         reduction: Literal["batch", "reference"] = "batch",
+        same_tokens: bool = True,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -75,4 +77,6 @@ class LogitDistiller(terms.TermDistiller):
             "prediction": terms.Term(objective, 1.0 - alpha, options, head=head),
             "label": terms.Term("label", float(alpha), head=head),
         }
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        super().__init__(
+            teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
+        )

@@ -71,6 +71,8 @@ class TermDistiller(base.Distiller):
       teacher: The teacher, a model of `tfdistill.models`, or None for terms without one.
       student: The student; the same vocabulary.
       terms: Name -> term.
+      same_tokens: Whether both read the same ids. Otherwise the batches hold the student's and
+        bring the teacher's logits along, which must be all that it is compared with.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -84,11 +86,12 @@ class TermDistiller(base.Distiller):
         student: keras.Model,
         *,
         terms: Mapping[str, Term],
+        same_tokens: bool = True,
         seed: int = 0,
         name: str | None = None,
     ):
         """Builds the projections; see the class."""
-        if isinstance(teacher, keras.Model):
+        if isinstance(teacher, keras.Model) and same_tokens:
             checks.check_equal(
                 "student vocabulary",
                 models.config_of(teacher).vocab_size,

@@ -46,6 +46,7 @@ class TinyBertDistiller(terms.TermDistiller):
       temperature: T of the prediction stage.
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "tokens", or "reference" for the published code's means (see `objectives`).
+      same_tokens: As for `TermDistiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -70,6 +71,7 @@ class TinyBertDistiller(terms.TermDistiller):
         temperature: float = 1.0,
         head: str | None = None,
         reduction: Literal["tokens", "reference"] = "tokens",
+        same_tokens: bool = True,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -113,7 +115,9 @@ class TinyBertDistiller(terms.TermDistiller):
                     projections=names[1:],
                 ),
             }
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        super().__init__(
+            teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
+        )
         self.stage = stage
         self.layer_map = mapped
 

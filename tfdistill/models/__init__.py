@@ -10,7 +10,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tfdistill.models.bilstm_config import BiLstmConfig
+from tfdistill.models.bilstm_config import BiLstmConfig, StaticConfig, WordVectorConfig
 from tfdistill.models.config import (
     ACTIVATIONS,
     FAMILIES,
@@ -90,9 +90,11 @@ __all__ = [
     "PositionEmbedding",
     "PredictedRows",
     "SplitFeatures",
+    "StaticConfig",
     "Trigrams",
     "UnflattenTokens",
     "WordEmbedding",
+    "WordVectorConfig",
     "build_bilstm",
     "build_classifier",
     "build_encoder",

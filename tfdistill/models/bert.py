@@ -80,7 +80,10 @@ def encode(
 
 
 def _embed(inputs: dict[str, Any], make: LayerFactory) -> Any:
-    words = make.word_embedding(make.config.hidden_size)(inputs["input_ids"])
+    config = make.config
+    words = make.word_embedding(config.embedding_size or config.hidden_size)(inputs["input_ids"])
+    if config.embedding_size is not None:
+        words = make.projected_words(words, inputs, bias=False)
     normed = make.layer_norm("embeddings_layer_norm")(make.embeddings(words, inputs))
     return make.dropout(make.config.dropout, "embeddings_dropout")(normed)
 

@@ -1,13 +1,14 @@
-"""The recurrent student: word vectors, one bidirectional LSTM, one hidden layer, a classifier.
+"""Students over word vectors: a bidirectional LSTM or their mean, a hidden layer, a classifier.
 
-It has no positions, no attention and no layers that a transformer's layers could teach: it learns
-from labels and from logits.
+They have no positions, no attention and no layers that a transformer's layers could teach: they
+learn from labels and from logits.
 Shapes: B examples, L tokens, e width of the word vectors, h units of each direction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,29 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.data.vectors import WordVectors
 from tfdistill.models import bilstm_layers, layers
-from tfdistill.models.bilstm_config import FAMILY, BiLstmConfig
+from tfdistill.models.bilstm_config import BiLstmConfig, StaticConfig, WordVectorConfig
 from tfdistill.models.dropout import Dropout
 
 
 def build_bilstm(
-    config: BiLstmConfig,
+    config: WordVectorConfig,
     num_labels: int,
     *,
     name: str | None = None,
     dtype_policy: str | None = None,
 ) -> keras.Model:
-    """Builds a freshly initialised BiLSTM classifier; `build_classifier` does it by preset.
+    """Builds a freshly initialised BiLSTM or static classifier; `build_classifier` by preset.
 
     With x the word vectors of the real tokens, f the state of an LSTM after the last of them and b
     that of another one that read them backwards: ``u = [f, b]``, ``logits = W relu(V u + c) + d``.
     "siamese" pairs: u1 of the first text ([CLS] and its [SEP] included) and u2 of the second,
-    ``u = [u1, u2, |u1 - u2|, u1 * u2]``; an empty text has u2 = 0.
+    ``u = [u1, u2, |u1 - u2|, u1 * u2]``; an empty text has u2 = 0. Static: u is the mean of the
+    word vectors, and without a hidden layer ``logits = W u + d``.
 
     Args:
       config: The shape.
       num_labels: Classes, or 1 for regression.
-      name: Name of the model; default "bilstm".
+      name: Name of the model; default the family.
       dtype_policy: Keras dtype policy of every layer but the classifier, which stays float32;
         default the global policy.
 
@@ -51,7 +53,8 @@ def build_bilstm(
 
     Reference: Tang et al. 2019, Distilling Task-Specific Knowledge from BERT into Simple Neural
       Networks, section 3.1. They have frozen and trained vectors side by side; here is one table,
-      trained, and dropout.
+      trained, and dropout. Static: Wieting et al. 2016, and model2vec (Minish Lab 2024), whose
+      table is fixed.
     """
     if num_labels < 1:
         raise errors.ConfigError("num_labels", "at least 1", num_labels)
@@ -59,14 +62,17 @@ def build_bilstm(
     words = layers.WordEmbedding(
         config.vocab_size,
         config.embedding_size,
-        family=FAMILY,
+        family=config.family,
         pad_token_id=config.pad_token_id,
         embeddings_initializer=keras.initializers.TruncatedNormal(stddev=0.1),
         name="word_embeddings",
         dtype=dtype_policy,
     )(inputs["input_ids"])
     words = Dropout(config.dropout, name="embeddings_dropout", dtype=dtype_policy)(words)
-    read = _Reader(config, dtype_policy)
+    if isinstance(config, BiLstmConfig):
+        read: Callable[[Any, Any, str], Any] = _Reader(config, dtype_policy)
+    else:
+        read = functools.partial(_mean, dtype=dtype_policy)
     if config.pair_encoding == "siamese":
         texts = bilstm_layers.TextMasks(name="text_masks", dtype=dtype_policy)(
             (inputs["attention_mask"], inputs["token_type_ids"])
@@ -77,38 +83,48 @@ def build_bilstm(
         )  # (B, 4 u)
     else:
         features = read(words, inputs["attention_mask"], "text")  # (B, u)
-    hidden = keras.layers.Dense(config.dense_size, name="dense", dtype=dtype_policy)(features)
-    hidden = keras.layers.Activation("relu", name="dense_activation", dtype=dtype_policy)(hidden)
+    hidden = features
+    if config.dense_size:
+        hidden = keras.layers.Dense(config.dense_size, name="dense", dtype=dtype_policy)(hidden)
+        activation = keras.layers.Activation("relu", name="dense_activation", dtype=dtype_policy)
+        hidden = activation(hidden)
     hidden = Dropout(config.dropout, name="pooled_dropout", dtype=dtype_policy)(hidden)
     logits = keras.layers.Dense(num_labels, name="classifier", dtype="float32")(hidden)
-    return keras.Model(inputs, logits, name=name or FAMILY)
+    return keras.Model(inputs, logits, name=name or config.family)
 
 
-def is_bilstm(model: keras.Model) -> bool:
+def is_over_words(model: keras.Model) -> bool:
     """Whether a model is one of `build_bilstm`, also after saving and loading."""
+    families = (BiLstmConfig.family, StaticConfig.family)
     return any(
-        isinstance(layer, layers.WordEmbedding) and layer.family == FAMILY for layer in model.layers
+        isinstance(layer, layers.WordEmbedding) and layer.family in families
+        for layer in model.layers
     )
 
 
 def config_of(model: keras.Model) -> Any:
-    """Reads the configuration, a `BiLstmConfig`, off the layers of a BiLSTM."""
+    """Reads the configuration, a `WordVectorConfig`, off the layers of such a model."""
     words = model.get_layer("word_embeddings")
     names = {layer.name for layer in model.layers}
+    common = {
+        "embedding_size": words.output_dim,
+        "dense_size": model.get_layer("dense").units if "dense" in names else 0,
+        "vocab_size": words.input_dim,
+        "pair_encoding": "siamese" if "pair_features" in names else "joined",
+        "dropout": model.get_layer("embeddings_dropout").rate,
+        "pad_token_id": words.pad_token_id,
+    }
+    if words.family == StaticConfig.family:
+        return StaticConfig(**common)
     return BiLstmConfig(
-        embedding_size=words.output_dim,
+        **common,
         hidden_size=model.get_layer("lstm_forward").units,
-        dense_size=model.get_layer("dense").units,
-        vocab_size=words.input_dim,
         bidirectional="lstm_backward" in names,
-        pair_encoding="siamese" if "pair_features" in names else "joined",
-        dropout=model.get_layer("embeddings_dropout").rate,
-        pad_token_id=words.pad_token_id,
     )
 
 
 def taps(model: keras.Model) -> keras.Model:
-    """Gives the view of a BiLSTM that `models.taps` documents.
+    """Gives the view of a model over word vectors that `models.taps` documents.
 
     Returns:
       A model with the outputs "embeddings" (B, L, e), after dropout, "logits", and "hidden_states",
@@ -133,7 +149,7 @@ def initialise_from_vectors(
     entries deviate as much as those of the vectors.
 
     Args:
-      model: A BiLSTM, changed in place.
+      model: A model over word vectors, changed in place.
       vocab: The tokens in the order of their ids.
       vectors: As wide as the word table.
 
@@ -184,7 +200,12 @@ class _Reader:
         return keras.layers.Concatenate(name=f"{text}_state", dtype=self._dtype)(states)
 
 
-def _inputs(config: BiLstmConfig) -> dict[str, Any]:
+def _mean(vectors: Any, keep: Any, text: str, *, dtype: str | None) -> Any:
+    """Maps word vectors (B, L, e) and a text's mask (B, L) to their mean (B, e)."""
+    return bilstm_layers.MaskedMean(name=f"{text}_mean", dtype=dtype)((vectors, keep))
+
+
+def _inputs(config: WordVectorConfig) -> dict[str, Any]:
     names = ["input_ids", "attention_mask"]
     if config.type_vocab_size:
         names.append("token_type_ids")

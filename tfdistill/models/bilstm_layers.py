@@ -1,4 +1,4 @@
-"""The layers of a BiLSTM that Keras does not have in a form for phones.
+"""The layers over word vectors that Keras does not have in a form for phones.
 
 Shapes: B examples, L tokens, e width of the word vectors, h units.
 """
@@ -98,6 +98,21 @@ class LastLstmState(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns units and direction."""
         return {**super().get_config(), "units": self.units, "backwards": self.backwards}
+
+
+@keras.saving.register_keras_serializable(package="tfdistill")
+class MaskedMean(keras.layers.Layer):
+    """The mean of a text's word vectors: ``sum_l m_l x_l / max(sum_l m_l, 1)``."""
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Maps word vectors (B, L, e) and the text's mask, int32 (B, L), to (B, e)."""
+        vectors, mask = inputs
+        keep = tf.cast(mask, vectors.dtype)[:, :, tf.newaxis]  # (B, L, 1)
+        return tf.reduce_sum(vectors * keep, axis=1) / tf.maximum(tf.reduce_sum(keep, axis=1), 1.0)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns (B, e)."""
+        return (input_shape[0][0], input_shape[0][-1])
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")

@@ -59,6 +59,8 @@ class EncoderConfig:
         pruned heads has another attention width than that, `num_heads * head_size`. A value that
         says the same as None becomes None, so that equal networks have equal configurations.
       intermediate_size: Width of the feed-forward layers.
+      embedding_size: Width of the word vectors, below `hidden_size`, where a matrix without bias
+        maps them to that width: a factorised word table. None: they have it.
       vocab_size: Rows of the word embedding.
       max_positions: Longest sequence, in tokens.
       type_vocab_size: Rows of the token-type embedding; 0 leaves it (and its input) out.
@@ -80,6 +82,7 @@ class EncoderConfig:
     num_heads: int
     head_size: int | None = None
     intermediate_size: int
+    embedding_size: int | None = None
     vocab_size: int = 30522
     max_positions: int = 512
     type_vocab_size: int = 2
@@ -107,6 +110,11 @@ class EncoderConfig:
         if isinstance(self, MobileBertConfig):
             return self.bottleneck_size
         return self.hidden_size if self.head_size is None else self.num_heads * self.head_size
+
+    @property
+    def head_width(self) -> int:
+        """Width of one attention head: `head_size`, also where that is None."""
+        return self.attention_width // self.num_heads
 
     @property
     def head_dropout(self) -> float:
@@ -152,7 +160,7 @@ class MobileBertConfig(EncoderConfig):
 
     family: str = "mobilebert"
     pooler: bool = False
-    embedding_size: int = 128
+    embedding_size: int = 128  # pyright: ignore[reportIncompatibleVariableOverride]
     bottleneck_size: int = 128
     num_feed_forward: int = 4
     shared_key_query: bool = True
@@ -210,6 +218,11 @@ def _faults(config: EncoderConfig) -> Iterator[str]:
         yield fault("head_size", f"{_count_of(config, 'head_size', 1)}, or None")
     elif sized and config.head_size is None and config.hidden_size % config.num_heads:
         yield fault("hidden_size", f"a multiple of num_heads ({config.num_heads})")
+    words = None if isinstance(config, MobileBertConfig) else config.embedding_size
+    if words is not None and (
+        not _is_count(config, "embedding_size", 1) or (sized and words >= config.hidden_size)
+    ):
+        yield fault("embedding_size", "an integer from 1 to below hidden_size, or None")
     for name in ("type_vocab_size", "pad_token_id"):
         if not _is_count(config, name, 0):
             yield fault(name, _count_of(config, name, 0))

@@ -20,7 +20,7 @@ def flops(
     per layer 2 L (4 d a + 2 d f) for the dense layers and 2 (2 L^2 a) for scores and context, a
     being the attention width, d unless heads were pruned.
     With `num_labels`, also the dense layers over [CLS]: 2 d (d + num_labels). MobileBERT's layers
-    have other widths, and its projection of the embeddings counts. Over every token the classifier
+    have other widths, and a projection of the embeddings counts. Over every token the classifier
     is one dense layer: 2 L d num_labels. Embedding, LayerNorm, softmax and activations are left
     out, as in the papers.
 
@@ -33,10 +33,10 @@ def flops(
     Returns:
       The number of operations.
     """
-    if isinstance(config, bilstm_config.BiLstmConfig):
+    if isinstance(config, bilstm_config.WordVectorConfig):
         return bilstm_config.flops(config, sequence_length, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
-    embedding = 0
+    embedding = (config.embedding_size or 0) * width
     block = 4 * width * config.attention_width + 2 * width * inner
     if isinstance(config, MobileBertConfig):
         embedding = sum(inputs * units for inputs, units in _embedding_projection(config))
@@ -64,7 +64,7 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     Raises:
       ConfigError: If `num_labels` is given for a BERT or TinyBERT shape without a pooler.
     """
-    if isinstance(config, bilstm_config.BiLstmConfig):
+    if isinstance(config, bilstm_config.WordVectorConfig):
         return bilstm_config.count_parameters(config, num_labels)
     if isinstance(config, MobileBertConfig):
         return _mobilebert_parameters(config, num_labels)
@@ -73,9 +73,12 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     norm = 2 * width
     inside = config.attention_width
     attention = 3 * (width + 1) * inside + (inside + 1) * width  # query, key, value; output
-    rows = config.vocab_size + config.max_positions + config.type_vocab_size
+    words = config.vocab_size * width
+    if config.embedding_size is not None:
+        words = (config.vocab_size + width) * config.embedding_size
+    rows = config.max_positions + config.type_vocab_size
     feed_forward = width * inner + inner + inner * width + width
-    total = rows * width + norm + config.num_layers * (attention + feed_forward + 2 * norm)
+    total = words + rows * width + norm + config.num_layers * (attention + feed_forward + 2 * norm)
     if config.pooler:
         total += square
     if num_labels is not None:

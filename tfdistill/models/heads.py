@@ -10,7 +10,7 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.models import bert, bilstm, layers, pretraining
-from tfdistill.models.bilstm_config import BiLstmConfig
+from tfdistill.models.bilstm_config import WordVectorConfig
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
 from tfdistill.models.layer_factory import initializer
@@ -128,7 +128,7 @@ def build_random(
 
 
 def build_classifier(
-    preset_or_config: str | EncoderConfig | BiLstmConfig,
+    preset_or_config: str | EncoderConfig | WordVectorConfig,
     num_labels: int,
     *,
     name: str | None = None,
@@ -138,11 +138,11 @@ def build_classifier(
 
     The head follows the family, p being the tanh-pooled state of [CLS] and h its last state:
     bert: W dropout(p) + b; tinybert: W relu(p) + b; distilbert: W dropout(relu(V h + c)) + b;
-    mobilebert: as bert, p = h where there is no pooler. A BiLSTM is a classifier of its own, see
-    `build_bilstm`.
+    mobilebert: as bert, p = h where there is no pooler. A BiLSTM or static student is a classifier
+    of its own, see `build_bilstm`.
 
     Args:
-      preset_or_config: A preset's name, an `EncoderConfig` or a `BiLstmConfig`.
+      preset_or_config: A preset's name, an `EncoderConfig` or a `WordVectorConfig`.
       num_labels: Classes, or 1 for regression.
       name: Name of the model; default the family.
       dtype_policy: Keras dtype policy of every layer but the classifier, which stays float32;
@@ -156,7 +156,7 @@ def build_classifier(
       ConfigError: If `num_labels` is below 1, or a BERT or TinyBERT shape has no pooler.
     """
     shape = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
-    if isinstance(shape, BiLstmConfig):
+    if isinstance(shape, WordVectorConfig):
         return bilstm.build_bilstm(shape, num_labels, name=name, dtype_policy=dtype_policy)
     config = as_config(shape)
     if num_labels < 1:

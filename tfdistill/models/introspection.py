@@ -36,7 +36,7 @@ def taps(model: keras.Model) -> keras.Model:
     Raises:
       ShapeError: If `model` is not built of this package's named layers.
     """
-    if bilstm.is_bilstm(model):
+    if bilstm.is_over_words(model):
         return bilstm.taps(model)
     names = _layer_names(model)
     num_layers = _num_layers(model)
@@ -102,13 +102,14 @@ def config_of(model: keras.Model) -> EncoderConfig:
       model: A model of this package, also after saving and loading.
 
     Returns:
-      The configuration that builds the same architecture; of a BiLSTM a `BiLstmConfig`.
+      The configuration that builds the same architecture; over word vectors a
+      `WordVectorConfig`.
 
     Raises:
       ShapeError: If `model` is not built of this package's named layers.
     """
     check_model(model)
-    if bilstm.is_bilstm(model):
+    if bilstm.is_over_words(model):
         return bilstm.config_of(model)
     names = _layer_names(model)
     num_layers = _num_layers(model)
@@ -123,7 +124,8 @@ def config_of(model: keras.Model) -> EncoderConfig:
     return EncoderConfig(
         family=words.family,
         num_layers=num_layers,
-        hidden_size=words.output_dim,
+        hidden_size=layer_of(model, "layer_0_output").units,
+        embedding_size=words.output_dim if "embedding_projection" in names else None,
         num_heads=num_heads,
         head_size=layer_of(model, "layer_0_query").units // num_heads,
         intermediate_size=layer_of(model, "layer_0_intermediate").units,

@@ -40,6 +40,13 @@ class LayerFactory:
             dtype=self.dtype,
         )
 
+    def projected_words(self, words: Any, inputs: dict[str, Any], *, bias: bool) -> Any:
+        """Maps word vectors (B, L, e) to (B, L, d) by one matrix."""
+        words = layers.FlattenTokens(name="flatten_words", dtype=self.dtype)(words)
+        words = self.dense(self.config.hidden_size, "embedding_projection", bias=bias)(words)
+        unflatten = layers.UnflattenTokens(name="unflatten_words", dtype=self.dtype)
+        return unflatten((words, inputs["input_ids"]))
+
     def embeddings(self, words: Any, inputs: dict[str, Any]) -> Any:
         """Adds positions and token types to word vectors (B, L, d): what the norm then sees."""
         width = self.config.hidden_size
@@ -75,10 +82,10 @@ class LayerFactory:
             (drop(probabilities), value)
         )
 
-    def dense(self, units: int, name: str) -> keras.layers.Layer:
+    def dense(self, units: int, name: str, *, bias: bool = True) -> keras.layers.Layer:
         """Returns a dense layer."""
         return keras.layers.Dense(
-            units, kernel_initializer=initializer(), name=name, dtype=self.dtype
+            units, use_bias=bias, kernel_initializer=initializer(), name=name, dtype=self.dtype
         )
 
     def layer_norm(self, name: str, epsilon: float | None = None) -> keras.layers.Layer:

@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill.models import layers
 from tfdistill.models.config import MobileBertConfig
 from tfdistill.models.layer_factory import LayerFactory
 from tfdistill.models.layers import NoNorm, layer_of
@@ -52,10 +51,7 @@ def embed(inputs: dict[str, Any], config: MobileBertConfig, make: LayerFactory) 
     if config.trigram:
         words = Trigrams(name="word_trigrams", dtype=make.dtype)(words)  # (B, L, 3 e)
     if config.trigram or config.embedding_size != config.hidden_size:
-        words = layers.FlattenTokens(name="flatten_words", dtype=make.dtype)(words)
-        words = make.dense(config.hidden_size, "embedding_projection")(words)  # (B L, d)
-        unflatten = layers.UnflattenTokens(name="unflatten_words", dtype=make.dtype)
-        words = unflatten((words, inputs["input_ids"]))  # (B, L, d)
+        words = make.projected_words(words, inputs, bias=True)  # (B, L, d)
     summed = make.embeddings(words, inputs)
     norm = _norm("embeddings_layer_norm", config, make, config.embeddings_layer_norm_eps)
     normed = norm(summed)

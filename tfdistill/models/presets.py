@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.models.bilstm_config import BiLstmConfig
+from tfdistill.models.bilstm_config import BiLstmConfig, StaticConfig, WordVectorConfig
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
 
@@ -55,7 +55,7 @@ _IB_BERT = _MOBILEBERT.replace(
 _SMALL = {"num_layers": 6, "hidden_size": 128, "embedding_size": 64}
 # Published (Tang et al. 2019, section 4.3): vectors of 300, 150 units a direction, 400 in between.
 _BILSTM = BiLstmConfig(embedding_size=300, hidden_size=150, dense_size=400)
-_PRESETS: dict[str, Any] = {  # EncoderConfig, and BiLstmConfig
+_PRESETS: dict[str, Any] = {  # EncoderConfig, and WordVectorConfig
     "bert_base": _shape(12, 768, 12, 3072),
     "bert_large": _shape(24, 1024, 16, 4096),
     "bert_medium": _shape(8, 512, 8, 2048),
@@ -82,6 +82,7 @@ _PRESETS: dict[str, Any] = {  # EncoderConfig, and BiLstmConfig
     "ib_bert_6l_128d": _IB_BERT.replace(**_SMALL, bottleneck_size=256, intermediate_size=1024),
     "bilstm_1l_150d": _BILSTM,
     "bilstm_1l_150d_siamese": _BILSTM.replace(pair_encoding="siamese"),
+    "static": StaticConfig(embedding_size=128, dense_size=128),
 }
 
 
@@ -98,7 +99,7 @@ def preset(name: str) -> EncoderConfig:
 
     Returns:
       The shape with the English BERT vocabulary size (30,522) and 512 positions; a
-      `BiLstmConfig` for the names that begin with "bilstm".
+      `WordVectorConfig` for "static" and the names that begin with "bilstm".
 
     Raises:
       ConfigError: If there is no such preset; the nearest name is suggested.
@@ -113,8 +114,11 @@ def preset(name: str) -> EncoderConfig:
 def as_config(preset_or_config: str | EncoderConfig) -> EncoderConfig:
     """Returns the configuration itself, or that of the preset."""
     config = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
-    if isinstance(config, BiLstmConfig):
+    if isinstance(config, WordVectorConfig):
         raise errors.ConfigError(
-            "encoder", "a transformer", "a BiLSTM", "It is a classifier: use build_classifier."
+            "encoder",
+            "a transformer",
+            f"a {config.title}",
+            "It is a classifier: use build_classifier.",
         )
     return config

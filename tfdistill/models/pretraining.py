@@ -47,7 +47,8 @@ def build_masked_lm(
       with `next_sentence` also "nsp_logits" (B, 2), class 0: the second sentence follows.
 
     Raises:
-      ConfigError: If next-sentence prediction is asked for and the encoder pools nothing.
+      ConfigError: If next-sentence prediction is asked for and the encoder pools nothing, or the
+        word table is factorised.
 
     Reference: Devlin et al. 2019, BERT, sections 3.1 and A.1; Sun et al. 2020, MobileBERT.
     """
@@ -59,6 +60,13 @@ def build_masked_lm(
             "an encoder with a pooler",
             "pooler=False",
             "DistilBERT has none; elsewhere use config.replace(pooler=True).",
+        )
+    if config.embedding_size is not None and config.family != "mobilebert":
+        raise errors.ConfigError(
+            f"masked-LM head of {config.family}",
+            "a word table as wide as the states, which the decoder is tied to",
+            f"embedding_size={config.embedding_size}",
+            "Factorise the word table of the student of a task.",
         )
     inputs = bert.encoder_inputs(config)
     outputs = bert.encode(inputs, config, dtype_policy)

@@ -244,6 +244,9 @@ def _shape(group: ModelGroup) -> str:
     parts = []
     if "num_layers" in shape and "hidden_size" in shape:
         parts.append(f"{shape['num_layers']} layers × {shape['hidden_size']}")
+    heads, size = shape.get("num_heads"), shape.get("head_size")
+    if heads and size and heads * size != shape.get("hidden_size"):
+        parts.append(f"{heads} heads of {size}")
     if group.name != group.role:
         parts.append(group.name)
     return " · ".join(parts)

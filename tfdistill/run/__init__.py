@@ -140,8 +140,13 @@ def _with_students(context: RunContext) -> RunContext:
     context.teachers.check()
     if context.data.task is None:
         return context
-    augmented = augmentation.augmented(context.recipe, context.task_data, context.root)
-    return dataclasses.replace(context, data=augmented)
+    recipe, data = context.recipe, context.task_data
+    own = prepare.own_tokens(recipe, data)
+    data = augmentation.augmented(recipe, data, context.root)
+    if own is not None:
+        say("the student reads its own tokens: its vocabulary is not the teacher's")
+        own = augmentation.augmented(recipe, own, context.root)
+    return dataclasses.replace(context, data=data, own_tokens=own)
 
 
 def _train_all(context: RunContext) -> list[results.ModelResult]:
@@ -228,7 +233,7 @@ def _export_all(
     context: RunContext, chosen: results.ModelResult
 ) -> tuple[results.ExportedFile, ...]:
     """Exports the student, and the teacher where the recipe says so, unless that is done."""
-    root, recipe, data = context.root, context.recipe, context.task_data
+    root, recipe = context.root, context.recipe
     wanted = [("student", str(chosen.folder), "student", "export", recipe.export.quantize)]
     if recipe.teacher.export:
         quantize = recipe.export.teacher_quantize
@@ -237,6 +242,7 @@ def _export_all(
     for name, of, source, target, quantize in wanted:
         say(f"exporting {of} as {quantize}")
         if not (root / target / "model.json").is_file():
+            data = context.student_task_data if name == "student" else context.task_data
             model = task_models.open_saved(files.inside(root, source), data.task)
             name_of_file = f"{recipe.name}-{name}"
             deliver.export_model(

@@ -72,7 +72,7 @@ def _wanted(context: RunContext) -> dict[str, tuple[_Answer, str]]:
             "tfidf": (_tfidf, ""),
             "word_vectors": (_word_vectors, ""),
         }
-        if not isinstance(models.config_of(context.teachers.task), models.BiLstmConfig):
+        if not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig):
             before = _knows_general(context.recipe)
             note = "the teacher before fine-tuning" if before else "the fine-tuned teacher"
             rows["frozen_teacher"] = (_frozen_teacher, note)
@@ -190,4 +190,4 @@ def _no_teacher(context: RunContext) -> np.ndarray:
     job = build_stage(dataclasses.replace(context, recipe=changed), _STAGE, seed, student)
     folder = context.root / "stages" / _STAGE / f"seed-{seed}"
     results.write_result_file(job.run(folder, "no teacher"), folder / students.RESULT)
-    return training.predict_logits(student, context.task_data.dev)
+    return training.predict_logits(student, context.student_task_data.dev)

@@ -32,7 +32,7 @@ def save_model(
         plain.save(temporary / "model.keras")
         if compress.is_quantize_aware(model):
             compress.save_ranges(model, temporary / compress.RANGES)
-        if models.config_of(model).family == "bilstm":
+        if isinstance(models.config_of(model), models.WordVectorConfig):
             weights.save_bilstm(
                 plain,
                 temporary,

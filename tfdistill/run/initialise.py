@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import arrays, config, errors, models, structured, training, weights
+from tfdistill import (
+    arrays,
+    config,
+    errors,
+    models,
+    objectives,
+    structured,
+    training,
+    weights,
+)
 from tfdistill.data import batches, vocab
 from tfdistill.run import task_models, teachers
 from tfdistill.run.context import RunContext
 
 START = "start.safetensors"  # a pruned student before any training
-_BASIS = "basis"
+_BASIS, _LAYERS = "basis", "layers"
 
 
 @dataclasses.dataclass
@@ -26,11 +36,13 @@ class Student:
       masked_lm: The same encoder under a head for masked words, once a stage needed one.
       basis: Of a pruned student that is narrower than its teacher: the teacher's directions that it
         keeps, (teacher width, width).
+      layers: Of a pruned student the teacher layers that it keeps.
     """
 
     model: keras.Model
     masked_lm: keras.Model | None = None
     basis: np.ndarray | None = None
+    layers: tuple[int, ...] | None = None
 
     def with_words(self, *, next_sentence: bool) -> keras.Model:
         """The masked language model that starts as the student is now."""
@@ -62,28 +74,29 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     """
     keras.utils.set_random_seed(seed)
     settings = context.recipe.student
-    start = settings.initialise
-    vocab_size = context.data.tokenizer.vocab_size
+    start = settings.start
+    vocab_size = context.student_data.tokenizer.vocab_size
     teacher = context.teachers.shape(first)
     shared = context.recipe.data.vocab == "teacher" and first.has_teacher
     if shared and start in ("auto", "pruned", "teacher"):
         vocab_size = max(vocab_size, teacher.vocab_size)  # its table may have spare rows
-    shape = task_models.student_shape(settings, vocab_size, teacher)
+    pairs = context.data.task is not None and context.task_data.train_examples.pairs is not None
+    shape = task_models.student_shape(settings, vocab_size, teacher, pairs=pairs)
     if start not in config.STARTS:
         if settings.keep_head and context.data.task is not None:
-            return Student(teachers.load_classifier(start, context.task_data))
+            return Student(teachers.load_classifier(start, context.student_task_data))
         return Student(_from_checkpoint(context, start, shape))
     student = task_models.build_for_task(shape, context.data.task)
     start = resolve_start(context, first, shape)
     if start == "pruned":
-        return Student(student, basis=_prune(context, student))
+        return _prune(context, student)
     if start == "layers":
         layers = settings.teacher_layers
-        if layers is None:
+        if layers is None or isinstance(layers, str):
             raise errors.ConfigError(
                 "student.teacher_layers",
                 f"{shape.num_layers} layers of the teacher, for initialise: layers",
-                "none",
+                "none" if layers is None else repr(layers),
             )
         general = context.teachers.general
         training.initialise_from_layers(student, general, layers=layers, mlm_head=False)
@@ -91,6 +104,8 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
         training.initialise_from_mobilebert_teacher(student, context.teachers.words)
     elif start == "teacher" and first.has_teacher:
         training.initialise_from_teacher(student, context.teachers.in_float32(first))
+        if isinstance(shape, models.StaticConfig):
+            training.scale_words(student, context.task_data.train)
     return Student(student)
 
 
@@ -103,7 +118,7 @@ def resolve_start(
       ConfigError: If a student is to be pruned that cannot be.
       ShapeError: If it is of another family than BERT's.
     """
-    start = context.recipe.student.initialise
+    start = context.recipe.student.start
     if start not in ("auto", "pruned"):
         return start
     learns_words = isinstance(first, config.MaskedStage)
@@ -124,37 +139,59 @@ def resolve_start(
     return "pruned"
 
 
-def _prune(context: RunContext, student: keras.Model) -> np.ndarray | None:
+def _prune(context: RunContext, model: keras.Model) -> Student:
     """Starts a student as a part of the task's teacher; computed once in a run, for all seeds."""
     path = context.root / "stages" / START
     if path.is_file():
         saved = arrays.read_arrays(path, remedy="Delete it and resume: it is made again.")
-        basis = saved.pop(_BASIS, None)
-        for variable in student.weights:
+        basis, layers = saved.pop(_BASIS, None), saved.pop(_LAYERS, None)
+        for variable in model.weights:
             variable.assign(saved[variable.name])
-        return basis
+        kept = None if layers is None else tuple(layers.tolist())
+        return Student(model, basis=basis, layers=kept)
     data = context.task_data
     texts = batches.Batches(data.all_texts, batch_size=32, seed=context.recipe.seeds[0])
     pruned = structured.initialise_by_pruning(
-        student,
+        model,
         context.teachers.task,
         structured.take_sample(texts.dataset()),
+        layers=chosen_layers(context.recipe.student),
         multi_label=data.task.kind == "multi_label",
     )
-    made = {variable.name: np.asarray(variable) for variable in student.weights}
+    layers = pruned.kept.layers
+    made = {variable.name: np.asarray(variable) for variable in model.weights}
+    made[_LAYERS] = np.array(layers, np.int64)
     if pruned.basis is not None:
         made[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
     arrays.write_arrays(path, made)
-    return pruned.basis
+    described = objectives.describe_layer_map(layers)
+    print(f"pruned student: {described}", file=sys.stderr, flush=True)
+    return Student(model, basis=pruned.basis, layers=layers)
+
+
+def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
+    """Which teacher layers a pruned student keeps, see `structured.choose_layers`.
+
+    Raises:
+      ConfigError: If short form and `teacher_layers` both say it.
+    """
+    named = settings.teacher_layers
+    short = None
+    if config.is_pruned(settings.preset):
+        short = config.parse_pruned(settings.preset).choose
+    if named is not None and short is not None:
+        raise errors.ConfigError(
+            "student.teacher_layers", f"none beside choose={short} in student.preset", repr(named)
+        )
+    return named or short or "uniform"
 
 
 def initialise_words(context: RunContext, student: keras.Model) -> None:
     """Where the encoder is made of the teacher's layers, so is the head for masked words."""
     settings = context.recipe.student
-    if settings.initialise == "layers" and settings.teacher_layers is not None:
-        training.initialise_from_layers(
-            student, context.teachers.words, layers=settings.teacher_layers
-        )
+    layers = settings.teacher_layers
+    if settings.initialise == "layers" and isinstance(layers, tuple):
+        training.initialise_from_layers(student, context.teachers.words, layers=layers)
 
 
 def _from_checkpoint(context: RunContext, source: str, shape: models.EncoderConfig) -> keras.Model:
@@ -166,7 +203,7 @@ def _from_checkpoint(context: RunContext, source: str, shape: models.EncoderConf
     else:
         loaded = task_models.open_for_task(source, task, family=shape.family, new_head=True)
     if loaded.vocab_file is not None:
-        vocab.check_same_vocabulary(context.data.vocab_file, loaded.vocab_file)
+        vocab.check_same_vocabulary(context.student_data.vocab_file, loaded.vocab_file)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
     found = {name: getattr(loaded.config, name) for name in sizes}
     expected = {name: getattr(shape, name) for name in sizes}

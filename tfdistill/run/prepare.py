@@ -8,7 +8,7 @@ import hashlib
 import json
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from tfdistill.run import corpora, unlabelled
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150
 _DIGESTS = "sha256.json"  # of the examples, below the folder "data"
+# Stages that need no more of the teacher than its answers.
+_ANSWERS_ALONE = ("joint", "logits", "prediction")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,7 @@ class TaskData(TextData):
       dev_examples: Its texts, for the golden vectors of the export.
       augmented: The augmented training set, encoded, where a stage learns from it.
       unlabelled: Further texts, encoded, for stages that need no gold labels.
+      unlabelled_examples: These texts.
     """
 
     task: tasks.TaskSpec
@@ -59,6 +62,7 @@ class TaskData(TextData):
     dev_examples: tasks.Examples
     augmented: batches.EncodedExamples | None = None
     unlabelled: batches.EncodedExamples | None = None
+    unlabelled_examples: tasks.Examples | None = None
 
     @property
     def all_texts(self) -> batches.EncodedExamples:
@@ -89,13 +93,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
     source = from_config.source_of(settings, folder / "data")
     task, train, dev = from_config.train_and_dev(settings, folder / "data")
     texts = _texts(recipe, folder / "data", source, [*train.texts, *(train.pairs or ())])
-    encode = functools.partial(
-        batches.encode_examples,
-        tokenizer=texts.tokenizer,
-        max_length=settings.max_length,
-        doc_stride=settings.doc_stride,
-        max_question_length=settings.max_question_length,
-    )
+    encode = _encoder(settings, texts.tokenizer)
     encoded = encode(train)
     findings = analysis.check_data(
         task,
@@ -122,6 +120,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         vocab_file=texts.vocab_file,
         corpora=texts.corpora,
         unlabelled=None if further is None else encode(further),
+        unlabelled_examples=further,
     )
 
 
@@ -167,6 +166,70 @@ def _digest(examples: tasks.Examples) -> str:
     labels = None if examples.labels is None else examples.labels.tolist()
     text = json.dumps([examples.texts, examples.pairs, labels], default=np.ndarray.tolist)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
+    """The task's examples in the tokens of a student whose vocabulary is not the teacher's.
+
+    Args:
+      recipe: The recipe.
+      data: The data in the teacher's tokens.
+
+    Returns:
+      The same examples in the same order, read by the student's own tokenizer; None where the
+      student is no checkpoint, has no vocabulary of its own, or the teacher's.
+
+    Raises:
+      VocabularyError: If a stage compares teacher and student token by token.
+    """
+    settings = recipe.student
+    if not config.is_checkpoint(settings.preset) or settings.start != settings.preset:
+        return None
+    checkpoint = weights.open_checkpoint(settings.preset)
+    if checkpoint.vocab_file is None:
+        rows = checkpoint.raw_config.get("vocab_size")
+        if rows != data.tokenizer.vocab_size:
+            raise errors.VocabularyError(
+                f"student {settings.preset}",
+                f"a vocab.txt, or the teacher's {data.tokenizer.vocab_size} tokens",
+                f"{rows} tokens and no vocab.txt",
+                "Copy its vocab.txt into the folder.",
+            )
+        return None
+    if vocab.read_vocab(checkpoint.vocab_file) == vocab.read_vocab(data.vocab_file):
+        return None
+    wholes = data.task.head not in ("token", "span")
+    for name, stage in recipe.used_stages.items():
+        if stage.has_teacher and not (wholes and stage.kind in _ANSWERS_ALONE):
+            raise errors.VocabularyError(
+                f"student {settings.preset}, stages.{name}",
+                "the teacher's vocabulary, since the two are compared token by token",
+                f"another vocabulary and a stage of kind {stage.kind} on a {data.task.kind} task",
+                "Answers about whole texts can be learnt all the same: use --stages logits (or "
+                "joint, prediction, labels).",
+            )
+    tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
+    encode, further = _encoder(recipe.data, tokenizer), data.unlabelled_examples
+    return dataclasses.replace(
+        data,
+        train=encode(data.train_examples),
+        dev=batches.Batches(encode(data.dev_examples), batch_size=64, shuffle=False),
+        unlabelled=further if further is None else encode(further),
+        tokenizer=tokenizer,
+        vocab_file=checkpoint.vocab_file,
+    )
+
+
+def _encoder(
+    settings: config.DataConfig, tokenizer: tokenize.Tokenizer
+) -> Callable[[tasks.Examples], batches.EncodedExamples]:
+    return functools.partial(
+        batches.encode_examples,
+        tokenizer=tokenizer,
+        max_length=settings.max_length,
+        doc_stride=settings.doc_stride,
+        max_question_length=settings.max_question_length,
+    )
 
 
 def _text_data(recipe: config.Recipe, folder: pathlib.Path) -> TextData:

@@ -103,14 +103,14 @@ def train_student(context: RunContext, name: str, seed: int) -> results.ModelRes
         student = students.train_stages(context, stages, seed)
         model, labels, metrics, num_examples = student.model, (), {}, 0
         if context.data.task is not None:
-            data = context.task_data
+            data = context.student_task_data
             labels, num_examples = data.task.labels, data.dev.num_examples
         elif student.masked_lm is not None:
             model = student.masked_lm
             metrics = _word_metrics(context, model, stages[-1])
-        deliver.save_model(model, context.data, context.root / folder, labels)
+        deliver.save_model(model, context.student_data, context.root / folder, labels)
         if context.data.task is not None:
-            metrics = _evaluate(model, context.task_data, context.root / folder)
+            metrics = _evaluate(model, context.student_task_data, context.root / folder)
         return _describe(
             context,
             model,
@@ -199,5 +199,8 @@ def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.
             str(length): models.flops(shape, length, width, over_tokens=head in ("token", "span"))
             for length in context.recipe.export_lengths
         },
-        architecture={name: getattr(shape, name) for name in sizes},
+        architecture={
+            **{name: getattr(shape, name) for name in sizes},
+            **({"head_size": shape.head_width} if shape.num_heads else {}),
+        },
     )

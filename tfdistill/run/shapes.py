@@ -15,7 +15,7 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
     """Finds presets that there are not, sizes that do not fit, and unequal numbers of heads.
 
     Args:
-      recipe: The recipe. A teacher on the hub is not fetched for this, nor checked.
+      recipe: The recipe. What is on the hub is not fetched for this, nor checked.
 
     Returns:
       A sentence for every fault, with its remedy.
@@ -32,7 +32,7 @@ def unequal_heads(recipe: config.Recipe) -> bool:
     teacher, student = _shapes(recipe, [])
     if teacher is None or student is None:
         return False
-    if any(isinstance(shape, models.BiLstmConfig) for shape in (teacher, student)):
+    if any(isinstance(shape, models.WordVectorConfig) for shape in (teacher, student)):
         return False
     return teacher.num_heads != student.num_heads
 
@@ -42,16 +42,21 @@ def _shapes(
 ) -> tuple[models.EncoderConfig | None, models.EncoderConfig | None]:
     """Teacher and student as far as they are known; adds to `faults` what is wrong with them."""
     teacher = student = None
+    preset = recipe.student.preset
+    here = not config.is_checkpoint(preset) or pathlib.Path(preset).is_dir()
     try:
         teacher = _teacher(recipe.teacher)
     except errors.TfdistillError as error:
         faults.append(f"teacher.source: {error}")
     try:
-        known = teacher is not None or not config.is_pruned(recipe.student.preset)
-        if known and not recipe.student.keep_head:
+        known = teacher is not None or not config.is_pruned(preset)
+        if known and here and not recipe.student.keep_head:
             student = task_models.student_shape(recipe.student, _VOCAB_SIZE, teacher)
     except errors.TfdistillError as error:
         faults.append(f"student: {error}")
+    if student is not None and student.max_positions < recipe.data.max_length:
+        expected = f"at most {student.max_positions}, the positions of {preset}"
+        faults.append(errors.explain("data.max_length", expected, recipe.data.max_length))
     return teacher, student
 
 

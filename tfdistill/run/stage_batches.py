@@ -8,6 +8,7 @@ from typing import Any
 from tfdistill import config, distillers, training
 from tfdistill.data import batches
 from tfdistill.distillers import base
+from tfdistill.run import prepare
 from tfdistill.run.context import RunContext
 
 
@@ -61,18 +62,18 @@ def _of_task(
     seed: int,
     distiller: distillers.Distiller | None,
 ) -> training.TrainingBatches:
-    data = context.task_data
-    encoded = data.augmented if stage.augmented else data.train
-    assert encoded is not None
-    regression = data.task.regression
-    if data.unlabelled is not None and not config.needs_labels(stage, regression=regression):
-        encoded = encoded.followed_by(data.unlabelled)
+    data = context.student_task_data
+    encoded = _texts(data, stage)
     extra: dict[str, Any] = {}
-    # A regression learns from gold numbers; of a head over tokens every token has an answer.
-    cacheable = data.task.num_labels > 1
     teacher = None if distiller is None or not distiller.needs_only_logits() else distiller.teacher
-    if teacher is not None and cacheable:
-        logits = context.teachers.answers(teacher, encoded)
+    # A teacher with another vocabulary reads its own tokens; a student that teaches the next one
+    # (compression) reads the student's.
+    reads = encoded
+    if context.own_tokens is not None and context.teachers.knows(teacher):
+        reads = _texts(context.task_data, stage)
+    # A regression learns from gold numbers; of a head over tokens every token has an answer.
+    if teacher is not None and (data.task.num_labels > 1 or reads is not encoded):
+        logits = context.teachers.answers(teacher, reads)
         of_tokens = data.task.head in ("token", "span")
         extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}
     return batches.Batches(
@@ -84,3 +85,12 @@ def _of_task(
         seed=seed,
         **extra,
     )
+
+
+def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedExamples:
+    """The training set of a stage, with the unlabelled texts where it needs no gold labels."""
+    encoded = data.augmented if stage.augmented else data.train
+    assert encoded is not None
+    if data.unlabelled is None or config.needs_labels(stage, regression=data.task.regression):
+        return encoded
+    return encoded.followed_by(data.unlabelled)

@@ -11,12 +11,13 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, config, distillers, models, results, training
+from tfdistill import analysis, config, distillers, models, objectives, results, training
 from tfdistill.run import teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import num_epochs, stage_batches
 
 _PATIENCE = 5  # evaluations of a joint stage, one an epoch
+STATIC_RATE = 3e-3  # of a joint stage; measured on questions of 6 types
 _NEARLY_UNIFORM = 0.9  # of the largest entropy; soft targets beyond that teach next to nothing
 
 
@@ -34,14 +35,25 @@ def _resolved(
     context: RunContext,
     teacher: keras.Model | None,
     student: keras.Model,
+    kept: tuple[int, ...] | None,
 ) -> config.JointStage:
-    """Chooses rate, temperature and patience where the recipe leaves them open."""
-    rate = stage.learning_rate or joint_rate(models.config_of(student).hidden_size)
+    """Chooses rate, temperature, patience and layers where the recipe leaves them open.
+
+    A pruned student is compared at the teacher layers that it was cut from (`kept`).
+    """
+    shape = models.config_of(student)
+    usual = STATIC_RATE if isinstance(shape, models.StaticConfig) else joint_rate(shape.hidden_size)
     temperature = stage.temperature
     if temperature is None and teacher is not None:
         temperature = _sharpening(context, teacher)
-    chosen = {"learning_rate": rate, "temperature": temperature}
-    return stage.model_copy(update={**chosen, "patience": stage.patience or _PATIENCE})
+    chosen: dict[str, Any] = {
+        "learning_rate": stage.learning_rate or usual,
+        "temperature": temperature,
+        "patience": stage.patience or _PATIENCE,
+    }
+    if kept is not None and stage.layer_map == "uniform":
+        chosen["layer_map"] = kept
+    return stage.model_copy(update=chosen)
 
 
 def _sharpening(context: RunContext, teacher: keras.Model) -> float:
@@ -84,6 +96,7 @@ class _Pair:
     seed: int
     head: str | None
     regression: bool
+    same_tokens: bool = True
 
     def objective(self, prediction: str) -> str:
         """The objective of the answers: of a regression they are numbers."""
@@ -96,6 +109,7 @@ def build_stage(
     seed: int,
     student: keras.Model,
     teacher: keras.Model | None = None,
+    kept: tuple[int, ...] | None = None,
 ) -> StageJob:
     """Builds the distiller and the batches of a stage.
 
@@ -106,6 +120,7 @@ def build_stage(
       student: The student, with the head that the stage trains.
       teacher: The model that the stage learns from, as wide as the student, where it is none of
         the run's teachers.
+      kept: The teacher layers that a pruned student was cut from.
 
     Returns:
       What trains it.
@@ -119,7 +134,7 @@ def build_stage(
     elif isinstance(stage, config.LayerOptions):
         stage = stage.model_copy(update={"projection": "none"})
     if isinstance(stage, config.JointStage):
-        stage = _resolved(stage, context, teacher, student)
+        stage = _resolved(stage, context, teacher, student, kept)
     task = context.data.task
     pair = _Pair(
         teacher,
@@ -127,6 +142,7 @@ def build_stage(
         seed,
         head=None if task is None else task.head,
         regression=task is not None and task.num_labels == 1,
+        same_tokens=context.own_tokens is None or not context.teachers.knows(teacher),
     )
     distiller = _distiller(stage, pair)
     train = stage_batches(context, stage, name, seed, distiller)
@@ -143,7 +159,7 @@ def build_stage(
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
     if isinstance(stage, config.ClassifierStage) and stage.trains_classifier:
-        data = context.task_data
+        data = context.student_task_data
         pruning = isinstance(stage.compress, config.PruneConfig)
         keep = stage.keep_best is not False and not pruning
         fit = functools.partial(
@@ -212,14 +228,41 @@ def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
         temperature = stage.temperature or 1.0
         # T^2 makes up for the smaller gradients above 1; below 1 it would silence the term.
         terms["answers"] |= {"temperature": temperature, "scale_by_t2": temperature >= 1}
-    if student.num_layers:
+    lacking = _no_hidden_states(stage, pair)
+    used = f"the teacher's answers ({terms['answers']['objective']})"
+    if stage.loss_weights.get("label"):
+        used += ", gold labels"
+    if lacking is None:
+        layers = objectives.layer_map(teacher.num_layers, student.num_layers, stage.layer_map)
+        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
         terms["hidden"] = {
             "objective": "hidden_state_mse",
             "layer_map": stage.layer_map,
             "over_layers": "mean",
             "projection": "none" if teacher.hidden_size == student.hidden_size else "shared",
         }
-    return distillers.CombinationDistiller(pair.teacher, pair.student, terms=terms, seed=pair.seed)
+    else:
+        used += f" and no hidden states, since {lacking}"
+    print(f"joint: the student learns from {used}", file=sys.stderr, flush=True)
+    return distillers.CombinationDistiller(
+        pair.teacher,
+        pair.student,
+        terms=terms,
+        same_tokens=pair.same_tokens,
+        seed=pair.seed,
+    )
+
+
+def _no_hidden_states(stage: config.JointStage, pair: _Pair) -> str | None:
+    """Why hidden states of teacher and student cannot be compared, or None."""
+    teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
+    if not student.num_layers:
+        return "it has no layers"
+    if not pair.same_tokens:
+        return "its vocabulary is not the teacher's"
+    if student.num_layers > teacher.num_layers and isinstance(stage.layer_map, str):
+        return f"it has {student.num_layers} layers, its teacher {teacher.num_layers}"
+    return None
 
 
 @_distiller.register
@@ -231,6 +274,7 @@ def _logits(stage: config.LogitsStage, pair: _Pair) -> distillers.Distiller:
         temperature=stage.temperature,
         scale_by_t2=stage.scale_by_t2,
         head=pair.head,
+        same_tokens=pair.same_tokens,
         seed=pair.seed,
     )
 
@@ -278,6 +322,7 @@ def _prediction(stage: config.PredictionStage, pair: _Pair) -> distillers.Distil
         temperature=stage.temperature,
         reduction=stage.reduction,
         head=pair.head,
+        same_tokens=pair.same_tokens,
         seed=pair.seed,
     )
 

@@ -72,7 +72,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             teacher = compression.student_as_teacher(compressing, student.model)
             steps = num_batches(context, stage, last, seed)
             trained = compression.begin(compressing, student.model, steps)
-        job = build_stage(context, last, seed, trained, teacher)
+        job = build_stage(context, last, seed, trained, teacher, kept=student.layers)
         _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
         result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
@@ -137,7 +137,7 @@ def _start_projections(
     elif student.basis is not None:
         for layer in layers:
             layer.set_weights([student.basis.T, np.zeros(len(student.basis), np.float32)])
-    elif context.recipe.student.initialise in ("auto", "teacher"):
+    elif context.recipe.student.start in ("auto", "teacher"):
         teacher = context.teachers.in_float32(stage)
         training.initialise_projections(layers, student.model, teacher)
 

@@ -27,27 +27,42 @@ def shape_of(preset: str, sizes: config.ShapeConfig, vocab_size: int) -> models.
 
 
 def student_shape(
-    settings: config.StudentConfig, vocab_size: int, teacher: models.EncoderConfig | None
+    settings: config.StudentConfig,
+    vocab_size: int,
+    teacher: models.EncoderConfig | None,
+    *,
+    pairs: bool = False,
 ) -> models.EncoderConfig:
-    """The student's architecture: its preset or a part of the teacher's shape.
+    """The student's architecture: its preset, a part of the teacher's shape, or a checkpoint's.
 
     Args:
       settings: The student's section; its sizes replace those of the preset.
       vocab_size: Rows of the word table.
       teacher: The teacher's configuration, for a pruned shape.
+      pairs: Whether the task's texts are pairs: a static student then compares two means.
 
     Returns:
       The configuration.
 
     Raises:
-      ConfigError: If the preset is unknown, or no Hugging Face folder can hold the shape.
+      ConfigError: If the preset is unknown, no Hugging Face folder can hold the shape, or sizes are
+        given for a checkpoint, which has its own.
+      WeightsError: If the checkpoint cannot be read.
     """
+    if config.is_checkpoint(settings.preset):
+        if settings.sizes():
+            raise errors.ConfigError(
+                f"student {settings.preset}",
+                "no sizes: a checkpoint has its own",
+                ", ".join(settings.sizes()),
+            )
+        return weights.read_config(settings.preset)
     if not config.is_pruned(settings.preset):
-        return shape_of(settings.preset, settings, vocab_size)
+        return _static_or_preset(settings, vocab_size, pairs=pairs)
     assert teacher is not None
     shape = structured.pruned_config(teacher, config.parse_pruned(settings.preset))
     shape = shape.replace(vocab_size=vocab_size, **settings.sizes())
-    size = shape.attention_width // shape.num_heads
+    size = shape.head_width
     if shape.hidden_size % size or shape.attention_width > shape.hidden_size:
         raise errors.ConfigError(
             f"student.preset {settings.preset}",
@@ -55,6 +70,24 @@ def student_shape(
             f"{shape.num_heads} heads of {size}",
             "A Hugging Face folder can hold no other; give heads or head_size.",
         )
+    return shape
+
+
+def _static_or_preset(
+    settings: config.StudentConfig, vocab_size: int, *, pairs: bool
+) -> models.EncoderConfig:
+    shape: Any  # an EncoderConfig or a WordVectorConfig
+    if not config.is_static(settings.preset):
+        shape = shape_of(settings.preset, settings, vocab_size)
+    else:
+        given = config.parse_static(settings.preset)
+        shape = shape_of("static", settings, vocab_size)
+        shape = shape.replace(
+            embedding_size=given.width or shape.embedding_size,
+            dense_size=given.dense or shape.dense_size,
+        )
+    if pairs and shape.family == models.StaticConfig.family:
+        return shape.replace(pair_encoding="siamese")
     return shape
 
 

@@ -95,6 +95,10 @@ class TeacherModels:
             self._forward[role] = task_models.in_precision(self.in_float32(stage), dtype)
         return self._forward[role]
 
+    def knows(self, model: keras.Model | None) -> bool:
+        """Whether a model is one of the run's teachers, and not a student that teaches the next."""
+        return any(model is teacher for teacher in self._forward.values())
+
     def answers(self, model: keras.Model, examples: batches.EncodedExamples) -> np.ndarray:
         """The logits of a teacher of a stage over a training set, computed once in a run.
 

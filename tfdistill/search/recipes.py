@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tfdistill import config, errors, files, models
+from tfdistill import config, errors, files, models, structured
 from tfdistill.search.pareto import Estimate
 from tfdistill.search.space import Candidate, Teacher
 
@@ -42,9 +42,10 @@ class Goal:
 def recipe_values(candidate: Candidate, goal: Goal) -> dict[str, Any]:
     """Returns a recipe as plain values, with what it `extends`, if anything.
 
-    tinybert extends the published settings for the task, mobilebert those of its pre-training;
-    minilm has the published relations on plain text and then the teacher's answers, logits the
-    teacher's answers alone.
+    pruned cuts the student out of the fine-tuned teacher, which it then learns from in one joint
+    stage. tinybert extends the published settings for the task, mobilebert those of its
+    pre-training; minilm has the published relations on plain text and then the teacher's answers,
+    logits the teacher's answers alone.
     """
     task = goal.task
     values: dict[str, Any] = {"name": f"{goal.method}_{candidate.name}"}
@@ -62,16 +63,21 @@ def recipe_values(candidate: Candidate, goal: Goal) -> dict[str, Any]:
         published = f"tinybert_4l_{task}"
         base = published if published in config.recipes() else "_tinybert_4l"
         values = {"extends": base, **values}
-    values["student"] = _student(candidate, goal.method)
+    values["student"] = _student(candidate, goal)
+    if goal.method in _STAGES:
+        values |= _STAGES[goal.method]
     if goal.method in ("minilm", "logits"):
         values["teacher"] |= {"finetune": _FINETUNE}
-        values |= _STAGES[goal.method]
     values["export"] = {"quantize": goal.quantize, "lengths": list(goal.lengths)}
     values["benchmark"] = {"threads": [goal.threads]}
     return values
 
 
 _STAGES: dict[str, dict[str, Any]] = {
+    "pruned": {
+        "stages": {"joint": {"kind": "joint"}},
+        "variants": {"full": {"stages": ["joint"]}},
+    },
     "logits": {
         "stages": {
             "labels": _LABELS,
@@ -104,8 +110,16 @@ _STAGES: dict[str, dict[str, Any]] = {
 }
 
 
-def _student(candidate: Candidate, method: str) -> dict[str, Any]:
-    shape = candidate.config
+def _student(candidate: Candidate, goal: Goal) -> dict[str, Any]:
+    shape, method = candidate.config, goal.method
+    if method == "pruned":
+        part = config.PrunedShape(
+            layers=shape.num_layers,
+            ffn=shape.intermediate_size,
+            heads=shape.num_heads,
+            width=shape.hidden_size,
+        )
+        return {"preset": str(part), "initialise": "pruned"}
     sizes: dict[str, Any] = {
         "num_layers": shape.num_layers,
         "hidden_size": shape.hidden_size,
@@ -150,15 +164,20 @@ def write_recipe(path: files.Path, estimate: Estimate, goal: Goal, notes: Sequen
     lines = [" ".join(line.splitlines()) for line in [*notes, *needs]]
     header = "".join(f"# {line}".rstrip() + "\n" for line in lines)
     files.atomic_write_text(path, header + text)
-    built = shape_of(recipe.student, estimate.candidate.config.vocab_size)
+    built = shape_of(recipe.student, estimate.candidate.config.vocab_size, goal.teacher)
     wanted = estimate.candidate.config.replace(max_positions=built.max_positions)
     if built != wanted:
         raise errors.ConfigError(f"student of {recipe.name}", wanted, built)
     return recipe.name
 
 
-def shape_of(student: config.StudentConfig, vocab_size: int) -> models.EncoderConfig:
+def shape_of(
+    student: config.StudentConfig, vocab_size: int, teacher: Teacher
+) -> models.EncoderConfig:
     """The shape that a recipe's student has."""
+    if config.is_pruned(student.preset):
+        assert teacher.config is not None
+        return structured.pruned_config(teacher.config, config.parse_pruned(student.preset))
     return models.preset(student.preset).replace(vocab_size=vocab_size, **student.sizes())
 
 

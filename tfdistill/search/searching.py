@@ -109,7 +109,7 @@ def search(
             settings=dataclasses.asdict(settings),
             method=goal.method,
             task=goal.task,
-            teacher=dataclasses.asdict(goal.teacher),
+            teacher={k: v for k, v in dataclasses.asdict(goal.teacher).items() if k != "config"},
             quantize=goal.quantize,
             threads=goal.threads,
             latency_ms=budget.latency_ms,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tfdistill import errors, models
 
-METHODS = ("tinybert", "minilm", "logits", "mobilebert")
+METHODS = ("pruned", "tinybert", "minilm", "logits", "mobilebert")
 # A kind is what sizes do not say: stack, activation, normalization. The presets have all of it.
 KINDS = {
     "gelu": "BERT's layers, GELU, LayerNorm",
@@ -19,6 +19,7 @@ KINDS = {
 }
 _MOBILE_PRESETS = {"no_norm": "mobilebert", "no_norm_2ffn": "mobilebert_tiny"}
 METHOD_KINDS = {
+    "pruned": ("gelu", "relu"),
     "tinybert": ("gelu", "relu"),
     "minilm": ("gelu", "relu"),
     "logits": ("gelu", "relu", "no_norm", "no_norm_2ffn"),
@@ -28,6 +29,7 @@ _NARROWEST, _STEP, _SMALLEST_HEAD = 96, 8, 8
 _DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12)
 _HEAD_SIZES = (32, 64)
 _RATIOS = (2, 3, 4)  # feed-forward width / width
+_PARTS = (1, 3 / 4, 1 / 2, 1 / 4, 1 / 8)  # of the teacher's neurons and heads, what is pruned to
 _BLOCK_DEPTHS = (6, 9, 12, 18, 24)
 _BLOCK_WIDTHS = (128, 256, 384, 512)
 _BOTTLENECKS = (64, 96, 128, 160, 192)
@@ -43,12 +45,15 @@ class Teacher:
       num_layers: Its depth; a uniform layer map wants a student's to divide it.
       num_heads: TinyBERT's students have as many, for attention is taught head by head.
       hidden_size: The widest a student may be.
+      config: Its whole shape, which students that are cut out of it need; None where it is not
+        known.
     """
 
     source: str
     num_layers: int = 12
     num_heads: int = 12
     hidden_size: int = 768
+    config: models.EncoderConfig | None = None
 
     def __post_init__(self) -> None:
         """Refuses sizes that no teacher has."""
@@ -95,10 +100,12 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """Lists every student that `method` can teach.
 
-    tinybert: as many heads as the teacher, a depth that divides the teacher's. minilm and logits:
-    heads of 32 or 64, any depth up to the teacher's. mobilebert (and logits): MobileBERT's blocks,
-    of any depth, since its teacher is made to fit. None is wider than the teacher. Where weights
-    are quantized in blocks, every width is a multiple of the block.
+    pruned: parts of the teacher, fewer layers, neurons, heads and directions; heads keep their
+    size, vocabulary and activation are the teacher's. tinybert: as many heads as the teacher, a
+    depth that divides the teacher's. minilm and logits: heads of 32 or 64, any depth up to the
+    teacher's. mobilebert (and logits): MobileBERT's blocks, of any depth, since its teacher is made
+    to fit. None is wider than the teacher. Where weights are quantized in blocks, every width is a
+    multiple of the block.
 
     Args:
       method: One of `METHODS`.
@@ -123,6 +130,8 @@ def candidates(
     if unknown or not wanted:
         raise errors.ConfigError(f"kinds for {method}", f"some of {METHOD_KINDS[method]}", unknown)
     block = _block(quantize)
+    if method == "pruned":
+        return _pruned(teacher, wanted, block)
     sizes = {"vocab_size": vocab_size, "max_positions": max(512, max_length)}
     found: list[Candidate] = []
     for kind in wanted:
@@ -141,6 +150,46 @@ def candidates(
             "Try --method logits, which asks for no equal heads, or another quantization.",
         )
     return tuple(found)
+
+
+def _pruned(teacher: Teacher, kinds: Sequence[str], block: int) -> tuple[Candidate, ...]:
+    """Every part of a teacher that a Hugging Face folder can hold."""
+    whole = teacher.config
+    if whole is None or isinstance(whole, models.MobileBertConfig):
+        raise errors.ConfigError(
+            "teacher of pruned students",
+            "a BERT, TinyBERT or DistilBERT whose config.json is at hand, or preset:NAME",
+            teacher.source,
+            "Give the folder of the fine-tuned teacher.",
+        )
+    kind = "relu" if whole.hidden_act == "relu" else "gelu"
+    size = whole.head_width
+    found = []
+    for depth in range(1, whole.num_layers + 1):
+        for width in _parts_of(whole.hidden_size, size):
+            for heads in _parts_of(min(whole.num_heads, width // size), 1):
+                for inner in _parts_of(whole.intermediate_size, _STEP):
+                    shape = whole.replace(
+                        num_layers=depth,
+                        hidden_size=width,
+                        num_heads=heads,
+                        head_size=size,
+                        intermediate_size=inner,
+                    )
+                    if width >= min(_NARROWEST, whole.hidden_size) and _fits(shape, block):
+                        found.append(Candidate(kind, shape))
+    if kind not in kinds or not found:
+        raise errors.ConfigError(
+            f"students pruned of {teacher.source}",
+            f"blocks of its activation ({kind}), of widths that the quantization allows",
+            f"{', '.join(kinds)}, blocks of {block}",
+        )
+    return tuple(found)
+
+
+def _parts_of(whole: int, step: int) -> list[int]:
+    """Parts of a size in multiples of `step`, the whole itself among them."""
+    return sorted({whole, *(step * round(part * whole / step) for part in _PARTS)} - {0})
 
 
 def _bert_shapes(kind: str, method: str, teacher: Teacher) -> Iterator[models.EncoderConfig]:

@@ -44,8 +44,9 @@ class MeasurementContext:
         """
         device = self.device
         shape = dataclasses.asdict(candidate.config)
-        if shape["head_size"] is None:  # readings of earlier versions keep their keys
-            del shape["head_size"]
+        for name in ("head_size", "embedding_size"):
+            if shape[name] is None:  # readings of earlier versions keep their keys
+                del shape[name]
         known = {
             "config": shape,
             "device": [device.id, device.name, device.fingerprint, device.soc, device.abi],

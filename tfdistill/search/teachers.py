@@ -37,17 +37,20 @@ def find_teacher(
     """
     given = (num_layers, num_heads, hidden_size)
     found: tuple[int, ...] | None = None
+    whole: models.EncoderConfig | None = None
     config_file = pathlib.Path(source).expanduser() / "config.json"
     words = set(re.split(r"[^a-z]+", source.lower()))
     sized = sorted(words & _PUBLISHED.keys())
     if all(given):
         found = (0, 0, 0)
     elif source.startswith(_PRESET):
-        found = _sizes(models.preset(source.removeprefix(_PRESET)))
+        whole = models.preset(source.removeprefix(_PRESET))
     elif config_file.is_file():
-        found = _sizes(_read(config_file))
+        whole = _read(config_file)
     elif len(sized) == 1 and "bert" in source.lower():
         found = _PUBLISHED[sized[0]]
+    if whole is not None:
+        found = _sizes(whole)
     if found is None:
         raise errors.ConfigError(
             "teacher",
@@ -56,7 +59,7 @@ def find_teacher(
             "Give --teacher-layers, --teacher-heads and --teacher-width.",
         )
     chosen = [own if own is not None else known for own, known in zip(given, found, strict=True)]
-    return Teacher(source, *chosen)
+    return Teacher(source, *chosen, config=whole if tuple(chosen) == found else None)
 
 
 def _read(path: pathlib.Path) -> models.EncoderConfig:
@@ -67,5 +70,5 @@ def _read(path: pathlib.Path) -> models.EncoderConfig:
 
 def _sizes(config: models.EncoderConfig) -> tuple[int, ...]:
     if not isinstance(config, models.EncoderConfig):
-        raise errors.ConfigError("teacher", "a transformer", "a BiLSTM")
+        raise errors.ConfigError("teacher", "a transformer", f"a {config.title}")
     return config.num_layers, config.num_heads, config.hidden_size

@@ -117,6 +117,8 @@ def products(
     if isinstance(config, models.MobileBertConfig):
         inputs = (3 if config.trigram else 1) * config.embedding_size
         found.append((length, inputs, config.hidden_size))
+    elif config.embedding_size is not None:
+        found.append((length, config.embedding_size, config.hidden_size))
     for layer in range(config.num_layers):
         asking = _asking(config, layer, length, head)
         found += [row[:3] for row in _layer(config, asking, length)]
@@ -169,7 +171,7 @@ def contents(config: models.EncoderConfig, lengths: tuple[int, ...]) -> Contents
       The counts, without the few of the classifier itself.
     """
     width = config.hidden_size
-    words = config.embedding_size if isinstance(config, models.MobileBertConfig) else width
+    words = config.embedding_size or width
     tables = config.vocab_size * words + config.type_vocab_size * width
     once = products(config, 1)  # one token: every weight once
     weights = sum(n_in * n_out for _, n_in, n_out in once)

@@ -29,7 +29,7 @@ def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.E
       ShapeError: If the teacher is of a family that cannot be pruned.
     """
     _check_family(teacher, "teacher")
-    theirs = teacher.attention_width // teacher.num_heads
+    theirs = teacher.head_width
     width = shape.width or teacher.hidden_size
     size, heads = shape.head_size or theirs, shape.heads or teacher.num_heads
     if shape.width is not None and shape.heads is None and shape.head_size is None:
@@ -48,9 +48,16 @@ def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.E
         num_heads=heads,
         head_size=size,
         intermediate_size=shape.ffn or teacher.intermediate_size,
+        embedding_size=shape.embedding or _factor(teacher, width),
     )
     check_prunable(teacher, student)
     return student
+
+
+def _factor(teacher: models.EncoderConfig, width: int) -> int | None:
+    """The teacher's own width of word vectors, where it is factorised and that saves something."""
+    size = teacher.embedding_size
+    return size if size is not None and size < width else None
 
 
 def check_prunable(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:
@@ -88,7 +95,7 @@ def _faults(teacher: models.EncoderConfig, student: models.EncoderConfig) -> Ite
         "num_layers": (teacher.num_layers, student.num_layers),
         "hidden_size": (teacher.hidden_size, student.hidden_size),
         "num_heads": (teacher.num_heads, student.num_heads),
-        "head size": tuple(c.attention_width // c.num_heads for c in (teacher, student)),
+        "head size": (teacher.head_width, student.head_width),
         "intermediate_size": (teacher.intermediate_size, student.intermediate_size),
     }
     for name, (theirs, ours) in sizes.items():

@@ -10,10 +10,12 @@ import numpy as np
 from tfdistill import models
 from tfdistill.structured import directions
 from tfdistill.structured.importance import Measurements
+from tfdistill.weights import factorised
 
 Weights = Mapping[str, Sequence[np.ndarray]]  # layer name -> arrays, as Keras orders them
 
 _TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+_PROJECTION = "embedding_projection"  # of a factorised word table
 _BEFORE_CLASSIFIER = ("pooler", "pre_classifier")
 _OVER_POOLED = ("classifier", "nsp_classifier")
 _OVER_TOKENS = ("token_classifier", "span_classifier")
@@ -81,13 +83,14 @@ def pruned_weights(
 ) -> dict[str, list[np.ndarray]]:
     """Cuts a student's weights out of a teacher's.
 
-    With C the basis (`directions.hidden_basis`; the identity where the width stays), tables
-    become ``E C``, matrices that read hidden states ``C^T W``, those that write them ``W C``. Of
-    queries, keys, values, intermediate neurons and the pooler the columns of kept heads and neurons
-    stay, of the matrices that read them the rows; heads of another size are mapped by
-    `directions.narrower_scores` and `narrower_values`. A LayerNorm with gamma g and beta b becomes
-    ``diag(C^T diag(g) C) sqrt(d / w)`` and ``C^T b``, d and w being the widths: what keeps the
-    scale of a state whose length lies in the kept directions. `refit` does better.
+    With C the basis (`directions.hidden_basis`; the identity where the width stays), tables become
+    ``E C``, matrices that read hidden states ``C^T W``, those that write them ``W C``. Of queries,
+    keys, values, intermediate neurons and the pooler the columns of kept heads and neurons stay, of
+    the matrices that read them the rows; heads of another size are mapped by
+    `directions.narrower_scores` and `narrower_values`. The word table of a student with an
+    `embedding_size` is then factorised (`weights.factorised.split`). A LayerNorm with gamma g and
+    beta b becomes ``diag(C^T diag(g) C) sqrt(d / w)`` and ``C^T b``, d and w being the widths: what
+    keeps the scale of a state whose length lies in the kept directions. `refit` does better.
 
     Args:
       teacher: The teacher's weights by layer.
@@ -104,6 +107,12 @@ def pruned_weights(
     for name in _TABLES:
         if name in teacher:
             result[name] = [cut.write(teacher[name][0])]
+    if _PROJECTION in teacher:
+        table = np.asarray(teacher[_TABLES[0]][0], np.float64) @ teacher[_PROJECTION][0]
+        result[_TABLES[0]] = [cut.write(table)]
+    if student.embedding_size is not None:
+        words, projection = factorised.split(result[_TABLES[0]][0], student.embedding_size)
+        result[_TABLES[0]], result[_PROJECTION] = [words], [projection]
     if not student.type_vocab_size and "token_type_embeddings" in result:
         # A single text has type 0 everywhere: its embeddings stay what they were.
         result["position_embeddings"][0] += result.pop("token_type_embeddings")[0][0]
@@ -183,7 +192,7 @@ def _attention(
     found = {name: cut.reading(f"{theirs}_{name}") for name in ("query", "key", "value")}
     output, output_bias = cut.writing(f"{theirs}_attention_output")
     size = measured.queries.shape[-1]
-    new = student.attention_width // student.num_heads
+    new = student.head_width
     parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in found}
     rows = []
     for head in heads:

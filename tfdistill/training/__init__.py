@@ -10,6 +10,7 @@ from tfdistill.training.initialise import (
     initialise_from_teacher,
     initialise_projections,
     leading_directions,
+    scale_words,
 )
 from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
@@ -54,5 +55,6 @@ __all__ = [
     "pretrain",
     "published_optimizer",
     "run_transfer",
+    "scale_words",
     "transfer_stages",
 ]

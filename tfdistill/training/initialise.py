@@ -11,7 +11,9 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, models, objectives
+from tfdistill.data.encoded import EncodedExamples
 
+_SCALED = 1000  # examples that the scale of word vectors is measured on
 _TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 # Fields in which a student may differ from a teacher whose layers it copies.
 _FREE = ("family", "num_layers", "max_positions", "type_vocab_size", "pooler")
@@ -69,6 +71,23 @@ def initialise_from_teacher(student: keras.Model, teacher: keras.Model) -> None:
         elif table.shape[1] == target.shape[1]:
             target[:rows] = table[:rows]
         student.get_layer(name).set_weights([target])
+
+
+def scale_words(student: keras.Model, examples: EncodedExamples) -> None:
+    """Scales the word vectors of a static student: the mean square of the texts' means becomes 1.
+
+    Weights that let frequent words count less (Arora et al. 2017, as in model2vec) are left out:
+    on questions, whose type hangs on words such as "how many", they cost accuracy.
+
+    Args:
+      student: A static student, changed in place.
+      examples: Training texts; the first 1,000 are measured.
+    """
+    layer = student.get_layer(_TABLES[0])
+    (table,) = layer.get_weights()
+    some = examples.select(range(min(len(examples), _SCALED)))
+    means = np.add.reduceat(table[some.ids], some.offsets[: len(some)]) / some.lengths[:, None]
+    layer.set_weights([table / max(np.sqrt(np.mean(np.square(means))), 1e-12)])
 
 
 def initialise_projections(

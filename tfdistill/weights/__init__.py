@@ -14,6 +14,7 @@ from tfdistill.weights.load import (
     load_span_classifier,
     load_token_classifier,
     open_encoder,
+    read_config,
 )
 from tfdistill.weights.save import save_hf
 
@@ -33,6 +34,7 @@ __all__ = [
     "load_token_classifier",
     "open_checkpoint",
     "open_encoder",
+    "read_config",
     "save_bilstm",
     "save_garden",
     "save_hf",

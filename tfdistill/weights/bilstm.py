@@ -1,4 +1,4 @@
-"""A BiLSTM on disk: weights, vocabulary, labels. `transformers` has no class for one.
+"""A BiLSTM or static student on disk: weights, vocabulary, labels; `transformers` has no class.
 
 Nothing in such a folder is ever executed: the shape follows from the tensors, the network is built
 here, and only numbers are read.
@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import zipfile
 from collections.abc import Sequence
+from typing import Any
 
 import h5py
 import numpy as np
@@ -49,7 +50,7 @@ def save_bilstm(
     """Writes model.safetensors, vocab.txt and classifier.json into a folder that exists.
 
     Args:
-      model: A BiLSTM of `tfdistill.models`.
+      model: A BiLSTM or static student of `tfdistill.models`.
       folder: The folder.
       labels: Names of the classes in the order of the logits.
       vocab_file: Its vocabulary.
@@ -85,7 +86,7 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
       The model with its labels and vocabulary.
 
     Raises:
-      WeightsError: If a file is missing or damaged, or the tensors are not those of a BiLSTM.
+      WeightsError: If a file is missing or damaged, or the tensors are not those of such a model.
     """
     folder = pathlib.Path(folder)
     described = checkpoint.read_json(folder / DESCRIPTION, required=True)
@@ -109,7 +110,7 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
         if f"{layer}/{names[0]}" in tensors:
             model.get_layer(layer).set_weights([tensors[f"{layer}/{name}"] for name in names])
     report = LoadReport(loaded=tuple(sorted(tensors)), ignored=(), fresh=())
-    # A BiLSTM has a configuration of its own; `models.config_of` returns either, too.
+    # Such a model has a configuration of its own; `models.config_of` returns either, too.
     return LoadedModel(model, config, vocab_file, lower_case, report, tuple(labels))  # pyright: ignore[reportArgumentType]
 
 
@@ -159,24 +160,31 @@ def _from_keras_file(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 def _shape(
     tensors: dict[str, np.ndarray], source: pathlib.Path, tokens: list[str]
-) -> tuple[models.BiLstmConfig, int]:
+) -> tuple[models.WordVectorConfig, int]:
     """Derives the configuration and the number of labels from the shapes of the tensors."""
     shapes = {name: array.shape for name, array in tensors.items()}
     try:
         rows, width = shapes["word_embeddings/embeddings"]
-        units, _ = shapes["lstm_forward/recurrent_kernel"]
-        features, dense = shapes["dense/kernel"]
-        _, num_labels = shapes["classifier/kernel"]
-        bidirectional = "lstm_backward/kernel" in shapes
-        config = models.BiLstmConfig(
-            embedding_size=width,
-            hidden_size=units,
-            dense_size=dense,
-            vocab_size=rows,
-            bidirectional=bidirectional,
-            pair_encoding="siamese" if features == 4 * units * (1 + bidirectional) else "joined",
-            pad_token_id=tokens.index("[PAD]"),
-        )
+        features, num_labels = shapes["classifier/kernel"]
+        dense = 0
+        if "dense/kernel" in shapes:
+            features, dense = shapes["dense/kernel"]
+        common: dict[str, Any] = {
+            "embedding_size": width,
+            "dense_size": dense,
+            "vocab_size": rows,
+            "pad_token_id": tokens.index("[PAD]"),
+        }
+        if "lstm_forward/kernel" in shapes:
+            config: models.WordVectorConfig = models.BiLstmConfig(
+                **common,
+                hidden_size=shapes["lstm_forward/recurrent_kernel"][0],
+                bidirectional="lstm_backward/kernel" in shapes,
+            )
+        else:
+            config = models.StaticConfig(**common)
+        if features == 4 * config.text_width:
+            config = config.replace(pair_encoding="siamese")
         fits = shapes == _expected(config, num_labels)
         fits = fits and all(
             array.dtype.kind == "f" and np.isfinite(array).all() for array in tensors.values()
@@ -186,26 +194,28 @@ def _shape(
     if not fits:
         raise errors.WeightsError(
             f"{source}",
-            "finite weights of word vectors, LSTMs and two dense layers that fit each other",
+            "finite weights of word vectors, LSTMs and dense layers that fit each other",
             ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:6]) or "none",
             "It was not saved by a run, or is damaged.",
         )
     return config, num_labels
 
 
-def _expected(config: models.BiLstmConfig, num_labels: int) -> dict[str, tuple[int, ...]]:
-    units = config.hidden_size
-    lstm = {
-        "kernel": (config.embedding_size, 4 * units),
-        "recurrent_kernel": (units, 4 * units),
-        "bias": (4 * units,),
+def _expected(config: models.WordVectorConfig, num_labels: int) -> dict[str, tuple[int, ...]]:
+    expected: dict[str, tuple[int, ...]] = {
+        "word_embeddings/embeddings": (config.vocab_size, config.embedding_size)
     }
-    directions = ("forward", "backward")[: config.directions]
-    return {
-        "word_embeddings/embeddings": (config.vocab_size, config.embedding_size),
-        **{f"lstm_{way}/{name}": shape for way in directions for name, shape in lstm.items()},
-        "dense/kernel": (config.feature_width, config.dense_size),
-        "dense/bias": (config.dense_size,),
-        "classifier/kernel": (config.dense_size, num_labels),
-        "classifier/bias": (num_labels,),
-    }
+    if isinstance(config, models.BiLstmConfig):
+        units = config.hidden_size
+        lstm = {
+            "kernel": (config.embedding_size, 4 * units),
+            "recurrent_kernel": (units, 4 * units),
+            "bias": (4 * units,),
+        }
+        directions = ("forward", "backward")[: config.directions]
+        expected |= {f"lstm_{way}/{name}": lstm[name] for way in directions for name in lstm}
+    if config.dense_size:
+        expected["dense/kernel"] = (config.feature_width, config.dense_size)
+        expected["dense/bias"] = (config.dense_size,)
+    last = config.dense_size or config.feature_width
+    return {**expected, "classifier/kernel": (last, num_labels), "classifier/bias": (num_labels,)}

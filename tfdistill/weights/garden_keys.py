@@ -12,6 +12,7 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.models import EncoderConfig, MobileBertConfig
+from tfdistill.weights.factorised import is_factorised
 from tfdistill.weights.filling import Variable, renamed, weights_of
 
 # The parts of a name before the first of these are the names of models around the encoder.
@@ -79,8 +80,8 @@ def check(config: EncoderConfig) -> None:
     """Refuses an architecture that the Garden's encoders cannot have.
 
     Raises:
-      WeightsError: If it has another LayerNorm epsilon, no token types, no trigrams, or pruned
-        heads.
+      WeightsError: If it has another LayerNorm epsilon, no token types, no trigrams, pruned
+        heads, or a factorised word table.
     """
     for field, fits, expected in (
         ("family", config.family in ("bert", "tinybert", "mobilebert"), "BERT or MobileBERT"),
@@ -88,6 +89,7 @@ def check(config: EncoderConfig) -> None:
         ("type_vocab_size", config.type_vocab_size > 0, "at least 1, as in the Garden"),
         ("trigram", getattr(config, "trigram", True), "True, as in the Garden"),
         ("head_size", config.head_size is None, "None, heads that share hidden_size"),
+        ("embedding_size", not is_factorised(config), "None, a word table in one piece"),
     ):
         if not fits:
             what = f"{field} of a Model Garden encoder"

@@ -140,11 +140,15 @@ def parse_config(
         raise errors.WeightsError("family", f"one of {fitting} for model_type {kind!r}", repr(told))
     try:
         if kind == "distilbert":
-            return _distilbert(raw)
-        defaults = _MOBILEBERT_DEFAULTS if kind == "mobilebert" else {}
-        return _bert({**defaults, **raw}, told, block, layout)
+            config = _distilbert(raw)
+        else:
+            defaults = _MOBILEBERT_DEFAULTS if kind == "mobilebert" else {}
+            config = _bert({**defaults, **raw}, told, block, layout)
     except KeyError as error:
         raise errors.WeightsError("config.json", f"the key {error}", "a file without it") from error
+    if "embedding_size" in block:
+        return config.replace(embedding_size=block["embedding_size"])
+    return config
 
 
 def _check_types(raw: Mapping[str, Any]) -> None:
@@ -274,7 +278,7 @@ def format_config(
 
     Returns:
       A JSON-able dict that `transformers.AutoConfig` understands. What it has no word for
-      (TinyBERT's head, no token types, no pooler) is under "tfdistill".
+      (TinyBERT's head, no token types, no pooler, a factorised word table) is under "tfdistill".
 
     Raises:
       WeightsError: If `transformers` could only build a different network.
@@ -303,7 +307,8 @@ def format_config(
         written["label2id"] = {name: index for index, name in enumerate(names)}
         if head == Head("sequence", 1):
             written["problem_type"] = "regression"
-    if not distil:
+    factorised = config.embedding_size is not None and not isinstance(config, MobileBertConfig)
+    if not distil or factorised:
         written[BLOCK] = {
             "format_version": FORMAT_VERSION,
             "head": config.family,
@@ -312,6 +317,8 @@ def format_config(
         if isinstance(config, MobileBertConfig) and config.normalization == "layer_norm":
             eps = config.embeddings_layer_norm_eps or config.layer_norm_eps
             written[BLOCK]["embeddings_layer_norm_eps"] = eps
+    if factorised:
+        written[BLOCK]["embedding_size"] = config.embedding_size
     return written
 
 

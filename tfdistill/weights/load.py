@@ -9,7 +9,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import filling, hf_config, keys
+from tfdistill.weights import factorised, filling, hf_config, keys
 from tfdistill.weights.checkpoint import CONFIG_FILE, Checkpoint, check_vocab_size, open_checkpoint
 from tfdistill.weights.filling import LoadReport
 
@@ -52,6 +52,15 @@ class LoadedModel:
     lower_case: bool
     report: LoadReport
     labels: tuple[str, ...] = ()
+
+
+def read_config(source: files.Path) -> models.EncoderConfig:
+    """Reads the shape of a checkpoint, with a pooler where its family has one.
+
+    Raises:
+      WeightsError: If the checkpoint is missing, corrupt or of another kind.
+    """
+    return _config(open_checkpoint(source), None, pools=True)
 
 
 def load_encoder(source: files.Path, *, family: str | None = None) -> keras.Model:
@@ -189,6 +198,9 @@ def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadRep
         unused.add(_TYPES)  # written by save_hf only because transformers asks for it
     fresh = set() if has_head else own | pooler
     tensors = {key: value for key, value in checkpoint.tensors.items() if key not in unused}
+    if factorised.is_factorised(config):
+        assert config.embedding_size is not None
+        tensors = factorised.factorised(tensors, config.embedding_size)
     received = filling.mismatch(wanted, tensors, fresh)
     if received:
         raise errors.WeightsError(

@@ -12,7 +12,7 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import checkpoint, filling, hf_config, keys
+from tfdistill.weights import checkpoint, factorised, filling, hf_config, keys
 
 
 def save_hf(
@@ -27,11 +27,13 @@ def save_hf(
     """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
 
     The folder is written under a temporary name and renamed when it is complete. `transformers` has
-    no TinyBERT head (a ReLU between pooler and classifier): such a model is written as BERT with
-    a note under "tfdistill" in config.json that `load_classifier` reads and `transformers` does
-    not, so logits there differ; the encoder's outputs are equal. Every other head has its class
-    there: For{SequenceClassification, TokenClassification, QuestionAnswering, MaskedLM} and, for
-    a masked LM with next-sentence prediction, ForPreTraining.
+    no TinyBERT head (a ReLU between pooler and classifier): such a model is written as BERT with a
+    note under "tfdistill" in config.json that `load_classifier` reads and `transformers` does not,
+    so logits there differ; the encoder's outputs are equal. It has no factorised word table, which
+    is written as the product of its factors: the same outputs there, and split again when it is
+    loaded here. Every other head has its class there: For{SequenceClassification,
+    TokenClassification, QuestionAnswering, MaskedLM} and, for a masked LM with next-sentence
+    prediction, ForPreTraining.
 
     Args:
       model: A model of tfdistill.models.
@@ -67,10 +69,10 @@ def save_hf(
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
     bare = head.kind == "none"
-    tensors = {
-        keys.exported_key(variable.key, config, bare=bare): filling.exported(model, variable)
-        for variable in keys.variables(model)
-    }
+    named = {v.key: filling.exported(model, v) for v in keys.variables(model)}
+    if factorised.is_factorised(config):
+        named = factorised.merged(named)
+    tensors = {keys.exported_key(key, config, bare=bare): value for key, value in named.items()}
     words = keys.exported_key("embeddings.word_embeddings.weight", config, bare=bare)
     if config.family == "mobilebert" and head.kind == "masked_lm":
         # The TensorFlow class there has variables of its own for the tied decoder, and for the

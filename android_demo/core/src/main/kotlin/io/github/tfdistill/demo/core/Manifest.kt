@@ -79,6 +79,7 @@ data class Architecture(
     @SerialName("vocab_size") val vocabSize: Int,
     @SerialName("num_parameters") val numParameters: Long,
     val flops: Map<String, Long> = emptyMap(),
+    @SerialName("head_size") val headSize: Int? = null,
 )
 
 /** How far the file agrees with the Keras model that it was made from. */

@@ -1,0 +1,57 @@
+"""Word tables in two factors: one table in a file of transformers, two of ours.
+
+A factorised table is saved as the product, which every BERT reads, and split again when loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfdistill import models
+
+WORDS = "embeddings.word_embeddings.weight"
+PROJECTION = "embeddings.embedding_transformation.weight"
+
+
+def is_factorised(config: models.EncoderConfig) -> bool:
+    """Whether the word table of a model has two factors; MobileBERT's files hold both."""
+    return config.embedding_size is not None and not isinstance(config, models.MobileBertConfig)
+
+
+def split(table: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Factorises a table by its leading singular vectors.
+
+    With V (d, e) the right singular vectors of the largest singular values: ``E V`` and ``V^T``,
+    the nearest product of that rank, ``min |E - A B|^2``; E itself where its rank is no more.
+
+    Args:
+      table: E, (rows, d).
+      size: e.
+
+    Returns:
+      float32 (rows, e) and (e, d).
+
+    Reference: Eckart and Young 1936; Lan et al. 2020, ALBERT, section 3.1, for the shape.
+    """
+    table = np.asarray(table, np.float64)
+    _, vectors = np.linalg.eigh(table.T @ table)  # ascending
+    leading = vectors[:, ::-1][:, :size]
+    return (table @ leading).astype(np.float32), leading.T.astype(np.float32)
+
+
+def merged(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Replaces both factors among the tensors of a checkpoint by their product."""
+    words, projection = tensors[WORDS], tensors[PROJECTION]  # (rows, e), (d, e)
+    table = np.asarray(words, np.float64) @ np.asarray(projection, np.float64).T
+    rest = {key: value for key, value in tensors.items() if key != PROJECTION}
+    return {**rest, WORDS: table.astype(np.float32)}
+
+
+def factorised(tensors: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+    """Replaces the word table among the tensors of a checkpoint by its two factors."""
+    if WORDS not in tensors:  # an incomplete checkpoint, which the check of all keys names
+        return dict(tensors)
+    words, projection = split(tensors[WORDS], size)
+    return {**tensors, WORDS: words, PROJECTION: np.ascontiguousarray(projection.T)}
