@@ -61,7 +61,8 @@ def run(own: Campaign, formats: Sequence[str], *, every_format: bool) -> list[Ou
     found = [_shown(own.honest(name)) for name in names]
     for number, fault in enumerate(planted.GRAPH):
         others = names[1:]
-        chosen = names if every_format else [names[0], others[number % len(others)]]
+        alone = every_format or not others
+        chosen = names if alone else [names[0], others[number % len(others)]]
         for name in chosen:
             found += _attempt(own.graph_fault, fault, name)
     for fault in planted.FILE:
