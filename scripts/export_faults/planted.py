@@ -70,9 +70,12 @@ def faulty(model: keras.Model, fault: Graph) -> keras.Model:
     )
     if same and not changes:
         raise Inapplicable("changes nothing")
-    for layer in copy.layers:
-        if layer.weights:
-            layer.set_weights(weights[layer.name])
+    try:
+        for layer in copy.layers:
+            if layer.weights:
+                layer.set_weights(weights[layer.name])
+    except ValueError as error:  # two matrices of different shapes
+        raise Inapplicable(str(error)) from error
     return copy
 
 
