@@ -349,7 +349,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
     [
         ("task: {model: {encoder: {type: albert, albert: {}}}}", "encoder type .*'albert'"),
         ("task: {model: {encoder: {}}}", "task.model.encoder as the Model Garden writes it"),
-        ("task: [", "task.model.encoder as the Model Garden writes it"),
+        ("task: [", "expected YAML in UTF-8, received a fault"),
         (
             "task: {model: {encoder: {type: bert, bert: {norm_first: true}}}}",
             "params.yaml norm_first: expected one of .* received True",
