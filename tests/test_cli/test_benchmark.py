@@ -163,8 +163,8 @@ def test_a_full_disk_is_found_before_measuring(asked, tmp_path, monkeypatch, cap
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pathlib.Path, "write_bytes", full)
-    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 2
-    assert "no space left on device" in capsys.readouterr().err
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 1
+    assert "x.json: no space left on device" in capsys.readouterr().err
     assert not asked
     assert list(tmp_path.iterdir()) == []
 

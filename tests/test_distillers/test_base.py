@@ -419,8 +419,8 @@ def test_compile_refuses(teacher, student, options, message):
 
 def test_a_missing_input_is_named(student, logs):
     trainer = _compiled(distillers.LabelTrainer(student))
-    some = {name: rows for name, rows in FEATURES.items() if name != "token_type_ids"}
-    with pytest.raises(errors.ShapeError, match="token_type_ids"):
+    some = {name: rows for name, rows in FEATURES.items() if name != "input_ids"}
+    with pytest.raises(errors.ShapeError, match="input_ids"):
         logs(trainer.test_step, some, LABELS)
 
 
