@@ -271,7 +271,9 @@ def test_a_folder_without_or_with_a_strange_manifest_is_refused(fresh, tmp_path)
     with pytest.raises(errors.DataError, match="format_version: expected 1, received 9"):
         shards.ShardedBatches(fresh, 4)
     (fresh / "corpus.json").write_text("{")
-    with pytest.raises(errors.DataError, match=r"corpus\.json, line 1: expected a JSON object.*Prepare"):
+    with pytest.raises(
+        errors.DataError, match=r"corpus\.json, line 1: expected a JSON object.*Prepare"
+    ):
         shards.ShardedBatches(fresh, 4)
 
 

@@ -208,7 +208,9 @@ def test_the_names_in_a_file_do_not_depend_on_what_ran_before(toy):
 
     def names():
         traced = tf.function(graph.forward(toy.model)).get_concrete_function(spec)
-        return [operation.name for operation in traced.graph.get_operations()]
+        operations = traced.graph.get_operations()
+        # A placeholder is a captured variable: numbered, and gone once the file holds its value.
+        return [operation.name for operation in operations if operation.type != "Placeholder"]
 
     first = names()
     assert names() == first
