@@ -82,13 +82,12 @@ def verify(
             raise _refused(plan, file, "float32 conversion, ", faults)
         reference.checked = checked
     known = reference.checked
-    opened = TfliteModel(file, threads=min(4, os.cpu_count() or 1))
     bounds = plan.bounds
     if reference.file != file:
-        bounds, faults = _against_float(plan, file, opened, reference.file, known)
+        bounds, faults = _against_float(plan, file, reference.file, known)
         if faults:
             raise _refused(plan, file, "", faults)
-    outputs = file_outputs(opened, examples)
+    outputs = file_outputs(_opened(file), examples)
     model = softmax_of(known.logits) if plan.request.softmax else known.logits
     found = Answers(known.logits, model, outputs)
     record, faults = _compare(plan, found, bounds)
@@ -110,12 +109,12 @@ def _refused(
     )
 
 
+def _opened(file: pathlib.Path) -> TfliteModel:
+    return TfliteModel(file, threads=min(4, os.cpu_count() or 1))
+
+
 def _against_float(
-    plan: ExportPlan,
-    file: pathlib.Path,
-    opened: TfliteModel,
-    float_file: pathlib.Path,
-    known: Checked,
+    plan: ExportPlan, file: pathlib.Path, float_file: pathlib.Path, known: Checked
 ) -> tuple[Bounds, list[str]]:
     """Holds a quantized file against the float32 one; returns the bounds that follow from it.
 
@@ -138,7 +137,8 @@ def _against_float(
     with files.temporary_folder("rounding") as folder:
         path = folder / "rounded.tflite"
         simulation.write(float_model, model, pairs, path)
-        return _against_simulation(plan, opened, TfliteModel(path), known)
+        # Only now: what is wired wrongly may end the process that runs it.
+        return _against_simulation(plan, _opened(file), TfliteModel(path), known)
 
 
 def _against_simulation(

@@ -18,7 +18,7 @@ from networks import Network
 from planted import Inapplicable
 
 import export
-from export.checking import parity
+from export.checking import pairing, parity
 from export.checking import verify as verifying
 from export.conversion import convert
 from export.conversion import quantize as quantizing
@@ -210,6 +210,11 @@ class Campaign:
     ) -> tuple[bool | None, float | None]:
         """Returns what the fixed bounds say of a file, and how far it is from the honest one."""
         examples = self._network.check_on
+        floats = self._folder / "float32.tflite"
+        if floats.is_file():
+            pairs = pairing.pair(editing.read(floats), editing.read(file))
+            if any(pair.faults for pair in pairs):
+                return None, None  # LiteRT may crash on it
         try:
             found = verifying.file_outputs(TfliteModel(file), examples)
             model = verifying.model_logits(plan.model, examples, networks.LENGTHS)
