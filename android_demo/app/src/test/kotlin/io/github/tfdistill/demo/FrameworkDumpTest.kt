@@ -1,8 +1,6 @@
 package io.github.tfdistill.demo
 
-import android.os.Temperature
-import com.android.server.policy.keyguard.KeyguardServiceDelegate
-import com.android.server.power.ThermalManagerService
+import android.content.Context
 import java.io.File
 import java.io.FileDescriptor
 import java.io.PrintWriter
@@ -18,7 +16,11 @@ import org.robolectric.annotation.Config
 import org.robolectric.util.ReflectionHelpers
 import org.robolectric.util.ReflectionHelpers.ClassParameter
 
-/** What Android's own services print for dumpsys: the Python side reads it with its parsers. */
+/**
+ * What Android's own services print for dumpsys: the Python side reads it with its parsers.
+ *
+ * Their classes are no part of the SDK that Gradle compiles against, so they are named by text.
+ */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
 class FrameworkDumpTest {
@@ -26,6 +28,18 @@ class FrameworkDumpTest {
 
     private fun printed(print: (PrintWriter) -> Unit): String =
         StringWriter().also { text -> PrintWriter(text).use(print) }.toString()
+
+    private fun made(name: String, vararg arguments: ClassParameter<*>): Any =
+        ReflectionHelpers.callConstructor(Class.forName(name), *arguments)
+
+    private fun dump(service: Any, writer: PrintWriter) {
+        ReflectionHelpers.callInstanceMethod<Unit>(
+            service,
+            "dump",
+            ClassParameter.from(String::class.java, "    "),
+            ClassParameter.from(PrintWriter::class.java, writer),
+        )
+    }
 
     private fun write(name: String, text: String) {
         assertTrue(text, text.isNotEmpty())
@@ -38,9 +52,19 @@ class FrameworkDumpTest {
     @Test
     fun `the thermal service before its HAL is ready`() {
         shadowOf(application).grantPermissions(android.Manifest.permission.DUMP)
-        val service = ThermalManagerService(application)
-        ReflectionHelpers.getField<MutableMap<String, Temperature>>(service, "mTemperatureMap")[
-                "SKIN"] = Temperature(41.5f, Temperature.TYPE_SKIN, "SKIN", 2)
+        val service = made(
+            "com.android.server.power.ThermalManagerService",
+            ClassParameter.from(Context::class.java, application),
+        )
+        val skin = made(
+            "android.os.Temperature",
+            ClassParameter.from(Float::class.javaPrimitiveType, 41.5f),
+            ClassParameter.from(Int::class.javaPrimitiveType, 3), // TYPE_SKIN
+            ClassParameter.from(String::class.java, "SKIN"),
+            ClassParameter.from(Int::class.javaPrimitiveType, 2),
+        )
+        ReflectionHelpers.getField<MutableMap<String, Any>>(service, "mTemperatureMap")["SKIN"] =
+            skin
         ReflectionHelpers.setField(service, "mStatus", 2)
         fun dump() = printed {
             ReflectionHelpers.callInstanceMethod<Unit>(
@@ -60,11 +84,16 @@ class FrameworkDumpTest {
 
     @Test
     fun `the keyguard`() {
-        val keyguard = KeyguardServiceDelegate(application, null)
+        val name = "com.android.server.policy.keyguard.Keyguard"
+        val keyguard = made(
+            "${name}ServiceDelegate",
+            ClassParameter.from(Context::class.java, application),
+            ClassParameter.from(Class.forName("${name}StateMonitor\$StateCallback"), null),
+        )
         val state = ReflectionHelpers.getField<Any>(keyguard, "mKeyguardState")
         for (showing in listOf(true, false)) {
             ReflectionHelpers.setField(state, "showing", showing)
-            write("keyguard-$showing", printed { keyguard.dump("    ", it) })
+            write("keyguard-$showing", printed { dump(keyguard, it) })
         }
     }
 }
