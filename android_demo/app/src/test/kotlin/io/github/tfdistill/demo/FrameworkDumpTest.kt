@@ -52,17 +52,19 @@ class FrameworkDumpTest {
     @Test
     fun `the thermal service before its HAL is ready`() {
         shadowOf(application).grantPermissions(android.Manifest.permission.DUMP)
-        val service = made(
-            "com.android.server.power.ThermalManagerService",
-            ClassParameter.from(Context::class.java, application),
-        )
-        val skin = made(
-            "android.os.Temperature",
-            ClassParameter.from(Float::class.javaPrimitiveType, 41.5f),
-            ClassParameter.from(Int::class.javaPrimitiveType, 3), // TYPE_SKIN
-            ClassParameter.from(String::class.java, "SKIN"),
-            ClassParameter.from(Int::class.javaPrimitiveType, 2),
-        )
+        val service =
+            made(
+                "com.android.server.power.ThermalManagerService",
+                ClassParameter.from(Context::class.java, application),
+            )
+        val skin =
+            made(
+                "android.os.Temperature",
+                ClassParameter.from(Float::class.javaPrimitiveType, 41.5f),
+                ClassParameter.from(Int::class.javaPrimitiveType, 3), // TYPE_SKIN
+                ClassParameter.from(String::class.java, "SKIN"),
+                ClassParameter.from(Int::class.javaPrimitiveType, 2),
+            )
         ReflectionHelpers.getField<MutableMap<String, Any>>(service, "mTemperatureMap")["SKIN"] =
             skin
         ReflectionHelpers.setField(service, "mStatus", 2)
@@ -85,11 +87,12 @@ class FrameworkDumpTest {
     @Test
     fun `the keyguard`() {
         val name = "com.android.server.policy.keyguard.Keyguard"
-        val keyguard = made(
-            "${name}ServiceDelegate",
-            ClassParameter.from(Context::class.java, application),
-            ClassParameter.from(Class.forName("${name}StateMonitor\$StateCallback"), null),
-        )
+        val keyguard =
+            made(
+                "${name}ServiceDelegate",
+                ClassParameter.from(Context::class.java, application),
+                ClassParameter.from(Class.forName("${name}StateMonitor\$StateCallback"), null),
+            )
         val state = ReflectionHelpers.getField<Any>(keyguard, "mKeyguardState")
         for (showing in listOf(true, false)) {
             ReflectionHelpers.setField(state, "showing", showing)
