@@ -23,7 +23,8 @@ def data_dir(tmp_path_factory):
     return folder
 
 
-def recipe_of(data_dir, **changes):
+def recipe_of(data_dir, tuned=None, **changes):
+    """The recipe of a toy run; `tuned` is a run whose fine-tuned teacher it takes over."""
     values = {
         "name": "joint",
         "data": {"task": "assistant", "dir": str(data_dir), "max_length": 24, "vocab": "train:400"},
@@ -36,6 +37,9 @@ def recipe_of(data_dir, **changes):
         "stages": {"joint": {"kind": "joint", **STEP, "min_steps": 40}},
         "variants": {"student": {"stages": ["joint"]}},
     }
+    if tuned is not None:
+        values["teacher"] = {"source": str(tuned / "teacher" / "model" / "hf"), "export": False}
+        values["data"]["vocab"] = "teacher"
     for key, value in changes.items():
         section, _, name = key.partition("__")
         if name:
@@ -97,7 +101,8 @@ def test_its_baselines_are_measured_once(distilled):
 
 def test_a_run_without_baselines_measures_none(distilled, data_dir, tmp_path):
     record = run.distill(
-        recipe_of(data_dir, baselines=False, student__allow_weak=True), tmp_path / "run"
+        recipe_of(data_dir, distilled[0], baselines=False, student__allow_weak=True),
+        tmp_path / "run",
     )
     assert record.baselines == ()
 
@@ -166,23 +171,24 @@ def test_a_second_run_of_the_same_recipe_starts_from_the_same_weights(distilled,
         np.testing.assert_array_equal(array, after[name], err_msg=name)
 
 
-def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(data_dir, tmp_path):
+def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(distilled, data_dir, tmp_path):
     other = {"preset": "bert_tiny", "num_layers": 1, "hidden_act": "relu"}  # the teacher has GELU
     out = tmp_path / "run"
     start = {"initialise": "auto", "allow_weak": True}
-    run.distill(recipe_of(data_dir, student={**other, **start}), out)
+    run.distill(recipe_of(data_dir, distilled[0], student={**other, **start}), out)
     assert not (out / "stages" / initialise.START).exists()
 
 
-def test_a_student_larger_than_its_teacher_cannot_be_pruned(data_dir, tmp_path):
+def test_a_student_larger_than_its_teacher_cannot_be_pruned(distilled, data_dir, tmp_path):
     wide = {"preset": "bert_tiny", "num_layers": 3, "initialise": "pruned"}
     with pytest.raises(errors.ConfigError, match=r"num_layers .* at most the teacher's 2"):
-        run.distill(recipe_of(data_dir, student=wide), tmp_path / "run")
+        run.distill(recipe_of(data_dir, distilled[0], student=wide), tmp_path / "run")
 
 
-def test_a_student_without_a_teacher_cannot_be_pruned(data_dir, tmp_path):
+def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir, tmp_path):
     recipe = recipe_of(
         data_dir,
+        distilled[0],
         student__initialise="pruned",
         stages={"labels": {"kind": "labels", **STEP, "learning_rate": 1e-3}},
         variants={"student": {"stages": ["labels"]}},
@@ -191,9 +197,10 @@ def test_a_student_without_a_teacher_cannot_be_pruned(data_dir, tmp_path):
         run.distill(recipe, tmp_path / "run")
 
 
-def test_a_student_near_chance_is_saved_and_refused(data_dir, tmp_path):
+def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_path):
     recipe = recipe_of(
         data_dir,
+        distilled[0],
         student__initialise="random",
         stages={"joint": {"kind": "joint", **STEP, "min_steps": 1, "learning_rate": 1e-7}},
     )
