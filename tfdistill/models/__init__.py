@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tfdistill.models.bert import build_encoder
     from tfdistill.models.bilstm import build_bilstm, initialise_from_vectors
     from tfdistill.models.dropout import Dropout, dropout_seed
+    from tfdistill.models.embedding import L2Normalization, MaskedMax, build_embedder
     from tfdistill.models.heads import (
         HEAD_LAYERS,
         Head,
@@ -84,7 +85,9 @@ __all__ = [
     "FirstToken",
     "FlattenTokens",
     "Head",
+    "L2Normalization",
     "LayerNorm",
+    "MaskedMax",
     "MobileBertConfig",
     "NoNorm",
     "PositionEmbedding",
@@ -97,6 +100,7 @@ __all__ = [
     "WordVectorConfig",
     "build_bilstm",
     "build_classifier",
+    "build_embedder",
     "build_encoder",
     "build_masked_lm",
     "build_model",
@@ -124,6 +128,7 @@ _LAZY = (
     "bert",
     "bilstm",
     "dropout",
+    "embedding",
     "heads",
     "introspection",
     "layers",

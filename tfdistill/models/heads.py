@@ -9,7 +9,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.models import bert, bilstm, layers, pretraining
+from tfdistill.models import bert, bilstm, embedding, layers, pretraining
 from tfdistill.models.bilstm_config import WordVectorConfig
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
@@ -17,15 +17,16 @@ from tfdistill.models.layer_factory import initializer
 from tfdistill.models.layers import layer_of
 from tfdistill.models.presets import as_config, preset
 
-# Kind of head -> the layer with its logits, or for a masked LM its bias; the first that a model
-# has tells its kind.
+# Kind of head -> the layer with its logits, for a masked LM their bias, for vectors the pooling;
+# the first that a model has tells its kind.
 _LAYERS = {
     "masked_lm": "mlm_bias",
     "token": "token_classifier",
     "span": "span_classifier",
     "sequence": "classifier",
+    "embedding": embedding.POOLING,
 }
-HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", *_LAYERS.values())  # prefixes
+HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", "vector_", *_LAYERS.values())  # prefixes
 _DEVIATION = 0.02  # BERT's own
 
 
@@ -34,14 +35,22 @@ class Head:
     """The head of a model: what it answers, and how it is built.
 
     Attributes:
-      kind: "none" (an encoder), "sequence" (`build_classifier`), "token", "span" or "masked_lm".
-      num_labels: Width of a classifier's logits: 1 for a regression, 2 for a span; otherwise 0.
+      kind: "none" (an encoder), "sequence" (`build_classifier`), "token", "span", "masked_lm" or
+        "embedding" (`build_embedder`).
+      num_labels: Width of a classifier's logits: 1 for a regression, 2 for a span; of an embedding
+        the width of its vectors, 0 for that of the encoder; otherwise 0.
       next_sentence: Whether a masked LM also predicts next sentences.
+      pooling: Of an embedding, as for `build_embedder`.
+      projection: The same.
+      normalize: The same.
     """
 
     kind: str = "none"
     num_labels: int = 0
     next_sentence: bool = False
+    pooling: str = "mean"
+    projection: str | None = None
+    normalize: bool = True
 
     @property
     def over_tokens(self) -> bool:
@@ -61,7 +70,8 @@ def head_for(task_head: str, num_labels: int) -> Head:
       task_head: `TaskSpec.head`: several labels are answered as one label is.
       num_labels: `TaskSpec.num_labels`.
     """
-    return Head(task_head if task_head in ("token", "span") else "sequence", num_labels)
+    own = task_head in ("token", "span", "embedding")
+    return Head(task_head if own else "sequence", num_labels)
 
 
 def read_head(model: keras.Model) -> Head:
@@ -70,6 +80,9 @@ def read_head(model: keras.Model) -> Head:
     kind = next((kind for kind, layer in _LAYERS.items() if layer in names), "none")
     if kind in ("none", "masked_lm"):
         return Head(kind, next_sentence="nsp_classifier" in names)
+    if kind == "embedding":
+        options = embedding.read_options(model)
+        return Head(kind, options.pop("width"), **options)
     return Head(kind, layer_of(model, _LAYERS[kind]).units)
 
 
@@ -89,8 +102,8 @@ def build_model(
       dtype_policy: Keras dtype policy; default the global policy.
 
     Returns:
-      What `build_encoder`, `build_classifier`, `build_token_classifier`, `build_span_classifier`
-      or `build_masked_lm` returns.
+      What `build_encoder`, `build_classifier`, `build_token_classifier`, `build_span_classifier`,
+      `build_masked_lm` or `build_embedder` returns.
     """
     options: dict[str, Any] = {"name": name, "dtype_policy": dtype_policy}
     if head.kind == "none":
@@ -100,6 +113,10 @@ def build_model(
         return pretraining.build_masked_lm(preset_or_config, **options)
     if head.kind == "span":
         return build_span_classifier(preset_or_config, **options)
+    if head.kind == "embedding":
+        chosen = ("pooling", "projection", "normalize")
+        options |= {name: getattr(head, name) for name in chosen}
+        return embedding.build_embedder(preset_or_config, head.num_labels or None, **options)
     build = build_token_classifier if head.kind == "token" else build_classifier
     return build(preset_or_config, head.num_labels, **options)
 
@@ -243,7 +260,7 @@ def head_of(model: keras.Model) -> str:
 
 
 def num_labels_of(model: keras.Model) -> int | None:
-    """Returns the width of a classifier's logits, None for an encoder or a masked LM."""
+    """Returns the width of a classifier's logits or of vectors, None for other models."""
     return read_head(model).num_labels or None
 
 

@@ -30,8 +30,8 @@ def taps(model: keras.Model) -> keras.Model:
       scaled by 1/sqrt(d/h), before mask and softmax; "queries", "keys" and "values", lists of
       num_layers x (B, L, width), the heads side by side, before any scaling; "sequence_output"
       (the last hidden state); "pooled_output" (B, d) where the model pools. With a head "logits",
-      (B, num_labels), or (B, L, num_labels) over tokens and spans; of a masked LM "mlm_logits"
-      (N, V) and, with that head, "nsp_logits" (B, 2).
+      (B, num_labels), or (B, L, num_labels) over tokens and spans, and the vectors (B, width) of an
+      embedding; of a masked LM "mlm_logits" (N, V) and, with that head, "nsp_logits" (B, 2).
 
     Raises:
       ShapeError: If `model` is not built of this package's named layers.

@@ -8,6 +8,7 @@ from tfdistill.weights.garden_save import save_garden
 from tfdistill.weights.load import (
     LoadedModel,
     load_classifier,
+    load_embedder,
     load_encoder,
     load_masked_lm,
     load_model,
@@ -17,14 +18,17 @@ from tfdistill.weights.load import (
     read_config,
 )
 from tfdistill.weights.save import save_hf
+from tfdistill.weights.sentence_modules import has_modules
 
 __all__ = [
     "DESCRIPTION",
     "Checkpoint",
     "LoadReport",
     "LoadedModel",
+    "has_modules",
     "load_bilstm",
     "load_classifier",
+    "load_embedder",
     "load_encoder",
     "load_garden",
     "load_garden_masked_lm",

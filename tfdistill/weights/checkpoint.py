@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import huggingface_hub
@@ -20,6 +21,9 @@ VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer_config.json"
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"  # of a checkpoint in several parts
 _PARTS = "model-*.safetensors"
+_OF_MODULE = ("*.json", "model*.safetensors", VOCAB_FILE)
+# Those of a sentence encoder: its modules, each in a folder such as 1_Pooling.
+SENTENCE_FILES = ("modules.json", "*sentence*.json", *(f"[0-9]_*/{name}" for name in _OF_MODULE))
 _FLOATS = ("F16", "BF16", "F32", "F64")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -68,7 +72,7 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         file is missing or corrupt, a tensor holds NaN, infinity or no floats, or its tokenizer
         splits text in a way that ours does not.
     """
-    folder = _folder(source)
+    folder = checkpoint_folder(source)
     raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
     tensors, ignored, layout = _read_parts(folder)
@@ -105,7 +109,16 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
         )
 
 
-def _folder(source: files.Path) -> pathlib.Path:
+def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.Path:
+    """Finds the folder of a checkpoint; one on the hub is fetched.
+
+    Args:
+      source: A folder or a hub id.
+      more: Patterns of further files to fetch.
+
+    Raises:
+      WeightsError: If there is none, here or there.
+    """
     path = pathlib.Path(source).expanduser()
     if path.is_dir():
         return path
@@ -115,7 +128,8 @@ def _folder(source: files.Path) -> pathlib.Path:
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
     wanted = [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, VOCAB_FILE, TOKENIZER_FILE]
     try:
-        return pathlib.Path(huggingface_hub.snapshot_download(source, allow_patterns=wanted))
+        patterns = [*wanted, *more]
+        return pathlib.Path(huggingface_hub.snapshot_download(source, allow_patterns=patterns))
     except (OSError, ValueError) as error:  # every error of the hub, of the network and offline
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise errors.WeightsError(
@@ -146,7 +160,7 @@ def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     """Reads model.safetensors, or the parts that the index names: tensors, ignored, layout."""
     whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
     if whole.is_file() or not index.is_file():
-        return _read_tensors(whole)
+        return read_tensors(whole)
     places = read_json(index, required=True).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise errors.WeightsError(f"{index}, weight_map", "a file name for each tensor", "none")
@@ -163,7 +177,7 @@ def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     for name in sorted(names):
         part = folder / name  # a plain name; in the cache of the hub a link to its blobs
         expected = {key for key, place in places.items() if place == name}
-        found, more, layout = _read_tensors(part, expected)
+        found, more, layout = read_tensors(part, expected)
         twice = sorted(found.keys() & tensors.keys())
         if twice:
             raise errors.WeightsError(f"{index}", f"one tensor for {twice[0]}", "two")
@@ -172,10 +186,18 @@ def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
     return tensors, tuple(sorted(ignored)), layout
 
 
-def _read_tensors(
+def read_tensors(
     path: pathlib.Path, expected: set[str] | None = None
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
-    """Reads a file; `expected`: the keys that an index says it has."""
+    """Reads a file of tensors: those that models use, the keys of others, and the layout.
+
+    Args:
+      path: The file.
+      expected: The keys that an index says it has.
+
+    Raises:
+      WeightsError: If it is missing, corrupt, or holds what is no weight.
+    """
     if not path.is_file():
         raise errors.WeightsError(_missing_weights(path))
     tensors: dict[str, np.ndarray] = {}

@@ -20,6 +20,7 @@ _ACTIVATIONS = {
 }
 _ARCHITECTURES = {
     "none": "Model",
+    "embedding": "Model",
     "sequence": "ForSequenceClassification",
     "token": "ForTokenClassification",
     "span": "ForQuestionAnswering",
@@ -301,7 +302,7 @@ def format_config(
         "initializer_range": 0.02,
         "dtype": "float32",
     }
-    if head.num_labels and head.kind != "span":
+    if head.kind in ("sequence", "token"):
         names = labels or tuple(f"LABEL_{index}" for index in range(head.num_labels))
         written["id2label"] = {str(index): name for index, name in enumerate(names)}
         written["label2id"] = {name: index for index, name in enumerate(names)}

@@ -40,7 +40,7 @@ _COMMON = {
     r"embedding_projection": r"embeddings.embedding_transformation",
     r"embeddings_layer_norm": r"embeddings.LayerNorm",
     r"pooler": r"pooler.dense",
-    r"classifier|pre_classifier": r"\g<0>",
+    r"classifier|pre_classifier|vector_dense": r"\g<0>",
     r"token_classifier": r"classifier",
     r"span_classifier": r"qa_outputs",
     r"nsp_classifier": r"cls.seq_relationship",

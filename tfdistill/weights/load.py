@@ -9,8 +9,15 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import factorised, filling, hf_config, keys
-from tfdistill.weights.checkpoint import CONFIG_FILE, Checkpoint, check_vocab_size, open_checkpoint
+from tfdistill.weights import factorised, filling, hf_config, keys, sentence_modules
+from tfdistill.weights.checkpoint import (
+    CONFIG_FILE,
+    SENTENCE_FILES,
+    Checkpoint,
+    check_vocab_size,
+    checkpoint_folder,
+    open_checkpoint,
+)
 from tfdistill.weights.filling import LoadReport
 
 # A new head, a pooler; smaller differences are told by the names of the tensors.
@@ -146,7 +153,7 @@ def load_model(
 
     Args:
       source: A Hugging Face folder or hub id, see `open_checkpoint`.
-      kind: The kind of head, see `models.Head`.
+      kind: The kind of head, see `models.Head`; of an embedding see `load_embedder`.
       num_labels: Width of a classifier. Needed where the checkpoint has none: one is then
         initialised at random and listed in the report.
       family: "tinybert" or "bert", to choose the head style of a BERT checkpoint; default what
@@ -164,6 +171,8 @@ def load_model(
         not there and neither `new_head` nor `num_labels` is given, or the decoder of a masked LM
         is not tied to its word vectors.
     """
+    if kind == "embedding":
+        return load_embedder(source)
     checkpoint = open_checkpoint(source)
     pools = {"none": _has(checkpoint, "pooler."), "sequence": True, "masked_lm": next_sentence}
     config = _config(checkpoint, family, pools=pools.get(kind, False))
@@ -182,6 +191,49 @@ def load_model(
     report = _fill(model, checkpoint, has_head)
     labels = _labels(checkpoint, head.num_labels) if has_head and kind in _OTHER_CLASSIFIERS else ()
     return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report, labels)
+
+
+def load_embedder(source: files.Path, *, head: models.Head | None = None) -> LoadedModel:
+    """Loads a sentence encoder, with the pooling that its folder names.
+
+    Args:
+      source: A folder of sentence-transformers or the id of one on the hub: modules.json, the
+        encoder and 1_Pooling, perhaps 2_Dense and a Normalize module.
+      head: For a folder without modules.json the head of the model, whose projection starts at
+        random.
+
+    Returns:
+      The model, without labels.
+
+    Raises:
+      WeightsError: If the folder has no modules.json and there is no `head`, a module gives other
+        vectors than ours can, or the encoder cannot be read, see `load_model`.
+    """
+    folder = checkpoint_folder(source, SENTENCE_FILES)
+    found = None
+    if head is None or sentence_modules.has_modules(folder):
+        found = sentence_modules.read_modules(folder)
+        folder, head = found.encoder, found.head
+    checkpoint = open_checkpoint(folder)
+    if found is not None:
+        _check_case(checkpoint, found)
+        tensors = {**checkpoint.tensors, **found.tensors}
+        checkpoint = dataclasses.replace(checkpoint, tensors=tensors)
+    assert head is not None
+    config = _config(checkpoint, None, pools=False)
+    model = models.build_model(config, head)
+    report = _fill(model, checkpoint, found is not None)
+    return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
+
+
+def _check_case(checkpoint: Checkpoint, found: sentence_modules.SentenceModules) -> None:
+    if found.lower_case and not checkpoint.lower_case:
+        raise errors.WeightsError(
+            f"sentence_bert_config.json of {checkpoint.folder}, do_lower_case",
+            "false where the tokenizer keeps case",
+            "true",
+            "Its texts are lower-cased but keep their accents, which no tokenizer of ours does.",
+        )
 
 
 def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadReport:

@@ -12,7 +12,8 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import checkpoint, factorised, filling, hf_config, keys
+from tfdistill.models import embedding
+from tfdistill.weights import checkpoint, factorised, filling, hf_config, keys, sentence_modules
 
 
 def save_hf(
@@ -33,7 +34,8 @@ def save_hf(
     is written as the product of its factors: the same outputs there, and split again when it is
     loaded here. Every other head has its class there: For{SequenceClassification,
     TokenClassification, QuestionAnswering, MaskedLM} and, for a masked LM with next-sentence
-    prediction, ForPreTraining.
+    prediction, ForPreTraining. A sentence encoder (`build_embedder`) becomes a folder of
+    sentence-transformers, with its pooling, projection and normalisation as modules.
 
     Args:
       model: A model of tfdistill.models.
@@ -68,8 +70,12 @@ def save_hf(
     if vocab_file is not None:
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
-    bare = head.kind == "none"
-    named = {v.key: filling.exported(model, v) for v in keys.variables(model)}
+    bare = head.kind in ("none", "embedding")
+    named = {
+        v.key: filling.exported(model, v)
+        for v in keys.variables(model)
+        if v.layer != embedding.DENSE  # sentence_modules writes it
+    }
     if factorised.is_factorised(config):
         named = factorised.merged(named)
     tensors = {keys.exported_key(key, config, bare=bare): value for key, value in named.items()}
@@ -88,6 +94,8 @@ def save_hf(
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
         )
+        if head.kind == "embedding":
+            sentence_modules.write_modules(model, temporary)
         if vocab_file is not None:
             _save_tokenizer(config, vocab_file, lower_case, temporary)
             shutil.copyfile(vocab_file, temporary / checkpoint.VOCAB_FILE)
