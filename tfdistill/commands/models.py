@@ -84,12 +84,19 @@ def _general_of(teacher: str) -> str | None:
 
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    teacher = parser.add_mutually_exclusive_group(required=True)
+    teacher.add_argument(
         "--teacher",
-        required=True,
         metavar="MODEL",
         help="a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
         "Hugging Face folder or id",
+    )
+    described = config.AnswersConfig.model_fields["files"].description
+    teacher.add_argument(
+        "--answers",
+        nargs="+",
+        metavar="FILE",
+        help=f"instead of a model, {described}; several are an ensemble (see `tfdistill answers`)",
     )
     parser.add_argument(
         "--student",
@@ -109,6 +116,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "student without a teacher",
     )
     options.renamed(parser, "--no-teacher", stages, "labels")
+    options.add_field(parser, config.DataConfig, "vocab")
     options.add_field(
         parser, config.DataConfig, "unlabelled", None, type=str, nargs="+", metavar="FILE"
     )
@@ -140,7 +148,8 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _distill(args: argparse.Namespace) -> None:
     names = options.chosen_from(args.stages, "--stages", STAGES)
-    plan.existing(args.teacher, "--teacher")
+    if args.teacher is not None:
+        plan.existing(args.teacher, "--teacher")
     step = {field: value for field, value in step_of(args).items() if value is not None}
     stages: dict[str, dict[str, Any]] = {name: {"kind": name, **step} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
@@ -152,24 +161,24 @@ def _distill(args: argparse.Namespace) -> None:
     if args.corpus:
         stages = {"general": {**_GENERAL, "corpus": args.corpus}, **stages}
     earlier = _resumed(args)
-    general = _general_of(args.teacher) if earlier is None else earlier.teacher.general
+    teacher: dict[str, Any] = {"answers": args.answers and {"files": args.answers}}
+    if args.teacher is not None:
+        general = _general_of(args.teacher) if earlier is None else earlier.teacher.general
+        teacher = {"source": config.model_folder(args.teacher), "general": general}
     student = args.student
     if config.is_checkpoint(student):
         plan.existing(student, "--student")
         student = config.model_folder(student)
     recipe = recipe_of(
         args,
-        teacher={
-            "source": config.model_folder(args.teacher),
-            "general": general,
-            "export": False,
-            "allow_weak": args.allow_weak,
-        },
+        teacher={**teacher, "export": False, "allow_weak": args.allow_weak},
         student={"preset": student, "initialise": "auto", "allow_weak": args.allow_weak},
         stages=stages,
         variants={"student": {"stages": list(stages)}},
         baselines=args.baselines,
-        data=options.data_of(args, run=args.teacher, unlabelled=args.unlabelled or ()),
+        data=options.data_of(
+            args, run=args.teacher, unlabelled=args.unlabelled or (), vocab=args.vocab
+        ),
     )
     if args.corpus:
         recipe = _comparable(recipe)
@@ -292,12 +301,13 @@ COMMANDS = (
     ),
     base.Command(
         name="distill",
-        summary="distil a student from a fine-tuned teacher",
+        summary="distil a student from a fine-tuned teacher, or from answers in files",
         arguments=_distill_arguments,
         execute=_distill,
         flags={
             **options.DATA_FLAGS,
-            **{"teacher.source": "--teacher", "student.preset": "--student"},
+            **{"teacher.source": "--teacher", "teacher.answers.files": "--answers"},
+            **{"student.preset": "--student"},
             **{"data.unlabelled": "--unlabelled", "stages.general.corpus": "--corpus"},
             **options.flags_of("stages.*", (*options.TRAINING, *_STAGE_OPTIONS)),
         },
@@ -306,6 +316,8 @@ COMMANDS = (
             "--data-dir glue/SST-2 --out runs/student",
             "distill --teacher runs/teacher --student pruned:layers=3 --unlabelled reviews.txt "
             "--task sst2 --data-dir glue/SST-2 --out runs/unlabelled",
+            "distill --answers llm.jsonl --student ./bert-small --task sst2 "
+            "--data-dir glue/SST-2 --out runs/answered",
         ),
     ),
     base.Command(

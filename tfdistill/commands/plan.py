@@ -132,7 +132,7 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
     finetune = recipe.teacher.finetune
     lines = [
         f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
-        f"teacher   {recipe.teacher.source}"
+        f"teacher   {recipe.teacher.source or _answers(recipe)}"
         + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
         f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
         *(f"stage     {name}: {text}" for name, text in stages.items()),
@@ -143,6 +143,11 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
         "Nothing was written.",
     ]
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _answers(recipe: config.Recipe) -> str:
+    answers = recipe.teacher.answers
+    return "" if answers is None else f"answers in {', '.join(answers.files)}"
 
 
 def _data(settings: config.DataConfig) -> dict[str, Any]:

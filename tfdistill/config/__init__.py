@@ -37,6 +37,7 @@ from tfdistill.config.scaled import scaled_down
 from tfdistill.config.sections import (
     BUILT_IN_DATA,
     STARTS,
+    AnswersConfig,
     AugmentConfig,
     BenchmarkConfig,
     DataConfig,
@@ -50,6 +51,7 @@ from tfdistill.config.sections import (
     usual_lengths,
 )
 from tfdistill.config.stages import (
+    ANSWERS_ALONE,
     STAGES,
     ClassifierStage,
     CombinationStage,
@@ -82,10 +84,12 @@ from tfdistill.config.training import (
 )
 
 __all__ = [
+    "ANSWERS_ALONE",
     "BUILT_IN_DATA",
     "METHODS",
     "STAGES",
     "STARTS",
+    "AnswersConfig",
     "AugmentConfig",
     "BenchmarkConfig",
     "ClassifierStage",

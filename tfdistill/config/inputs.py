@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 from tfdistill import errors
+from tfdistill.config.answers import answers_faults
 from tfdistill.config.pruned import is_checkpoint
 from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe
@@ -68,7 +69,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         for path in recipe.data.unlabelled
         if not _is_file(path)
     ]
-    faults += _teacher_faults(recipe)
+    faults += _teacher_faults(recipe) if recipe.teacher.answers is None else answers_faults(recipe)
     faults += _augment_faults(recipe)
     if is_checkpoint(recipe.student.preset) and is_missing(recipe.student.preset):
         faults.append(f"student.preset: {recipe.student.preset} is not there")

@@ -146,22 +146,68 @@ class ShapeConfig(Section):
         return {name: value for name, value in given.items() if value is not None}
 
 
+class AnswersConfig(Section):
+    """Files with a teacher's answers; a plain list names the files.
+
+    Several files are an ensemble: the mean of their probabilities, each of logits divided by its
+    temperature. With `missing: gold` a text that a file leaves out is learnt from its gold label
+    alone, and one without a label is dropped.
+    """
+
+    files: tuple[PathText, ...] = described(
+        ..., "a teacher's answers to the texts: .jsonl, .csv, .parquet or .npz", min_length=1
+    )
+    key: str | None = None  # a column of the data and the files; None: the texts
+    temperatures: tuple[Annotated[float, pydantic.Field(gt=0)], ...] = ()
+    missing: Literal["refuse", "gold"] = "refuse"
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _listed(cls, values: Any) -> Any:
+        return {"files": values} if isinstance(values, (list, tuple)) else values
+
+    @pydantic.model_validator(mode="after")
+    def _one_temperature_each(self) -> AnswersConfig:
+        if self.temperatures and len(self.temperatures) != len(self.files):
+            expected = f"one for each of the {len(self.files)} files"
+            raise ValueError(
+                errors.explain("temperatures", expected, f"{len(self.temperatures)} of them")
+            )
+        return self
+
+
 class TeacherConfig(ShapeConfig):
     """Where the teacher comes from.
 
     `source` is a Hugging Face folder or hub id, or ``preset:NAME`` for a teacher that starts from
     random weights: it is pre-trained on plain text (`pretrain`), or trained on the task itself.
     Sizes are for a preset only. Where `source` is fine-tuned already, `general` is the model before
-    that, which stages on plain text learn from.
+    that, which stages on plain text learn from. Instead of all these, `answers` names files with
+    the answers of any teacher.
     """
 
-    source: PathText
+    source: PathText = ""
+    answers: AnswersConfig | None = None
     general: PathText | None = None
     pretrain: TeacherPretrainConfig | None = None
     finetune: FineTuneConfig | None = None
     dtype: Literal["float32", "bfloat16"] = "float32"
     allow_weak: bool = False
     export: bool = True
+
+    @pydantic.model_validator(mode="after")
+    def _one_of_two(self) -> TeacherConfig:
+        if self.answers is None:
+            if not self.source:
+                raise ValueError(errors.explain("source", "a model, or files in answers", "none"))
+            return self
+        given = ("source", "general", "pretrain", "finetune")
+        of_model = [name for name in given if getattr(self, name)] + list(self.sizes())
+        if of_model:
+            raise ValueError(
+                errors.explain("answers", "answers or a model", f"also {', '.join(of_model)}")
+            )
+        return self
 
 
 class StudentConfig(ShapeConfig):

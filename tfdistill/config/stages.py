@@ -261,6 +261,10 @@ class MobileBertStage(MaskedStage):
     earlier: Literal["freeze", "soft", "full"] = "freeze"
 
 
+# Kinds that need no more of a teacher than its answers.
+ANSWERS_ALONE = ("joint", "logits", "prediction")
+
+
 def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:
     """Whether a stage of the task learns from gold labels, which unlabelled text does not have.
 

@@ -76,7 +76,8 @@ class CombinationDistiller(terms.TermDistiller):
     layers from the student's to the teacher's width.
 
     Args:
-      teacher: The teacher, a model of `tfdistill.models`.
+      teacher: The teacher, a model of `tfdistill.models`; where only answers are compared, any
+        function that returns logits.
       student: The student; the same vocabulary.
       terms: The descriptions.
       same_tokens: As for `TermDistiller`.
@@ -100,7 +101,8 @@ class CombinationDistiller(terms.TermDistiller):
         name: str | None = None,
     ):
         """Reads the descriptions and builds the projections; see the class."""
-        described = parse_terms(terms, models.config_of(teacher), models.config_of(student))
+        shape = models.config_of(teacher) if isinstance(teacher, keras.Model) else None
+        described = parse_terms(terms, shape, models.config_of(student))
         super().__init__(
             teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
         )
@@ -108,14 +110,14 @@ class CombinationDistiller(terms.TermDistiller):
 
 def parse_terms(
     descriptions: Mapping[str, Mapping[str, Any]],
-    teacher: models.EncoderConfig,
+    teacher: models.EncoderConfig | None,
     student: models.EncoderConfig,
 ) -> dict[str, terms.Term]:
     """Reads the descriptions of a `CombinationDistiller`.
 
     Args:
       descriptions: Name -> description; see there.
-      teacher: The teacher's shape.
+      teacher: The teacher's shape, None where only its answers are known.
       student: The student's.
 
     Returns:
@@ -152,7 +154,7 @@ def parse_terms(
 def _parse(
     name: str,
     description: Mapping[str, Any],
-    teacher: models.EncoderConfig,
+    teacher: models.EncoderConfig | None,
     student: models.EncoderConfig,
     gather: Callable[..., Any],
 ) -> terms.Term | None:
@@ -169,9 +171,13 @@ def _parse(
     options = {**known, **given}
     layers = ()
     if objective in terms.LAYERED:
+        if teacher is None:
+            gather(_refuse_layers, objective)
+            return None
         layers = gather(_layers_of, objective, options, teacher, student) or ()
     tap = options.get("vectors", options.get("states", "hidden_states"))
     if objective == "relation_kl" and options["num_relation_heads"] is None:
+        assert teacher is not None
         options["num_relation_heads"] = minilm.default_relation_heads(teacher, student)
     return terms.Term(
         objective,
@@ -186,6 +192,10 @@ def _parse(
         }.get(options.get("projection", "none"), ()),
         head=options.get("head"),
     )
+
+
+def _refuse_layers(objective: str) -> None:
+    raise errors.ShapeError(objective, "a teacher with layers to compare", "answers alone")
 
 
 def _check_name(name: str) -> None:

@@ -34,7 +34,8 @@ class TinyBertDistiller(terms.TermDistiller):
     over tokens and spans and several labels at once: see `answers.soft_loss`, `answers.gold_loss`.
 
     Args:
-      teacher: The teacher, a model of `tfdistill.models`.
+      teacher: The teacher, a model of `tfdistill.models`; in the prediction stage also any function
+        that returns logits.
       student: The student; as many heads as the teacher where attention is learnt.
       stage: "general", "intermediate" or "prediction".
       layer_map: "uniform", "top", "bottom" or the teacher layer (0-based) of each student layer.
@@ -80,7 +81,7 @@ class TinyBertDistiller(terms.TermDistiller):
         checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
         checks.check_choice("prediction", prediction, answers.OBJECTIVES)
         checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        theirs, ours = models.config_of(teacher), models.config_of(student)
+        ours = models.config_of(student)
         weights = _checked_layer_weights(layer_weights or {}, ours.num_layers)
         mapped: tuple[int, ...] = ()
         if stage == "prediction":
@@ -88,6 +89,7 @@ class TinyBertDistiller(terms.TermDistiller):
                 teacher, student, head, prediction, temperature, reduction
             )
         else:
+            theirs = models.config_of(teacher)
             mapped = objectives.layer_map(theirs.num_layers, ours.num_layers, layer_map)
             names = _projection_names(projection, theirs, ours)
             options = {"reduction": reduction}

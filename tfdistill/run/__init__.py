@@ -127,7 +127,8 @@ def _begin(
 ) -> RunContext:
     """Reads the data and pre-trains the teacher, where the recipe says so."""
     data = prepare.prepare(recipe, folder.path)
-    models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline)
+    given = data.given if isinstance(data, prepare.TaskData) else None
+    models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, given)
     context = RunContext(recipe, folder, data, models_of_run)
     if recipe.teacher.pretrain is not None:
         result = records.pretrain_teacher(context)
@@ -235,7 +236,7 @@ def _export_all(
     """Exports the student, and the teacher where the recipe says so, unless that is done."""
     root, recipe = context.root, context.recipe
     wanted = [("student", str(chosen.folder), "student", "export", recipe.export.quantize)]
-    if recipe.teacher.export:
+    if recipe.teacher.export and recipe.teacher.answers is None:
         quantize = recipe.export.teacher_quantize
         wanted.append(("teacher", "teacher", "teacher/model", "teacher/export", quantize))
     exported = []

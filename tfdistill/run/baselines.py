@@ -33,7 +33,8 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     "frozen_teacher" one over the mean of its last hidden states: of the teacher before it was
     fine-tuned where the run knows that one, since what a fine-tuned teacher knows of the task is
     what the student is there to learn. Numbers are regressed. Tasks over words or spans have none
-    of these, and a BiLSTM teacher has no hidden states. "no_teacher", only with ``baselines: all``,
+    of these, a BiLSTM teacher has no hidden states, and one that is known by its answers alone
+    neither these nor word vectors. "no_teacher", only with ``baselines: all``,
     is the student with the same start, trained on gold labels alone for as many batches.
 
     Args:
@@ -67,11 +68,9 @@ def _wanted(context: RunContext) -> dict[str, tuple[_Answer, str]]:
     """Name -> what answers the development set, and a note."""
     rows: dict[str, tuple[_Answer, str]] = {}
     if _has_linear(context):
-        rows = {
-            "majority": (_majority, ""),
-            "tfidf": (_tfidf, ""),
-            "word_vectors": (_word_vectors, ""),
-        }
+        rows = {"majority": (_majority, ""), "tfidf": (_tfidf, "")}
+    if _has_linear(context) and context.teachers.given is None:
+        rows["word_vectors"] = (_word_vectors, "")
         if not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig):
             before = _knows_general(context.recipe)
             note = "the teacher before fine-tuning" if before else "the fine-tuned teacher"

@@ -78,10 +78,14 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     vocab_size = context.student_data.tokenizer.vocab_size
     teacher = context.teachers.shape(first)
     shared = context.recipe.data.vocab == "teacher" and first.has_teacher
-    if shared and start in ("auto", "pruned", "teacher"):
+    if teacher is not None and shared and start in ("auto", "pruned", "teacher"):
         vocab_size = max(vocab_size, teacher.vocab_size)  # its table may have spare rows
     pairs = context.data.task is not None and context.task_data.train_examples.pairs is not None
     shape = task_models.student_shape(settings, vocab_size, teacher, pairs=pairs)
+    if teacher is None:
+        named = start not in config.STARTS
+        begins = f"with the weights of {start}" if named else "at random"
+        print(f"student: starts {begins}", file=sys.stderr, flush=True)
     if start not in config.STARTS:
         if settings.keep_head and context.data.task is not None:
             return Student(teachers.load_classifier(start, context.student_task_data))
@@ -114,6 +118,8 @@ def resolve_start(
 ) -> str:
     """What `student.initialise` means for this student; "auto" is "pruned" or "teacher".
 
+    Of a teacher that is known by its answers alone it is "random".
+
     Raises:
       ConfigError: If a student is to be pruned that cannot be.
       ShapeError: If it is of another family than BERT's.
@@ -121,6 +127,8 @@ def resolve_start(
     start = context.recipe.student.start
     if start not in ("auto", "pruned"):
         return start
+    if context.teachers.given is not None:  # whose words and layers nobody knows
+        return "random"
     learns_words = isinstance(first, config.MaskedStage)
     if not first.has_teacher or learns_words or context.data.task is None:
         if start == "auto":

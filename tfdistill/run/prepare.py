@@ -14,13 +14,11 @@ import numpy as np
 
 from tfdistill import analysis, config, errors, files, reading, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
-from tfdistill.run import corpora, unlabelled
+from tfdistill.run import corpora, given, unlabelled
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150
 _DIGESTS = "sha256.json"  # of the examples, below the folder "data"
-# Stages that need no more of the teacher than its answers.
-_ANSWERS_ALONE = ("joint", "logits", "prediction")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +51,7 @@ class TaskData(TextData):
       augmented: The augmented training set, encoded, where a stage learns from it.
       unlabelled: Further texts, encoded, for stages that need no gold labels.
       unlabelled_examples: These texts.
+      given: The teacher's answers, where they come in files.
     """
 
     task: tasks.TaskSpec
@@ -63,6 +62,7 @@ class TaskData(TextData):
     augmented: batches.EncodedExamples | None = None
     unlabelled: batches.EncodedExamples | None = None
     unlabelled_examples: tasks.Examples | None = None
+    given: given.GivenTeacher | None = None
 
     @property
     def all_texts(self) -> batches.EncodedExamples:
@@ -107,9 +107,13 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
     for warning in findings.warnings:
         print(f"data: {warning}", file=sys.stderr, flush=True)
     further = unlabelled.read_for_run(recipe, task, source, train)
-    _check_same_data(
-        folder / "data" / _DIGESTS, {"train": train, "dev": dev, "unlabelled": further}
-    )
+    parts: dict[str, str] = {}
+    teacher = None
+    if recipe.teacher.answers is not None:
+        teacher, further = given.read_for_run(recipe, train, dev, further)
+        parts["answers"] = teacher.sha256
+    parts |= {"train": _digest(train), "dev": _digest(dev), "unlabelled": _digest(further)}
+    _check_same_data(folder / "data" / _DIGESTS, parts)
     return TaskData(
         task=task,
         train=encoded,
@@ -121,6 +125,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         corpora=texts.corpora,
         unlabelled=None if further is None else encode(further),
         unlabelled_examples=further,
+        given=teacher,
     )
 
 
@@ -141,15 +146,14 @@ def _full_lengths(
     return lengths
 
 
-def _check_same_data(path: pathlib.Path, parts: Mapping[str, tasks.Examples | None]) -> None:
-    """Records what a run learns from, and refuses to go on with something else.
+def _check_same_data(path: pathlib.Path, now: Mapping[str, str]) -> None:
+    """Records what a run learns from, by name, and refuses to go on with something else.
 
     Raises:
       ConfigError: If an earlier session of the run had other examples.
     """
-    now = {name: "" if part is None else _digest(part) for name, part in parts.items()}
     if not path.is_file():
-        files.atomic_write_json(path, now)
+        files.atomic_write_json(path, dict(now))
         return
     before = reading.read_json_object(path, error=errors.ConfigError)
     changed = [name for name in now if before.get(name) != now[name]]
@@ -162,7 +166,9 @@ def _check_same_data(path: pathlib.Path, parts: Mapping[str, tasks.Examples | No
         )
 
 
-def _digest(examples: tasks.Examples) -> str:
+def _digest(examples: tasks.Examples | None) -> str:
+    if examples is None:
+        return ""
     labels = None if examples.labels is None else examples.labels.tolist()
     text = json.dumps([examples.texts, examples.pairs, labels], default=np.ndarray.tolist)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -200,7 +206,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
         return None
     wholes = data.task.head not in ("token", "span")
     for name, stage in recipe.used_stages.items():
-        if stage.has_teacher and not (wholes and stage.kind in _ANSWERS_ALONE):
+        if stage.has_teacher and not (wholes and stage.kind in config.ANSWERS_ALONE):
             raise errors.VocabularyError(
                 f"student {settings.preset}, stages.{name}",
                 "the teacher's vocabulary, since the two are compared token by token",
@@ -279,7 +285,7 @@ def _vocabulary(
     source: pathlib.Path | None,
     sentences: list[str] | None,
 ) -> tuple[pathlib.Path, bool]:
-    """The vocabulary (the teacher's, a file, or one trained on the texts) and its case."""
+    """The vocabulary (of teacher or student, a file, or trained on the texts) and its case."""
     choice = recipe.data.vocab
     lower_case = recipe.data.lower_case is not False
     if choice.startswith("train:"):
@@ -294,10 +300,12 @@ def _vocabulary(
         return path, lower_case
     if choice != "teacher":
         return pathlib.Path(choice), lower_case
-    checkpoint = weights.open_checkpoint(recipe.teacher.source)
+    # Answers alone have no vocabulary: the student's checkpoint has one.
+    named = recipe.teacher.source if recipe.teacher.answers is None else recipe.student.start
+    checkpoint = weights.open_checkpoint(named)
     if checkpoint.vocab_file is None:
         raise errors.VocabularyError(
-            f"vocabulary of {recipe.teacher.source}",
+            f"vocabulary of {named}",
             "a vocab.txt next to the weights",
             "none",
             "Give one with --set data.vocab=FILE.",

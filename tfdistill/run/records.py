@@ -8,13 +8,15 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import compress, config, models, results, training
-from tfdistill.data import answers
+from tfdistill.data import answers, tasks
 from tfdistill.data import metrics as task_metrics
 from tfdistill.run import deliver, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
+from tfdistill.run.given import GivenTeacher
 
 PRETRAINED = "teacher/pretrained.json"
 _WORD_METRICS = ("mlm_accuracy", "mlm_loss")
@@ -56,6 +58,8 @@ def train_teacher(context: RunContext) -> results.ModelResult:
     data, tuned = context.task_data, context.recipe.teacher.finetune is not None
 
     def work() -> results.ModelResult:
+        if data.given is not None:
+            return _given_teacher(context, data.given)
         model, seconds = teachers.task_teacher(context.recipe, data, context.root)
         deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
         metrics = _evaluate(model, data, context.root / "teacher")
@@ -77,19 +81,38 @@ def train_teacher(context: RunContext) -> results.ModelResult:
     return context.folder.step("teacher/result.json", results.ModelResult, work)
 
 
+def _given_teacher(context: RunContext, given: GivenTeacher) -> results.ModelResult:
+    """Scores the answers in files on the development texts that they answer."""
+    data, rows = context.task_data, given.dev_rows
+    _keep_answers(data.dev_examples.select(rows), given.dev, context.root / "teacher")
+    return results.ModelResult(
+        name="teacher",
+        role="teacher",
+        seed=context.recipe.seeds[0],
+        metrics=task_metrics.score(data.task, given.dev, data.dev.encoded.select(rows)),
+        num_examples=len(rows),
+        folder="teacher",
+    )
+
+
 def check_teacher(context: RunContext, teacher: results.ModelResult) -> results.ModelResult:
     """Refuses a teacher that answers near chance; it is saved all the same.
 
     Raises:
       TeacherError: If it does, and the recipe does not allow it.
     """
-    data = context.task_data
+    data, given = context.task_data, context.teachers.given
+    labels, causes = training.gold_labels(data.dev), []
+    if given is not None:
+        labels = labels[given.dev_rows]
+        causes = ["the files answer other texts, or name their labels in another order"]
     training.check_teacher(
         teacher.metrics,
         data.task,
-        training.gold_labels(data.dev),
+        labels,
         allow_weak=context.recipe.teacher.allow_weak,
-        causes=weakness.likely_causes(context.root, teacher),
+        causes=causes or weakness.likely_causes(context.root, teacher),
+        is_model=given is None,
     )
     return teacher
 
@@ -178,13 +201,15 @@ def _evaluate(model: keras.Model, data: prepare.TaskData, folder: pathlib.Path) 
     """Scores a model on the development set, and keeps its answers for the report."""
     logits = training.predict_logits(model, data.dev)
     metrics = task_metrics.score(data.task, logits, data.dev.encoded)
+    _keep_answers(data.dev_examples, logits, folder)
+    return metrics
+
+
+def _keep_answers(examples: tasks.Examples, logits: np.ndarray, folder: pathlib.Path) -> None:
     # The texts once: the answers of a run are paired.
-    kept = answers.of_examples(
-        data.dev_examples, {"model": logits}, with_texts=folder.name == "teacher"
-    )
+    kept = answers.of_examples(examples, {"model": logits}, with_texts=folder.name == "teacher")
     if kept is not None:
         answers.write(kept, folder / answers.FILE_NAME)
-    return metrics
 
 
 def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.ModelResult:

@@ -61,6 +61,8 @@ def _shapes(
 
 
 def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
+    if settings.answers is not None:
+        return None
     if settings.source.startswith(task_models.PRESET):
         name = settings.source.removeprefix(task_models.PRESET)
         return task_models.shape_of(name, settings, _VOCAB_SIZE)

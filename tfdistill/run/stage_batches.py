@@ -8,7 +8,7 @@ from typing import Any
 from tfdistill import config, distillers, training
 from tfdistill.data import batches
 from tfdistill.distillers import base
-from tfdistill.run import prepare
+from tfdistill.run import given, prepare
 from tfdistill.run.context import RunContext
 
 
@@ -71,8 +71,10 @@ def _of_task(
     reads = encoded
     if context.own_tokens is not None and context.teachers.knows(teacher):
         reads = _texts(context.task_data, stage)
-    # A regression learns from gold numbers; of a head over tokens every token has an answer.
-    if teacher is not None and (data.task.num_labels > 1 or reads is not encoded):
+    # A regression learns from the numbers that its teacher's pass gives; of a head over tokens
+    # every token has an answer.
+    brought = reads is not encoded or isinstance(teacher, given.GivenTeacher)
+    if teacher is not None and (data.task.num_labels > 1 or brought):
         logits = context.teachers.answers(teacher, reads)
         of_tokens = data.task.head in ("token", "span")
         extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}

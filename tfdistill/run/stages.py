@@ -12,7 +12,7 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import analysis, config, distillers, models, objectives, results, training
-from tfdistill.run import teachers
+from tfdistill.run import given, teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import num_epochs, stage_batches
 
@@ -33,7 +33,7 @@ def joint_rate(hidden_size: int) -> float:
 def _resolved(
     stage: config.JointStage,
     context: RunContext,
-    teacher: keras.Model | None,
+    teacher: teachers.Teacher | None,
     student: keras.Model,
     kept: tuple[int, ...] | None,
 ) -> config.JointStage:
@@ -56,16 +56,20 @@ def _resolved(
     return stage.model_copy(update=chosen)
 
 
-def _sharpening(context: RunContext, teacher: keras.Model) -> float:
+def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
     data = context.task_data
     if data.task.kind != "classification":
         return 1.0
-    logits = training.predict_logits(teacher, data.dev)
+    labels = training.gold_labels(data.dev)
+    if isinstance(teacher, given.GivenTeacher):
+        logits, labels = teacher.dev, labels[teacher.dev_rows]
+    else:
+        logits = training.predict_logits(teacher, data.dev)
     share = analysis.entropy_share(logits)
     if share < _NEARLY_UNIFORM:
         return 1.0
-    temperature = min(analysis.fit_temperature(logits, training.gold_labels(data.dev)), 1.0)
+    temperature = min(analysis.fit_temperature(logits, labels), 1.0)
     print(
         f"The teacher's answers are nearly uniform (mean entropy {share:.0%} of the largest): they "
         f"are sharpened with the temperature {temperature:.2f}, fitted on the development set.",
@@ -91,7 +95,7 @@ class StageJob:
 class _Pair:
     """What a distiller is built from; `teacher` is not None where the stage has one."""
 
-    teacher: keras.Model
+    teacher: Any  # a model, or answers in files
     student: keras.Model
     seed: int
     head: str | None
@@ -219,7 +223,6 @@ def _combination(stage: config.CombinationStage, pair: _Pair) -> distillers.Dist
 
 @_distiller.register
 def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
-    teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
     terms: dict[str, dict[str, Any]] = {
         "answers": {"objective": pair.objective(stage.prediction), "head": pair.head},
         "label": {"objective": "label", "weight": 0.0, "head": pair.head},
@@ -233,6 +236,7 @@ def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
     if stage.loss_weights.get("label"):
         used += ", gold labels"
     if lacking is None:
+        teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
         layers = objectives.layer_map(teacher.num_layers, student.num_layers, stage.layer_map)
         used += f" and hidden states, {objectives.describe_layer_map(layers)}"
         terms["hidden"] = {
@@ -255,6 +259,8 @@ def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
 
 def _no_hidden_states(stage: config.JointStage, pair: _Pair) -> str | None:
     """Why hidden states of teacher and student cannot be compared, or None."""
+    if isinstance(pair.teacher, given.GivenTeacher):
+        return "its teacher is known by its answers alone"
     teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
     if not student.num_layers:
         return "it has no layers"

@@ -12,10 +12,11 @@ import tf_keras as keras
 from tfdistill import config, distillers, models, results, training, weights
 from tfdistill.data import batches, tasks, vocab
 from tfdistill.data import metrics as task_metrics
-from tfdistill.run import prepare, task_models
+from tfdistill.run import given, prepare, task_models
 from tfdistill.run.task_models import PRESET
 
 PRETRAINED = "teacher/pretrained"
+Teacher = keras.Model | given.GivenTeacher
 
 
 class TeacherModels:
@@ -26,6 +27,7 @@ class TeacherModels:
       task: What the teacher answers, or None.
       root: The run folder, in which a teacher that is pre-trained or fine-tuned here is saved.
       pipeline: Options of Apache Beam, whose workers answer for the teacher of the task, or None.
+      answers: The answers of a teacher that is no model, or None.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class TeacherModels:
         task: tasks.TaskSpec | None,
         root: pathlib.Path,
         pipeline: Sequence[str] | None = None,
+        answers: given.GivenTeacher | None = None,
     ):
         """Keeps the arguments; nothing is loaded yet."""
         self._recipe, self._task, self._root = recipe, task, root
         self._pipeline = pipeline
+        self.given = answers
         self._forward: dict[str, keras.Model] = {}
 
     @functools.cached_property
@@ -80,31 +84,41 @@ class TeacherModels:
         """The teacher of a stage, for its weights."""
         return getattr(self, _role(stage))
 
-    def shape(self, stage: config.StageConfig) -> models.EncoderConfig:
-        """The configuration of a stage's teacher; of the task's where it learns without one."""
+    def shape(self, stage: config.StageConfig) -> models.EncoderConfig | None:
+        """The configuration of a stage's teacher; of the task's where it learns without one.
+
+        None where the teacher is known by its answers alone.
+        """
+        if self.given is not None:
+            return None
         alone = not stage.has_teacher and self._task is not None
         return models.config_of(self.task if alone else self.in_float32(stage))
 
-    def for_stage(self, stage: config.StageConfig) -> keras.Model | None:
+    def for_stage(self, stage: config.StageConfig) -> Teacher | None:
         """The teacher of a stage in the chosen arithmetic; None where it learns without one."""
         if not stage.has_teacher:
             return None
+        if self.given is not None:
+            return self.given
         role = _role(stage)
         if role not in self._forward:
             dtype = self._recipe.teacher.dtype
             self._forward[role] = task_models.in_precision(self.in_float32(stage), dtype)
         return self._forward[role]
 
-    def knows(self, model: keras.Model | None) -> bool:
+    def knows(self, model: Teacher | None) -> bool:
         """Whether a model is one of the run's teachers, and not a student that teaches the next."""
         return any(model is teacher for teacher in self._forward.values())
 
-    def answers(self, model: keras.Model, examples: batches.EncodedExamples) -> np.ndarray:
+    def answers(self, model: Teacher, examples: batches.EncodedExamples) -> np.ndarray:
         """The logits of a teacher of a stage over a training set, computed once in a run.
 
+        Answers in files are those to the training set and the unlabelled texts, in that order.
         Workers of a pipeline find the teacher of the task in the run folder; another one, such as
         a student that teaches the next, answers here.
         """
+        if isinstance(model, given.GivenTeacher):
+            return model.train[: len(examples)]
         load = None
         if model is self._forward.get("task") and self._task is not None:
             folder = (self._root / "teacher" / "model").absolute()

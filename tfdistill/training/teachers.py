@@ -72,6 +72,7 @@ def check_teacher(
     *,
     allow_weak: bool = False,
     causes: Sequence[str] = (),
+    is_model: bool = True,
 ) -> None:
     """Refuses a teacher that answers near chance.
 
@@ -81,17 +82,18 @@ def check_teacher(
       labels: The development labels.
       allow_weak: Accept it all the same.
       causes: What may be the reason, clauses for the message.
+      is_model: Whether it could be fine-tuned; False for answers from elsewhere.
 
     Raises:
       TeacherError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
     """
     fault = _weakness(metrics, task, labels)
     if fault is not None and not allow_weak:
+        tune = "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
         raise errors.TeacherError(
             f"teacher's {task.primary_metric} on {task.name}",
             *fault,
-            f"{_likely(causes) + ' ' if causes else ''}"
-            "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
+            f"{_likely(causes) + ' ' if causes else ''}{tune if is_model else 'Check '}"
             "the order of its labels, or continue all the same with --set "
             "teacher.allow_weak=true.",
         )

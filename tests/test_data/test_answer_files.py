@@ -1,0 +1,88 @@
+"""Files of rows as columns: every format gives the same cells, and says where it is at fault."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.data import answer_files
+
+TEXTS = ["a  b", 'c, "d"', "e\nf ü", ""]
+LABELS = ("no", "yes, please")
+SUFFIXES = (".jsonl", ".csv", ".parquet", ".npz")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_is_written_is_read_back_to_the_bit(suffix, tmp_path, rng):
+    values = rng.normal(size=(4, 2)).astype(np.float32)
+    path = tmp_path / f"a{suffix}"
+    answer_files.write_columns(path, {"text": TEXTS}, "logits", values, LABELS)
+    columns, places = answer_files.read_columns(path)
+    assert list(columns) == ["text", "logits.no", "logits.yes, please"]
+    assert [str(cell) for cell in columns["text"]] == TEXTS
+    for index, label in enumerate(LABELS):
+        read = np.asarray(columns[f"logits.{label}"], np.float64).astype(np.float32)
+        np.testing.assert_array_equal(read, values[:, index])
+    assert len(set(places)) == 4 and all(str(path) in place for place in places)
+    answer_files.write_columns(path, {"text": TEXTS}, "answer", values[:, :1], ())
+    columns, _ = answer_files.read_columns(path)
+    read = np.asarray(columns["answer"], np.float64).astype(np.float32)
+    np.testing.assert_array_equal(read, values[:, 0])
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_mapping_in_a_cell_is_a_column_for_each_name_and_a_missing_cell_is_none(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": "a", "logits": {"x": 1}}, {"logits": {"y": 2}, "text": "b"}]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    columns, places = answer_files.read_columns(path)
+    assert columns == {"text": ["a", "b"], "logits.x": [1, None], "logits.y": [None, 2]}
+    assert places == [f"{path}, line 1", f"{path}, line 2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b'{"text": "a"}\n[1]', "line 2: expected a JSON object, received list"),
+        ("a.jsonl", b'{"text": ', "line 1: expected a JSON object, received a fault"),
+        ("a.jsonl", b"\n\n", "at least one row"),
+        ("a.csv", b'text,answer\n"a,1\n', "comma-separated"),
+        ("a.parquet", b"PAR1 and no more", "a Parquet file"),
+        ("a.npz", b"PK\x03\x04 and no more", "NumPy arrays"),
+        ("a.txt", b"text", "one of .jsonl, .csv, .tsv, .parquet, .npz, received .txt"),
+        ("none.csv", None, "expected a file, received none"),
+    ],
+)
+def test_a_faulty_file_is_one_error_that_names_the_place(name, content, message, tmp_path):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(errors.DataError, match=message):
+        answer_files.read_columns(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"text": np.array(["a", {}], object)}, "without Python objects"),
+        ({"text": np.array(["a", "b"]), "logits": np.ones((2, 2))}, "names of its columns"),
+        ({"text": np.array(["a", "b"]), "answer": np.ones(3)}, "a row for each text"),
+    ],
+)
+def test_an_archive_that_fits_no_table_is_refused(arrays, message, tmp_path):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(errors.DataError, match=message):
+        answer_files.read_columns(tmp_path / "a.npz")
+
+
+def test_parquet_without_its_package_is_an_error_of_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(errors.EnvironmentFault, match="pip install pyarrow"):
+        answer_files.read_columns(tmp_path / "a.parquet")
+
+
+def test_other_suffixes_are_not_written(tmp_path):
+    with pytest.raises(errors.DataError, match=r"one of .jsonl, .csv, .parquet, .npz"):
+        answer_files.check_writable(tmp_path / "a.tsv")

@@ -1,0 +1,326 @@
+"""A teacher's answers that come in files: what they mean, and which text each belongs to."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import scipy.special
+
+from tfdistill import errors, files
+from tfdistill.data import answer_files, tables
+from tfdistill.data.spec import TaskSpec, names_in
+from tfdistill.data.tasks import Examples
+from tfdistill.data.unlabelled import normal_text
+
+KINDS = ("classification", "regression", "multi_label")
+# Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
+LEAST_PROBABILITY = 1e-7
+_OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
+_SAME = 0.02  # between probabilities of one text that occurs twice; batches and float16 differ less
+_INDEXED = re.compile(r"label_(\d+)", re.IGNORECASE)
+
+Given = Literal["logits", "probabilities", "answer"]
+Key = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnswerFile:
+    """The rows of a file.
+
+    Attributes:
+      path: The file.
+      given: What it holds.
+      logits: float32 (n, labels), in the order of the task's labels; of probabilities and labels
+        see `to_logits`; the number itself, (n, 1), of a regression.
+      rows: Key -> row; see `example_keys`.
+      spellings: Of texts: key without differences of case and blanks -> row, -1 where rows with
+        different answers share it.
+    """
+
+    path: pathlib.Path
+    given: Given
+    logits: np.ndarray
+    rows: dict[Key, int]
+    spellings: dict[Key, int]
+
+    def find(self, keys: Sequence[Key]) -> np.ndarray:
+        """The row of each key, int64 (n,), -1 where there is none.
+
+        Raises:
+          DataError: If texts that differ from one in case and blanks alone have other answers.
+        """
+        found = np.full(len(keys), -1, np.int64)
+        for index, key in enumerate(keys):
+            row = self.rows.get(key)
+            if row is None:
+                row = self.spellings.get(_normal(key))
+                if row == -1:
+                    raise errors.DataError(
+                        f"{self.path}, text {key[0]!r}",
+                        "the text as it is in the data, or one answer to all its spellings",
+                        "other spellings with different answers",
+                    )
+            found[index] = -1 if row is None else row
+        return found
+
+
+def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) -> AnswerFile:
+    """Reads the answers of a teacher.
+
+    Columns: those of the task's texts, or `key`, and either ``logits.LABEL`` or
+    ``probabilities.LABEL`` for every label, in any order, or ``answer``: a label, several for
+    "multi_label", a number for a regression. Labels are spelt as the task names them or as its
+    files spell them; ``LABEL_0``, ``LABEL_1`` ... are the task's in order. Others are not read.
+
+    Args:
+      path: The file; see `answer_files.read_columns`.
+      spec: The task, with its labels.
+      key: The column that names the examples; None: the texts do.
+
+    Returns:
+      The rows.
+
+    Raises:
+      ConfigError: If the task is about words or spans.
+      DataError: If the file is unusable: a column is missing, labels are not the task's, a number
+        is not finite, probabilities do not sum to 1, or a key has two answers.
+    """
+    if spec.kind not in KINDS:
+        raise errors.ConfigError(
+            f"answers for task {spec.name!r}",
+            "a task over texts or pairs",
+            spec.kind,
+            "Answers about words and spans belong to the pieces of one tokenizer: let a model "
+            "answer them here (teacher.source, --teacher).",
+        )
+    path = pathlib.Path(path)
+    columns, places = answer_files.read_columns(path)
+    given, logits = _logits(path, columns, places, spec)
+    wanted = [key] if key is not None else [spec.text_column, spec.pair_column]
+    named = [_column(path, columns, name) for name in wanted if name is not None]
+    keys = [tuple(str(cell).strip() for cell in cells) for cells in zip(*named, strict=True)]
+    rows = _exact_rows(keys, logits, places, spec)
+    spellings = {} if key is not None else _spellings(keys, logits, spec)
+    return AnswerFile(path, given, logits, rows, spellings)
+
+
+def example_keys(examples: Examples, key: str | None = None) -> list[Key]:
+    """What examples are found by in a file: their texts, or the cell of a column of theirs.
+
+    Raises:
+      DataError: If their file has no such column, or two of them have one key.
+    """
+    if key is None:
+        texts = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
+        return [tuple(text.strip() for text in row) for row in zip(*texts, strict=True)]
+    if examples.path is None or examples.lines is None:
+        raise errors.DataError(
+            "teacher.answers.key", "examples that are rows of a table", "others", "Join by text."
+        )
+    skips = examples.spec.skip_short_rows
+    table = tables.read_table(
+        examples.path, [key], header=examples.spec.header, skip_short_rows=skips
+    )
+    cells = dict(zip(table.lines, table.columns[key], strict=True))
+    keys = [(cells[line].strip(),) for line in examples.lines]
+    found, count = collections.Counter(keys).most_common(1)[0]
+    if count > 1:
+        raise errors.DataError(
+            f"{examples.path}, column {key!r}", "another key in each row", f"{count} x {found[0]!r}"
+        )
+    return keys
+
+
+def combine(
+    answers: Sequence[np.ndarray], kind: str, temperatures: Sequence[float] = ()
+) -> np.ndarray:
+    """The answers of an ensemble: ``log(mean over k of softmax(z_k / T_k))``.
+
+    Several labels at once have ``logit(mean over k of sigmoid(z_k / T_k))``, numbers the mean. Of
+    one teacher with T = 1 they are its logits, bit for bit.
+
+    Args:
+      answers: float32 (n, labels) of each teacher.
+      kind: Of the task.
+      temperatures: T of each teacher, above 0; 1 when left out.
+
+    Returns:
+      float32 (n, labels).
+    """
+    divisors = np.ones(len(answers)) if not temperatures else np.asarray(temperatures)
+    if kind == "regression":
+        return np.asarray(np.mean(np.stack(answers), axis=0, dtype=np.float64), np.float32)
+    if len(answers) == 1:
+        return (answers[0] / np.float32(divisors[0])).astype(np.float32)
+    scaled = [to_probabilities(z / t, kind) for z, t in zip(answers, divisors, strict=True)]
+    return to_logits(np.mean(scaled, axis=0), kind)
+
+
+def to_logits(probabilities: np.ndarray, kind: str) -> np.ndarray:
+    """Logits whose softmax (of several labels: sigmoid) is `probabilities`, float32.
+
+    ``log p`` (``log p - log(1 - p)``), no probability below `LEAST_PROBABILITY`.
+    """
+    least = LEAST_PROBABILITY
+    if kind == "multi_label":
+        return scipy.special.logit(np.clip(probabilities, least, 1 - least)).astype(np.float32)
+    return np.log(np.maximum(probabilities, least)).astype(np.float32)
+
+
+def to_probabilities(logits: np.ndarray, kind: str) -> np.ndarray:
+    """Softmax over the last axis, of several labels sigmoid, in float64."""
+    exact = np.asarray(logits, np.float64)
+    return scipy.special.expit(exact) if kind == "multi_label" else scipy.special.softmax(exact, -1)
+
+
+def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
+    """Gold labels as answers that are certain, float32 (n, labels); of a regression the number."""
+    if spec.kind == "regression":
+        return np.asarray(labels, np.float32).reshape(-1, 1)
+    sure = labels if spec.kind == "multi_label" else np.eye(spec.num_labels)[labels]
+    return to_logits(sure, spec.kind)
+
+
+def _logits(
+    path: pathlib.Path, columns: dict[str, Any], places: list[str], spec: TaskSpec
+) -> tuple[Given, np.ndarray]:
+    number = spec.kind == "regression"
+    choices: tuple[Given, ...] = () if number else ("logits", "probabilities")
+    for given in choices:
+        names = [name.removeprefix(f"{given}.") for name in columns if name.startswith(f"{given}.")]
+        if names:
+            order = _order(path, names, spec)
+            parts = [_numbers(columns[f"{given}.{n}"], places, f"{given}.{n}") for n in order]
+            table = np.stack(parts, axis=1)  # (n, labels)
+            if given == "logits":
+                return given, table.astype(np.float32)
+            return given, to_logits(_checked_probabilities(table, places, spec), spec.kind)
+    if "answer" not in columns:
+        expected = "a column answer" if number else "logits.LABEL, probabilities.LABEL or answer"
+        raise errors.DataError(f"{path}", expected, f"the columns {', '.join(columns)}")
+    if number:
+        return "answer", _numbers(columns["answer"], places, "answer").astype(np.float32)[:, None]
+    known = {name.casefold(): index for index, name in enumerate(spec.labels)}
+    known |= {name.casefold(): index for index, name in enumerate(spec.label_values)}
+    several = spec.kind == "multi_label"
+    sure = np.zeros((len(places), spec.num_labels))
+    for row, (cell, place) in enumerate(zip(columns["answer"], places, strict=True)):
+        listed = cell if isinstance(cell, (list, tuple)) else [str(cell)]
+        if several and not isinstance(cell, (list, tuple)):
+            listed = names_in("" if cell is None else str(cell), spec.label_separator)
+        for name in listed:
+            if str(name).strip().casefold() not in known or (len(listed) > 1 and not several):
+                raise errors.DataError(
+                    f"{place}, 'answer'", f"one of {', '.join(spec.labels)}", repr(cell)
+                )
+            sure[row, known[str(name).strip().casefold()]] = 1.0
+    return "answer", to_logits(sure, spec.kind)
+
+
+def _order(path: pathlib.Path, names: list[str], spec: TaskSpec) -> list[str]:
+    """The names of a file's labels in the order of the task's."""
+    by_name = {name.strip().casefold(): name for name in names}
+    for labels in (spec.labels, spec.label_values):
+        wanted = [label.casefold() for label in labels]
+        if len(names) == len(wanted) and set(wanted) == set(by_name):
+            return [by_name[name] for name in wanted]
+    indexed = [_INDEXED.fullmatch(name) for name in names]
+    numbers = {int(match[1]): match[0] for match in indexed if match is not None}
+    if (
+        all(indexed)
+        and sorted(numbers) == list(range(spec.num_labels))
+        and len(names) == len(numbers)
+    ):
+        return [numbers[index] for index in range(spec.num_labels)]
+    raise errors.DataError(
+        f"labels of {path}, for {spec.name}", f"the names {list(spec.labels)}", names
+    )
+
+
+def _numbers(cells: Any, places: list[str], name: str) -> np.ndarray:
+    try:
+        numbers = np.asarray(cells, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array([_number(cell) for cell in cells])
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise errors.DataError(
+            f"{places[bad[0]]}, {name!r}", "a finite number", repr(cells[bad[0]])
+        )
+    return numbers
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _checked_probabilities(table: np.ndarray, places: list[str], spec: TaskSpec) -> np.ndarray:
+    outside = np.flatnonzero(((table < 0) | (table > 1 + _OFF_ONE)).any(axis=1))
+    if len(outside):
+        received = table[outside[0]].tolist()
+        raise errors.DataError(places[outside[0]], "probabilities from 0 to 1", received)
+    if spec.kind == "multi_label":
+        return np.minimum(table, 1.0)
+    totals = table.sum(axis=1, keepdims=True)
+    off = np.flatnonzero(np.abs(totals[:, 0] - 1) > _OFF_ONE)
+    if len(off):
+        raise errors.DataError(
+            places[off[0]],
+            "probabilities that sum to 1",
+            f"{totals[off[0], 0]:.4g}, in {len(off)} row(s)",
+            "Columns logits.LABEL may hold any numbers.",
+        )
+    return table / totals
+
+
+def _column(path: pathlib.Path, columns: dict[str, Any], name: str) -> Any:
+    if name not in columns:
+        raise errors.DataError(
+            f"{path}", f"a column {name!r}", f"the columns {', '.join(columns)}",
+            "Name the texts as the data does, or the examples by a column of both "
+            "(--set teacher.answers.key=COLUMN).",
+        )  # fmt: skip
+    return columns[name]
+
+
+def _alike(logits: np.ndarray, first: int, second: int, spec: TaskSpec) -> bool:
+    rows = logits[[first, second]]
+    if spec.kind != "regression":
+        rows = to_probabilities(rows, spec.kind)
+    return np.allclose(rows[0], rows[1], rtol=_SAME, atol=_SAME)
+
+
+def _exact_rows(
+    keys: list[Key], logits: np.ndarray, places: list[str], spec: TaskSpec
+) -> dict[Key, int]:
+    rows: dict[Key, int] = {}
+    for row, key in enumerate(keys):
+        first = rows.setdefault(key, row)
+        if first != row and not _alike(logits, first, row, spec):
+            raise errors.DataError(
+                f"{places[row]}", f"the answer of {places[first]}, which has the same text or key",
+                f"another one to {key[0]!r}", "Keep one of them.",
+            )  # fmt: skip
+    return rows
+
+
+def _spellings(keys: list[Key], logits: np.ndarray, spec: TaskSpec) -> dict[Key, int]:
+    rows: dict[Key, int] = {}
+    for row, key in enumerate(keys):
+        first = rows.setdefault(_normal(key), row)
+        if first not in (row, -1) and not _alike(logits, first, row, spec):
+            rows[_normal(key)] = -1
+    return rows
+
+
+def _normal(key: Key) -> Key:
+    return tuple(map(normal_text, key))

@@ -1,0 +1,190 @@
+"""The answers of a run's teacher that come in files: read, joined with the texts, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill import config, errors, files
+from tfdistill.data import given_answers, tasks
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GivenTeacher:
+    """What is known of a teacher that is no model: its answers. As a function it knows no text.
+
+    Attributes:
+      train: float32 (n, labels), to the training set and then to the unlabelled texts.
+      dev: float32 (m, labels), to the rows `dev_rows` of the development set.
+      dev_rows: int64 (m,).
+      files: The files.
+      sha256: Of the answers.
+    """
+
+    train: np.ndarray
+    dev: np.ndarray
+    dev_rows: np.ndarray
+    files: tuple[str, ...]
+    sha256: str
+
+    def __call__(self, features: Mapping[str, Any]) -> Any:
+        """Refuses: batches bring the answers along.
+
+        Raises:
+          TeacherError: Always.
+        """
+        raise errors.TeacherError("teacher.answers", "texts that the files answer", "others")
+
+
+def read_for_run(
+    recipe: config.Recipe,
+    train: tasks.Examples,
+    dev: tasks.Examples,
+    unlabelled: tasks.Examples | None,
+) -> tuple[GivenTeacher, tasks.Examples | None]:
+    """Reads `teacher.answers` and joins it with the texts of a run.
+
+    Args:
+      recipe: The recipe, with `teacher.answers`.
+      train: The labelled training set.
+      dev: The development set.
+      unlabelled: Texts without labels, or None.
+
+    Returns:
+      The answers, and the unlabelled texts that have one.
+
+    Raises:
+      ConfigError: If the task is about words or spans, or a stage cannot learn from these answers.
+      DataError: If a file is unusable, or leaves texts out that it must not.
+    """
+    settings, spec = recipe.teacher.answers, train.spec
+    assert settings is not None
+    read = [given_answers.read_answers(p, spec, key=settings.key) for p in settings.files]
+    _check_stages(recipe, spec, read)
+    sets = {"training": train, "development": dev, "unlabelled": unlabelled}
+    keys = {
+        name: given_answers.example_keys(part, settings.key)
+        for name, part in sets.items()
+        if part is not None
+    }
+    _check_keys(settings, keys)
+    found = {name: [file.find(rows) for file in read] for name, rows in keys.items()}
+    answered = {name: np.min(rows, axis=0) >= 0 for name, rows in found.items()}
+    for name, known in answered.items():
+        _check_missing(settings, name, known, found[name], keys[name])
+
+    def combined(name: str) -> np.ndarray:
+        rows = [f.logits[np.maximum(r, 0)] for f, r in zip(read, found[name], strict=True)]
+        return given_answers.combine(rows, spec.kind, settings.temperatures)
+
+    taught = combined("training")
+    gold = train.labels
+    assert gold is not None
+    left = ~answered["training"]
+    if left.any():
+        taught[left] = given_answers.of_gold(gold[left], spec)
+    if unlabelled is not None:
+        kept = np.flatnonzero(answered["unlabelled"])
+        taught = np.concatenate([taught, combined("unlabelled")[kept]])
+        unlabelled = unlabelled.select(kept) if len(kept) else None
+    rows = np.flatnonzero(answered["development"])
+    answers = combined("development")[rows]
+    digest = hashlib.sha256(taught.tobytes() + answers.tobytes() + rows.tobytes()).hexdigest()
+    _say(settings, keys, answered)
+    return GivenTeacher(taught, answers, rows, tuple(settings.files), digest), unlabelled
+
+
+def _check_stages(
+    recipe: config.Recipe, spec: tasks.TaskSpec, read: Sequence[given_answers.AnswerFile]
+) -> None:
+    settings = recipe.teacher.answers
+    assert settings is not None
+    certain = settings.missing == "gold" or any(file.given == "answer" for file in read)
+    faults = []
+    for name, stage in recipe.used_stages.items():
+        if spec.regression and isinstance(stage, config.PredictionStage):
+            faults.append(
+                f"stages.{name}: a stage of kind prediction learns the gold numbers of a "
+                "regression, and no answer. Use logits"
+            )
+        compared = getattr(stage, "prediction", None) == "logit_mse"
+        if compared and certain and not spec.regression:
+            faults.append(
+                f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "
+                "kl_divergence"
+            )
+    if faults:
+        raise errors.ConfigError("\n  - ".join(faults))
+
+
+def _check_keys(
+    settings: config.AnswersConfig, keys: Mapping[str, Sequence[given_answers.Key]]
+) -> None:
+    """A key names one example of all sets; a text may be in several."""
+    if settings.key is None:
+        return
+    seen: dict[given_answers.Key, str] = {}
+    for name, rows in keys.items():
+        for key in rows:
+            other = seen.setdefault(key, name)
+            if other != name:
+                raise errors.DataError(
+                    f"teacher.answers.key {settings.key!r}",
+                    "keys of one set each",
+                    f"{key[0]!r} in the {other} and the {name} set",
+                    "Join by text: leave the key out.",
+                )
+
+
+def _check_missing(
+    settings: config.AnswersConfig,
+    name: str,
+    known: np.ndarray,
+    found: Sequence[np.ndarray],
+    keys: Sequence[given_answers.Key],
+) -> None:
+    """Refuses texts without an answer, unless gold labels may take their place."""
+    left = np.flatnonzero(~known)
+    if not len(left) or (settings.missing == "gold" and known.any()):
+        return
+    first = int(left[0])
+    lacking = [p for p, rows in zip(settings.files, found, strict=True) if rows[first] < 0]
+    text = keys[first][0]
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    remedy = (
+        "Answer them, or learn such texts from their gold labels alone: --set "
+        "teacher.answers.missing=gold."
+    )
+    if not known.any():
+        remedy = f"None of the {len(known)} texts has an answer: is it the file of these data?"
+        if name == "development":
+            remedy += " The teacher is judged by its answers to this set."
+    raise errors.DataError(
+        f"{lacking[0]}",
+        f"an answer to each text of the {name} set",
+        f"none to {len(left)} of {len(known)}, the first {shown!r}",
+        remedy,
+    )
+
+
+def _say(
+    settings: config.AnswersConfig,
+    keys: Mapping[str, Sequence[given_answers.Key]],
+    answered: Mapping[str, np.ndarray],
+) -> None:
+    counts = ", ".join(
+        f"{int(known.sum())} of {len(known)} {name} texts" for name, known in answered.items()
+    )
+    names = ", ".join(files.without_folders(path) for path in settings.files)
+    lines = [f"teacher: answers in {names} to {counts}"]
+    left = int((~answered["training"]).sum())
+    if left:
+        lines.append(f"teacher: {left} training texts are learnt from their gold labels alone")
+    if "unlabelled" in keys and not answered["unlabelled"].all():
+        lines.append("teacher: unlabelled texts without an answer are left out")
+    print("\n".join(lines), file=sys.stderr, flush=True)
