@@ -18,6 +18,7 @@ from tfdistill import errors, files, reading
 
 FORMAT_VERSION = 1
 METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
+FINE_TUNED = "the fine-tuned teacher"  # the note of a frozen teacher that no longer is general
 
 
 def _finite(value: Any) -> Any:
@@ -124,12 +125,24 @@ class BaselineResult(ResultPart):
       note: What it is, where the name leaves it open.
       metrics: On the development set.
       seconds: What it took.
+      parameters: Number of weights; words and pairs of words do not count.
+      latency_ms: Median time of one answer in Python on the machine of the run, of "tfidf" from the
+        text on, of "word_vectors" from the tokens on; None where a model or nothing does the work.
+      folder: Where its answers are kept, relative to the run folder.
     """
 
     name: str
     note: str = ""
     metrics: Mapping[str, Metric]
     seconds: float | None = None
+    parameters: int | None = None
+    latency_ms: float | None = None
+    folder: str | None = None
+
+    @property
+    def is_alternative(self) -> bool:
+        """Whether it could replace a student: the fine-tuned teacher itself could not."""
+        return self.note != FINE_TUNED
 
 
 def compare_with_baselines(
@@ -158,7 +171,8 @@ def compare_with_baselines(
         return []
     lines.insert(0, f"compared with, {metric}")
     for model, own in (("student", student or 0.0), ("teacher", teacher)):
-        better = [row.name for row, value in rows if own is not None and own < value]
+        others = [(row.name, value) for row, value in rows if row.is_alternative]
+        better = [name for name, value in others if own is not None and own < value]
         if better:
             lines.append(f"WARNING: the {model} is below the baseline {' and '.join(better)}.")
     return lines

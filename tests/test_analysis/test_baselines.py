@@ -13,6 +13,13 @@ def examples(texts, labels, spec=TASK, pairs=None):
     return tasks.Examples(spec, list(texts), pairs, np.asarray(labels))
 
 
+def of_texts(train):
+    """What a linear model over words, fitted on `train`, answers to examples."""
+    words = analysis.TextFeatures(train)
+    model = analysis.fit_linear(train.spec, words(train), train.labels)
+    return lambda dev: model.predict(words(dev))
+
+
 def encoded(rows, types=None):
     lengths = [len(row) for row in rows]
     flat = np.concatenate(rows).astype(np.int32)
@@ -42,19 +49,26 @@ def test_a_word_that_decides_the_label_is_found():
     texts = [f"the film {i} was {word}" for i in range(20) for word in ("good", "bad")]
     labels = [1, 0] * 20
     dev = examples(["a good day", "a bad day"], [1, 0])
-    features, dev_features = analysis.text_features(examples(texts, labels), dev)
-    logits = analysis.fit_linear(TASK, features, np.array(labels), dev_features)
+    train = examples(texts, labels)
+    logits = of_texts(train)(dev)
     assert logits.shape == (2, 3)  # in the order of the task's labels, also one never seen
     assert logits.argmax(axis=1).tolist() == [1, 0]
     assert metrics.compute_metrics(TASK, logits, dev.labels)["accuracy"] == 1.0
+
+
+def test_the_weights_of_a_model_over_words_are_counted():
+    train = examples(["a b", "a c"], [0, 1])
+    words = analysis.TextFeatures(train)
+    assert words.num_weights == 5  # a, b, c, "a b", "a c"
+    model = analysis.fit_linear(TASK, words(train), train.labels)
+    assert model.num_weights == 5 + 1  # two classes are told apart by one row
 
 
 def test_the_order_of_two_words_is_a_feature():
     texts = ["not good but bad", "not bad but good"] * 10
     labels = [0, 1] * 10
     train = examples(texts, labels)
-    features, dev = analysis.text_features(train, examples(["not bad but good"], [1]))
-    assert analysis.fit_linear(TASK, features, train.labels, dev).argmax() == 1
+    assert of_texts(train)(examples(["not bad but good"], [1])).argmax() == 1
 
 
 def test_pairs_are_compared_with_each_other():
@@ -64,32 +78,33 @@ def test_pairs_are_compared_with_each_other():
     train = examples(
         [a for a, _ in both], [int(a == b) for a, b in both], pairs=[b for _, b in both]
     )
-    features, dev = analysis.text_features(train, train)
-    logits = analysis.fit_linear(TASK, features, train.labels, dev)
+    logits = of_texts(train)(train)
     assert logits.argmax(axis=1).tolist() == train.labels.tolist()
 
 
 def test_texts_without_a_word_still_give_an_answer():
     train = examples(["", " "], [0, 1])
-    features, dev = analysis.text_features(train, train)
-    assert np.isfinite(analysis.fit_linear(TASK, features, train.labels, dev)).all()
+    assert np.isfinite(of_texts(train)(train)).all()
 
 
 def test_one_class_alone_is_always_answered():
-    answers = analysis.fit_linear(TASK, np.eye(2), np.array([1, 1]), np.zeros((3, 2)))
+    answers = analysis.fit_linear(TASK, np.eye(2), np.array([1, 1])).predict(np.zeros((3, 2)))
     assert answers.argmax(axis=1).tolist() == [1, 1, 1]
 
 
 def test_several_labels_each_get_a_model_of_their_own():
     features = np.array([[x, y] for x in (0, 1) for y in (0, 1)] * 5, float)
     labels = np.concatenate([features, np.ones((20, 1))], axis=1).astype(np.float32)
-    answers = analysis.fit_linear(SEVERAL, features, labels, features[:4]) > 0
+    model = analysis.fit_linear(SEVERAL, features, labels)
+    assert model.num_weights == 2 * 2 + 2 * 3  # means and scales; two labels vary
+    answers = model.predict(features[:4]) > 0
     assert answers.tolist() == (labels[:4] > 0).tolist()
 
 
 def test_numbers_are_regressed():
     features = np.linspace(0, 1, 50)[:, None]
-    found = analysis.fit_linear(NUMBERS, features, 3 * features[:, 0] + 1, np.array([[0.5]]))
+    model = analysis.fit_linear(NUMBERS, features, 3 * features[:, 0] + 1)
+    found = model.predict(np.array([[0.5]]))
     assert found.shape == (1, 1)
     assert found[0, 0] == pytest.approx(2.5, abs=0.01)  # the ridge shrinks the slope a little
 

@@ -25,7 +25,6 @@ QUICK = [
         "teacher.finetune.min_steps=4",
         "teacher.finetune.epochs=1",
         "teacher.allow_weak=true",
-        "teacher.export=false",
     ),
     *("stages.joint.epochs=1", "stages.joint.min_steps=null", "student.allow_weak=true"),
     *("benchmark.runs=3", "benchmark.min_seconds=0", "benchmark.repetitions=1"),
@@ -89,7 +88,15 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
     assert rows["student"][1] == f"{of_role['student']:.4f}"
     size = (done.run / "export" / "model.tflite").stat().st_size / 1e6
     assert rows["file"][3:] == [f"{size:.1f}", "MB", rows["file"][5], "ms"]
+    alike = rows["teacher-dynamic_wi8_afp32"]  # like for like
+    sizes = [
+        (done.run / folder / "model.tflite").stat().st_size
+        for folder in ("also/teacher-dynamic_wi8_afp32", "teacher/export")
+    ]
+    assert sizes[0] < sizes[1] and alike[3:5] == [f"{sizes[0] / 1e6:.1f}", "MB"]
+    assert "**dynamic\\_wi8\\_afp32 (both)**" in (done.run / "report.md").read_text()
     baseline = metrics["baselines"][1]
+    assert baseline["parameters"] > 100 and 0 < baseline["latency_ms"] < 1000
     assert rows["baseline tfidf"][2] == f"{baseline['metrics']['accuracy']:.4f}"
     assert f"report: {done.run / 'report.html'}" in done.shown and "--device adb" in done.shown
     assert (done.run / "report.html").is_file()

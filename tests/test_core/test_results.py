@@ -28,7 +28,17 @@ METRICS = {
     "task": {"name": "t", "kind": "classification", "labels": ["a"], "primary_metric": "accuracy"},
     "synthetic_data": False,
     "models": [MODEL],
-    "baselines": [{"name": "tfidf", "note": "", "metrics": {"accuracy": 0.5}, "seconds": 1.5}],
+    "baselines": [
+        {
+            "name": "tfidf",
+            "note": "",
+            "metrics": {"accuracy": 0.5},
+            "seconds": 1.5,
+            "parameters": 9,
+            "latency_ms": 0.5,
+            "folder": "baselines/tfidf",
+        }
+    ],
     "chosen": "students/full/seed-1",
     "exports": [{"name": "student", "of": "students/full/seed-1", "manifest": "export/model.json"}],
 }
@@ -114,6 +124,8 @@ def test_a_student_and_a_teacher_below_a_baseline_are_named():
         "WARNING: the student is below the baseline majority and tfidf.",
         "WARNING: the teacher is below the baseline tfidf.",
     ]
+    itself = [row("frozen_teacher", 0.9, results.FINE_TUNED)]  # no alternative to a student
+    assert len(results.compare_with_baselines("f1", 0.4, 0.75, itself)) == 3
     assert len(results.compare_with_baselines("f1", None, None, rows)) == 4
     assert results.compare_with_baselines("f1", 0.4, None, []) == []
 

@@ -41,10 +41,11 @@ STAGES = {
     "task_stages": ["intermediate", "prediction"],
     "full": ["general", "intermediate", "prediction"],
 }
-SHA = {"teacher": "a" * 64, "student": "b" * 64}
+SHA = {"teacher": "a" * 64, "student": "b" * 64, "teacher-int8": "c" * 64}
 P50 = {
     "teacher": {32: 8.0, 64: 16.0, 128: 36.0},
     "student": {32: 0.5, 64: 0.9, 128: 2.0},
+    "teacher-int8": {32: 2.0, 64: 4.0, 128: 9.0},
 }
 RECIPE = """\
 name: tinybert_3l_192d_sst2
@@ -78,6 +79,19 @@ def build(folder, **changes):
     write_json(folder / "export" / "model.json", card("student"))
     write_json(folder / "teacher" / "export" / "model.json", card("teacher"))
     return folder
+
+
+def add_teacher_like_student(folder):
+    """Exports the teacher in the student's format, too, and measures it with the others."""
+    target = "also/teacher-int8/model.json"
+    made = {**card("teacher"), "quantization": "dynamic_wi8_afp32"}
+    made["model"] = {**made["model"], "sha256": SHA["teacher-int8"], "size_bytes": 23_000_000}
+    write_json(folder / target, made)
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["exports"].append({"name": "teacher-int8", "of": "teacher", "manifest": target})
+    write_json(folder / "metrics.json", metrics)
+    cards = {"teacher": card("teacher"), "student": card("student"), "teacher-int8": made}
+    write_json(folder / "benchmark.json", _benchmark(cards))
 
 
 def write_json(path, value):
@@ -196,12 +210,10 @@ def _manifest(name, quantization, size):
     }
 
 
-def _benchmark():
+def _benchmark(cards=None):
+    cards = cards or {name: card(name) for name in ("teacher", "student")}
     return fake_results.result(
-        [
-            fake_results.Model(name, SHA[name], P50[name], card(name))
-            for name in ("teacher", "student")
-        ],
+        [fake_results.Model(name, SHA[name], P50[name], made) for name, made in cards.items()],
         threads=(1, 2),
         comparisons=True,
         texts=True,

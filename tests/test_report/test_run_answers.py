@@ -8,7 +8,7 @@ from page_reading import table_of, tree_of
 
 from tfdistill import report
 from tfdistill.data import answers, spec, tasks
-from tfdistill.report import run_answers, summary
+from tfdistill.report import run_analysis, run_answers, summary
 
 LABELS = ("negative", "positive")
 TASK = spec.TaskSpec("sst2", "sentence", "label", labels=LABELS)
@@ -58,6 +58,31 @@ def test_differences_are_named_as_chance_where_they_may_be(answered):
         "within chance",
     ]
     assert file[0] == "File against student" and file[4:] == ["1", "0", "1", "within chance"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "accuracy", "said"),
+    [
+        ([0], 0.975, "does better than the student, within chance: accuracy 97.5% against 92.5%."),
+        (range(1, 4), 0.925, "does as well as the student: accuracy 92.5% against 92.5%."),
+    ],
+)
+def test_a_baseline_above_the_student_is_told_from_chance(answered, edit, wrong, accuracy, said):
+    folder = "baselines/tfidf"
+    row = {"name": "tfidf", "metrics": {"accuracy": accuracy}, "folder": folder}
+    edit(answered / "metrics.json", lambda m: m.update(baselines=[row]))
+    for model in range(3):  # the mean over the seeds is that of the answers
+        edit(
+            answered / "metrics.json",
+            lambda m, at=-1 - model: m["models"][at].update(metrics={"accuracy": 0.925}),
+        )
+    kept_answers = kept({"model": logits_of(wrong)}, with_texts=False)
+    answers.write(kept_answers, answered / folder / answers.FILE_NAME)
+    analysis_of = run_analysis.RunAnalysis(report.collect(answered))
+    assert summary.headline(analysis_of).startswith(f"TF-IDF and a linear model {said}")
+    compared = table_of(page_of(answered), "paired")[-1]
+    assert compared[0] == "Student against baselineTF-IDF and a linear model"
+    assert compared[-1] in ("within chance", "equal")
 
 
 def test_every_class_and_the_confusions_are_tabled(answered):

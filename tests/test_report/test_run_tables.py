@@ -1,6 +1,8 @@
+import pytest
 from page_reading import table_of, tree_of
 
 from tfdistill import report
+from tfdistill.report import run_tables, summary
 
 
 def page_of(run_dir):
@@ -95,3 +97,40 @@ def test_a_correlation_with_one_seed_is_shown_as_such(run_dir, edit):
     assert rows[0][1] == "Matthews correlation"
     assert rows[1][1] == "0.500"
     assert rows[5][1:3] == ["0.4801 seed", "96.0%"]
+
+
+def test_like_is_compared_with_like_where_the_teacher_has_the_students_format(
+    fake_run, run_dir, analysis_of
+):
+    assert run_tables.formats(analysis_of()) is None  # one file each, in two formats
+    assert "export.also_quantize=[dynamic_wi8_afp32]" in " ".join(summary.limits(analysis_of()))
+    fake_run.add_teacher_like_student(run_dir)
+    run = analysis_of()
+    assert "4.50× faster on this host (both dynamic_wi8_afp32)" in summary.headline(run)
+    assert run.smaller() == pytest.approx(23_000_000 / 7_611_000)
+    assert "also_quantize" not in " ".join(summary.limits(run))
+    _, alike, mixed = table_of(page_of(run_dir), "formats")
+    assert alike[:3] == ["dynamic_wi8_afp32both", "23.0 MB", "7.61 MB"]
+    assert alike[4:6] == ["9.00 ms", "2.00 ms"] and alike[6].startswith("4.50×[")
+    assert mixed[0] == "dynamic_wi8_afp32against float32"
+    assert mixed[4:6] == ["36.0 ms", "2.00 ms"] and mixed[6].startswith("18.0×[")
+
+
+def test_baselines_say_what_they_weigh_and_take(run_dir, edit):
+    rows = [
+        {"name": "tfidf", "metrics": {"accuracy": 0.8}, "parameters": 50_000, "latency_ms": 0.3},
+        {"name": "frozen_teacher", "metrics": {"accuracy": 0.85}, "parameters": 22_000_000},
+        {"name": "no_teacher", "metrics": {"accuracy": 0.81}, "parameters": 7_330_370},
+    ]
+    edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
+    page = page_of(run_dir)
+    head, *found = table_of(page, "models")
+    cell = {row[0]: dict(zip(head, row, strict=True)) for row in found}
+    tfidf = cell["TF-IDF and a linear modelbaseline"]
+    assert (tfidf["Parameters"], tfidf["File"]) == ("50.0 k", "200 kB ‡")
+    assert tfidf["Latency"] == "0.300 ms ‡"
+    frozen = cell["The frozen teacher and a linear modelbaseline"]
+    assert (frozen["File"], frozen["Latency"]) == ("88.0 MB ‡", "–")  # its own time is not known
+    alone = cell["The same student without a teacherbaseline"]
+    assert (alone["File"], alone["Latency"]) == ("7.61 MB †", "2.00 ms †")
+    assert "Python on the machine of the run" in "".join(page.itertext())

@@ -10,7 +10,7 @@ import safetensors.numpy
 import toys
 
 from tfdistill import cli, config, errors, models, results, run, weights
-from tfdistill.data import batches, synthetic
+from tfdistill.data import answers, batches, synthetic
 from tfdistill.run import baselines, initialise, inputs, stage_batches, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
@@ -97,6 +97,11 @@ def test_its_baselines_are_measured_once(distilled):
     majority, tfidf, _, frozen = (row.metrics["accuracy"] for row in record.baselines)
     assert majority < 0.3 < tfidf
     assert frozen > 0.5
+    _, words, vectors, states = record.baselines
+    assert words.latency_ms > 0 and vectors.latency_ms > 0 and states.latency_ms is None
+    assert states.parameters > record.parameters > vectors.parameters > words.parameters > 100
+    kept = answers.read(out / "baselines" / "tfidf" / answers.FILE_NAME)
+    assert (kept.logits["model"].argmax(axis=1) == kept.gold).mean() == tfidf
 
 
 def test_a_run_without_baselines_measures_none(distilled, data_dir, tmp_path):

@@ -1,11 +1,12 @@
 """What a student must be compared with, and what its figures hide. Pure: arrays in, values out."""
 
 from tfdistill.analysis.baselines import (
+    LinearModel,
+    TextFeatures,
     embedding_features,
     fit_linear,
     majority_logits,
     pair_features,
-    text_features,
 )
 from tfdistill.analysis.breakdown import (
     ClassScores,
@@ -24,7 +25,9 @@ from tfdistill.analysis.paired import PairedDifference, paired_difference
 __all__ = [
     "ClassScores",
     "DataFindings",
+    "LinearModel",
     "PairedDifference",
+    "TextFeatures",
     "changed_examples",
     "check_data",
     "class_scores",
@@ -37,5 +40,4 @@ __all__ = [
     "majority_logits",
     "pair_features",
     "paired_difference",
-    "text_features",
 ]

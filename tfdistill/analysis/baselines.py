@@ -5,6 +5,8 @@ They take seconds. Without them nobody knows whether a task needs a transformer.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,30 +56,39 @@ def majority_logits(task: TaskSpec, labels: np.ndarray, num_examples: int) -> np
     return np.tile(row.astype(np.float32), (num_examples, 1))
 
 
-def text_features(train: Examples, dev: Examples) -> tuple[Matrix, Matrix]:
-    """TF-IDF of words and pairs of words, fitted on the training texts.
+class TextFeatures:
+    """TF-IDF of words and pairs of words, fitted on training texts.
 
     Sublinear term frequencies ``1 + log tf``, smoothed inverse document frequencies, rows of
     length 1. A pair of texts u, v gives ``[u, v, |u - v|, u * v]``.
 
     Args:
       train: n training examples.
-      dev: m examples.
 
-    Returns:
-      Sparse float matrices (n, features) and (m, features).
+    Attributes:
+      num_weights: Inverse document frequencies, one a word or pair of words.
     """
-    vectorizer = sklearn.feature_extraction.text.TfidfVectorizer(
-        ngram_range=(1, 2),
-        sublinear_tf=True,
-        token_pattern=r"(?u)\w+|[^\w\s]",  # short words and punctuation count too
-    )
-    try:
-        vectorizer.fit([*train.texts, *(train.pairs or ())])
-    except ValueError:  # no text holds a word
-        empty = [scipy.sparse.csr_matrix((len(part), 1)) for part in (train, dev)]
-        return empty[0], empty[1]
-    return _of_pairs(vectorizer.transform, train), _of_pairs(vectorizer.transform, dev)
+
+    def __init__(self, train: Examples) -> None:
+        """Fits the frequencies."""
+        vectorizer = sklearn.feature_extraction.text.TfidfVectorizer(
+            ngram_range=(1, 2),
+            sublinear_tf=True,
+            token_pattern=r"(?u)\w+|[^\w\s]",  # short words and punctuation count too
+        )
+        self._vectorizer: Any = None
+        self.num_weights = 0
+        try:
+            self._vectorizer = vectorizer.fit([*train.texts, *(train.pairs or ())])
+            self.num_weights = len(vectorizer.vocabulary_)
+        except ValueError:  # no text holds a word
+            pass
+
+    def __call__(self, examples: Examples) -> Matrix:
+        """Returns the features of m examples, a sparse float matrix (m, features)."""
+        if self._vectorizer is None:
+            return scipy.sparse.csr_matrix((len(examples), 1))
+        return _of_pairs(self._vectorizer.transform, examples)
 
 
 def _of_pairs(transform: Any, examples: Examples) -> Matrix:
@@ -124,10 +135,22 @@ def embedding_features(
     return np.asarray(pair_features(first, second))
 
 
-def fit_linear(
-    task: TaskSpec, features: Matrix, labels: np.ndarray, dev_features: Matrix
-) -> np.ndarray:
-    """Fits a linear model on training features and answers other examples.
+@dataclasses.dataclass(frozen=True)
+class LinearModel:
+    """A fitted linear model.
+
+    Attributes:
+      predict: Features (m, features) -> logits, float32 (m, num_labels), in the order of the task's
+        labels: log probabilities, log odds for several labels, numbers for a regression.
+      num_weights: Its coefficients and intercepts, and the means and scales of dense features.
+    """
+
+    predict: Callable[[Matrix], np.ndarray]
+    num_weights: int
+
+
+def fit_linear(task: TaskSpec, features: Matrix, labels: np.ndarray) -> LinearModel:
+    """Fits a linear model on training features.
 
     Logistic regression with an L2 penalty (C = 10 for sparse features; C = 1 for dense ones, each
     scaled to variance 1); ridge regression (alpha = 1) for numbers; one logistic regression a
@@ -137,11 +160,9 @@ def fit_linear(
       task: A task over texts or pairs.
       features: (n, features).
       labels: Training labels, as in `Examples.labels`.
-      dev_features: (m, features).
 
     Returns:
-      Logits, float32 (m, num_labels), in the order of the task's labels: log probabilities, log
-      odds for several labels, numbers for a regression.
+      The model.
 
     Raises:
       ConfigError: If the task is about words or spans.
@@ -149,36 +170,55 @@ def fit_linear(
     _check_task(task)
     sparse = scipy.sparse.issparse(features)
     steps: list[Any] = [] if sparse else [sklearn.preprocessing.StandardScaler()]
+    scaled = 0 if sparse else 2 * features.shape[1]
     if task.regression:
-        model = sklearn.pipeline.make_pipeline(*steps, sklearn.linear_model.Ridge(alpha=1.0))
-        return np.asarray(model.fit(features, labels).predict(dev_features), np.float32)[:, None]
+        ridge = sklearn.linear_model.Ridge(alpha=1.0)
+        model = sklearn.pipeline.make_pipeline(*steps, ridge).fit(features, labels)
+        return LinearModel(
+            lambda rows: np.asarray(model.predict(rows), np.float32)[:, None],
+            scaled + _weights_of(ridge),
+        )
     penalty = 10.0 if sparse else 1.0
-    steps.append(sklearn.linear_model.LogisticRegression(C=penalty, max_iter=1000))
+    logistic = sklearn.linear_model.LogisticRegression(C=penalty, max_iter=1000)
     if task.kind == "multi_label":
-        return _answer_labels(task, steps, features, labels, dev_features)
-    model = sklearn.pipeline.make_pipeline(*steps)
+        varied = np.flatnonzero(np.ptp(labels, axis=0) > 0)
+        several = sklearn.multiclass.OneVsRestClassifier(logistic)
+        model = sklearn.pipeline.make_pipeline(*steps, several)
+        if len(varied):
+            model.fit(features, labels[:, varied].astype(np.int32))
+        parts = several.estimators_ if len(varied) else ()
+        return LinearModel(
+            lambda rows: _answer_labels(task, model, labels, varied, rows),
+            scaled + sum(map(_weights_of, parts)),
+        )
     found = np.unique(labels)
-    logits = np.full((dev_features.shape[0], task.num_labels), _ABSENT, np.float32)
-    if len(found) == 1:
-        logits[:, found] = 0.0
-    else:
-        shares = model.fit(features, labels).predict_proba(dev_features)
-        logits[:, found] = np.log(np.maximum(shares, np.exp(_ABSENT)))
-    return logits
+    model = sklearn.pipeline.make_pipeline(*steps, logistic)
+    if len(found) > 1:
+        model.fit(features, labels)
+
+    def predict(rows: Matrix) -> np.ndarray:
+        logits = np.full((rows.shape[0], task.num_labels), _ABSENT, np.float32)
+        if len(found) == 1:
+            logits[:, found] = 0.0
+        else:
+            shares = model.predict_proba(rows)
+            logits[:, found] = np.log(np.maximum(shares, np.exp(_ABSENT)))
+        return logits
+
+    return LinearModel(predict, scaled + _weights_of(logistic) if len(found) > 1 else 1)
+
+
+def _weights_of(model: Any) -> int:
+    return int(np.size(model.coef_) + np.size(model.intercept_))
 
 
 def _answer_labels(
-    task: TaskSpec, steps: list[Any], features: Matrix, labels: np.ndarray, dev_features: Matrix
+    task: TaskSpec, model: Any, labels: np.ndarray, varied: np.ndarray, rows: Matrix
 ) -> np.ndarray:
     """Log odds of each label; one that always or never holds keeps its share."""
-    answers = majority_logits(task, labels, dev_features.shape[0])
-    varied = np.flatnonzero(np.ptp(labels, axis=0) > 0)
+    answers = majority_logits(task, labels, rows.shape[0])
     if len(varied):
-        several = sklearn.multiclass.OneVsRestClassifier(steps[-1])
-        model = sklearn.pipeline.make_pipeline(*steps[:-1], several)
-        model.fit(features, labels[:, varied].astype(np.int32))
-        odds = model.decision_function(dev_features)
-        answers[:, varied] = np.reshape(odds, (-1, len(varied)))
+        answers[:, varied] = np.reshape(model.decision_function(rows), (-1, len(varied)))
     return answers
 
 

@@ -197,13 +197,15 @@ def _summary(
     for model in metrics.models:
         if model.role == "teacher" or model is kept:
             rows.append(_row(model.role, model.metrics, test.get(model.role, {}), metric))
-    file = next((e for e in metrics.exports if e.name == "student"), None)
-    if file is not None:
+    for file in metrics.exports:
+        if file.name == "teacher":  # in the row of the model
+            continue
+        name = "file" if file.name == "student" else file.name
         card = manifest.read_manifest((out / file.manifest).parent)
         own = {} if card.parity is None else card.parity.file_metrics
-        rows.append(_row("file", own, test.get("file", {}), metric))
+        rows.append(_row(name, own, test.get(name, {}), metric))
     for row in rows[1:]:
-        of = {"teacher": "teacher", "file": "student"}.get(row[0], "")
+        of = {"file": "student", "student": ""}.get(row[0], row[0])
         row[3:] = [sizes.get(of, "-"), latencies.get((of, length), "-")]
     for baseline in metrics.baselines:
         rows.append([*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-"])

@@ -95,7 +95,11 @@ def make_recipe(
         "seeds": [seed],
         "export": {"lengths": [*(n for n in (32, 64, 128) if n < max_length), max_length]},
     }
-    return config.parse_recipe(values, changes or [], source="quickstart"), notes
+    recipe = config.parse_recipe(values, changes or [], source="quickstart")
+    if not recipe.export.also_quantize:  # the teacher in the format of the student: like for like
+        export = recipe.export.model_copy(update={"also_quantize": (recipe.export.quantize,)})
+        recipe = recipe.model_copy(update={"export": export})
+    return recipe, notes
 
 
 def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:

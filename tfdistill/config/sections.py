@@ -251,12 +251,18 @@ class VariantConfig(Section):
 
 
 class ExportConfig(Section):
-    """The phone file; `lengths` None: see `Recipe.export_lengths`."""
+    """The phone file; `lengths` None: see `Recipe.export_lengths`.
+
+    Student and teacher (where that is exported) are exported and measured in `also_quantize`, too:
+    what is to be compared like for like. A file of these that differs too far from its model is
+    left out.
+    """
 
     quantize: Quantize = "dynamic_wi8_afp32"
     lengths: tuple[pydantic.PositiveInt, ...] | None = pydantic.Field(default=None, min_length=1)
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
+    also_quantize: tuple[Quantize, ...] = ()
 
 
 class BenchmarkConfig(Section):

@@ -241,7 +241,7 @@ def conditions(device: DeviceResults) -> Table | None:
             rows.append(
                 row(
                     Cell(fmt.cut(named.label, 80), when),
-                    state.time[:19] if state else result.created[:19],
+                    (state.time if state else result.created)[:19].replace("T", " "),
                     Cell(fmt.cut(runtime, 80), result.backend),
                     thermal_words(state.thermal_status if state else None),
                     *_state(state),

@@ -13,6 +13,13 @@ _TITLES = {
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
 }
+_BASELINES = {
+    "majority": "Always the most frequent answer",
+    "tfidf": "TF-IDF and a linear model",
+    "word_vectors": "The teacher’s word vectors and a linear model",
+    "frozen_teacher": "The frozen teacher and a linear model",
+    "no_teacher": "The same student without a teacher",
+}
 _SHARES = ("accuracy", "f1")  # shown in percent; correlations are not shares of anything
 
 
@@ -24,6 +31,11 @@ def metric_title(name: str) -> str:
 def metric_words(name: str) -> str:
     """Names a metric inside a sentence: "accuracy", "Matthews correlation"."""
     return _TITLES[name].lower() if name == "accuracy" else metric_title(name)
+
+
+def baseline_title(name: str) -> str:
+    """Names a baseline: "tfidf" -> "TF-IDF and a linear model"."""
+    return _BASELINES.get(name, name.replace("_", " ").capitalize())
 
 
 def is_share(name: str) -> bool:

@@ -10,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from tfdistill import _version
+from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
 from tfdistill.report.document import Definitions, Report, SectionPart
 
@@ -39,6 +40,7 @@ def render_html(report: Report) -> str:
     environment.filters["shortened"] = lambda table: cells.shortened(
         table, limit, f"{TABLES_FOLDER}/{table.key}.csv"
     )
+    environment.globals["absent"] = fmt.ABSENT
     page = environment.get_template("page.html.j2").render(
         report=report,
         style=Markup((folder / "style.css").read_text(encoding="utf-8")),

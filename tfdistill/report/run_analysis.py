@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from tfdistill import manifest
 from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
+from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import devices, run_answers
+from tfdistill.report import format as fmt
 from tfdistill.report.run_results import RunResults
 from tfdistill.results import BaselineResult, ExportedFile, ModelResult
 
@@ -81,6 +83,26 @@ class Speed:
     faster: bool | None
 
 
+@dataclasses.dataclass(frozen=True)
+class FilePair:
+    """A file of the teacher and one of the student, and how they compare.
+
+    Attributes:
+      teacher: What is known of the teacher's file.
+      student: And of the student's.
+      speed: Their latencies at the case of the headline, or None.
+    """
+
+    teacher: manifest.Manifest
+    student: manifest.Manifest
+    speed: Speed | None
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether both are quantized alike."""
+        return self.teacher.quantization == self.student.quantization
+
+
 class RunAnalysis:
     """Derived values of a run.
 
@@ -127,9 +149,9 @@ class RunAnalysis:
 
     @property
     def best_baseline(self) -> BaselineResult | None:
-        """The baseline with the best metric, or None."""
+        """The baseline with the best metric that a student should be above, or None."""
         listed = self.results.metrics.baselines if self.results.metrics else ()
-        known = {row.metrics.get(self.metric): row for row in listed}
+        known = {row.metrics.get(self.metric): row for row in listed if row.is_alternative}
         known.pop(None, None)
         return known[max(known)] if known else None  # pyright: ignore
 
@@ -142,7 +164,20 @@ class RunAnalysis:
             folders[1] = next((m.folder for m in self.student.models if m.folder in kept), None)
         export = self.export_of(self.subject)
         name = "file" if export is None and not self.groups else export and export.name
-        return run_answers.sides(*(kept.get(key or "") for key in (*folders, f"file {name}")))
+        best = self.best_baseline
+        return run_answers.sides(
+            *(kept.get(key or "") for key in (*folders, f"file {name}")),
+            baseline=kept.get(best.folder or "") if best else None,
+            baseline_title=fmt.baseline_title(best.name) if best else "",
+        )
+
+    @property
+    def against_baseline(self) -> PairedDifference | None:
+        """How the subject differs from the best baseline on the same examples, or None."""
+        if self.sides is None or self.best_baseline is None:
+            return None
+        title = fmt.baseline_title(self.best_baseline.name)
+        return self.sides.differences.get((title, self.sides.subject))
 
     @property
     def against_teacher(self) -> PairedDifference | None:
@@ -170,9 +205,41 @@ class RunAnalysis:
         return None if own is None or other is None else own - other
 
     def export_of(self, group: ModelGroup | None) -> ExportedFile | None:
-        """Returns the exported file of a group, or None."""
+        """Returns the exported file of a group, or None.
+
+        Of several files of the teacher it is that in the student's format: like for like.
+        """
+        found = self.exports_of(group)
+        own = self.manifest_of(self.student) if group is self.teacher and len(found) > 1 else None
+        format_ = own.quantization if own else None
+        for export in found:
+            made = self.results.manifests.get(export.name)
+            if made is not None and made.quantization == format_:
+                return export
+        return next(iter(found), None)
+
+    def exports_of(self, group: ModelGroup | None) -> list[ExportedFile]:
+        """Returns all exported files of a group."""
         folders = {model.folder for model in group.models} if group else set()
-        return next((export for export in self._exports if export.of in folders), None)
+        return [export for export in self._exports if export.of in folders]
+
+    @functools.cached_property
+    def file_pairs(self) -> list[FilePair]:
+        """Every two files of teacher and student in the same format, then the first of each."""
+        made = self.results.manifests
+        found = []
+        for teacher in self.exports_of(self.teacher):
+            for student in self.exports_of(self.student):
+                if teacher.name not in made or student.name not in made:
+                    continue
+                pair = FilePair(
+                    made[teacher.name], made[student.name], self._speed(teacher, student)
+                )
+                first = teacher is self.exports_of(self.teacher)[0]
+                if pair.is_alike or (first and student is self.exports_of(self.student)[0]):
+                    found.append(pair)
+        own = self.manifest_of(self.student)
+        return sorted(found, key=lambda pair: (not pair.is_alike, pair.student is not own))
 
     def manifest_of(self, group: ModelGroup | None) -> manifest.Manifest | None:
         """Returns the manifest of a group's file, or None."""
@@ -224,7 +291,12 @@ class RunAnalysis:
         self, group: ModelGroup | None, case: tuple[int, int] | None
     ) -> measured.Summary | None:
         """Returns the latency of a group's file at a length and number of threads, or None."""
-        name = self.measured_name(self.export_of(group))
+        return self._latency_of(self.export_of(group), case)
+
+    def _latency_of(
+        self, export: ExportedFile | None, case: tuple[int, int] | None
+    ) -> measured.Summary | None:
+        name = self.measured_name(export)
         for row in self.summary if name is not None and case is not None else ():
             if (row.model, (row.sequence_length, row.threads)) == (name, case):
                 return row
@@ -233,20 +305,42 @@ class RunAnalysis:
     @functools.cached_property
     def speeds(self) -> list[Speed]:
         """Student against teacher wherever both were measured, by threads, then length."""
-        benchmark = self.results.benchmark
-        if benchmark is None:
-            return []
+        return self._speeds(self.export_of(self.teacher), self.export_of(self.student))
+
+    def _speed(self, teacher: ExportedFile, student: ExportedFile) -> Speed | None:
+        """Two files at the case of the headline, or None."""
+        case = self.headline_case()
+        found = self._speeds(teacher, student)
+        return next((s for s in found if (s.sequence_length, s.threads) == case), None)
+
+    def _speeds(self, one: ExportedFile | None, other: ExportedFile | None) -> list[Speed]:
         cases = sorted({(row.threads, row.sequence_length) for row in self.summary})
+        recorded = self.results.benchmark.comparisons if self.results.benchmark else ()
         found = []
         for threads, length in cases:
             case = (length, threads)
-            teacher, student = self.latency(self.teacher, case), self.latency(self.student, case)
+            teacher, student = self._latency_of(one, case), self._latency_of(other, case)
             if teacher is None or student is None or teacher is student:
                 continue
-            unknown = (teacher.p50_ms / student.p50_ms, None, None)
-            compared = _comparison(benchmark.comparisons, teacher, student) or unknown
+            compared = (
+                _comparison(recorded, teacher, student)
+                or _comparison(self._computed, teacher, student)
+                or (teacher.p50_ms / student.p50_ms, None, None)
+            )
             found.append(Speed(length, threads, teacher, student, *compared))
         return found
+
+    @functools.cached_property
+    def _computed(self) -> list[measured.Comparison]:
+        """Comparisons with files of the teacher that no recorded one is about."""
+        benchmark = self.results.benchmark
+        recorded = benchmark.comparisons if benchmark else ()
+        if benchmark is None or not recorded:
+            return []
+        by_case = summaries.by_case(benchmark.measurements)
+        names = {self.measured_name(export) for export in self.exports_of(self.teacher)}
+        names -= {row.baseline for row in recorded}
+        return [row for name in names if name for row in summaries.comparisons(by_case, name)]
 
     def headline_speed(self) -> Speed | None:
         """Returns the speed-up at the longest length on the fewest threads."""

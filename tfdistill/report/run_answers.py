@@ -34,12 +34,14 @@ class AnswerSides:
       gold: The labels.
       logits: "teacher", "student" or "model", "file" -> float (n, num_labels), in this order.
       texts: The texts; empty where they were left out.
+      baselines: Title of a baseline -> its logits.
     """
 
     task: TaskSpec
     gold: np.ndarray
     logits: dict[str, np.ndarray]
     texts: tuple[str, ...]
+    baselines: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -48,14 +50,14 @@ class AnswerSides:
 
     @functools.cached_property
     def differences(self) -> dict[tuple[str, str], analysis.PairedDifference]:
-        """(before, after) -> how they differ: teacher and student, model and file."""
+        """(before, after) -> how they differ: teacher and student, model and file, baselines."""
         pairs = [(TEACHER, STUDENT), (self.subject, FILE)]
+        pairs += [(title, self.subject) for title in self.baselines]
+        known = {**self.logits, **self.baselines}
         return {
-            (one, other): analysis.paired_difference(
-                self.task, self.gold, self.logits[one], self.logits[other]
-            )
+            (one, other): analysis.paired_difference(self.task, self.gold, known[one], known[other])
             for one, other in pairs
-            if one in self.logits and other in self.logits
+            if one in known and other in known
         }
 
     def answers(self, name: str) -> np.ndarray:
@@ -64,7 +66,12 @@ class AnswerSides:
 
 
 def sides(
-    teacher: DevAnswers | None, student: DevAnswers | None, file: DevAnswers | None
+    teacher: DevAnswers | None,
+    student: DevAnswers | None,
+    file: DevAnswers | None,
+    *,
+    baseline: DevAnswers | None = None,
+    baseline_title: str = "",
 ) -> AnswerSides | None:
     """Puts together what can be compared.
 
@@ -72,6 +79,8 @@ def sides(
       teacher: Of the run.
       student: The chosen one.
       file: What a file answered, and the model that it was made from.
+      baseline: What the best baseline answered.
+      baseline_title: Its name for a reader.
 
     Returns:
       The answers to the student's examples (or the teacher's, or the file's); None without any.
@@ -88,7 +97,10 @@ def sides(
         if given is not None and given.examples == own.examples and key in given.logits:
             found[name] = given.logits[key]
             texts = texts or given.texts
-    return AnswerSides(own.task, own.gold, found, texts)
+    beside = {}
+    if baseline is not None and baseline.examples == own.examples:
+        beside[baseline_title] = baseline.logits["model"]
+    return AnswerSides(own.task, own.gold, found, texts, beside)
 
 
 def section(found: AnswerSides) -> ReportSection:
@@ -121,12 +133,15 @@ def _paired(found: AnswerSides) -> Table:
             verdict = "better" if difference.difference > 0 else "worse"
         rows.append(
             row(
-                Cell(f"{other.capitalize()} against {one}"),
+                Cell(
+                    f"{other.capitalize()} against {one if one in found.logits else 'baseline'}",
+                    one if one not in found.logits else "",
+                ),
                 cells.metric(name, difference.before),
                 cells.metric(name, difference.after),
                 Cell(
                     fmt.metric_difference(name, difference.difference),
-                    f"{low} to {high}",
+                    f"{low.removesuffix(' points')} to {high}",
                     difference.difference,
                     interval=difference.interval,
                 ),

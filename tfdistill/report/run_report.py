@@ -71,6 +71,12 @@ def metric_chart(run: RunAnalysis) -> Picture | None:
         for group in run.groups
         if group.values(run.metric)
     ]
+    best = run.best_baseline
+    value = best.metrics.get(run.metric) if best else None
+    if best is not None and value is not None:
+        free = max(run.series.values(), default=0) + 1
+        title = fmt.baseline_title(best.name)
+        rows.append(charts.Dots(title, fmt.metric(run.metric, value), (value,), free))
     if len(rows) < 2:
         return None
     metric = fmt.metric_title(run.metric)
@@ -80,7 +86,7 @@ def metric_chart(run: RunAnalysis) -> Picture | None:
     )
     caption = (
         "on the development set. A mark is a seed, an upright bar the mean, the dashed line the "
-        "teacher."
+        "teacher." + (" The last row is the best baseline." if best is not None else "")
     )
     return Picture(chart, metric, caption)
 
@@ -125,9 +131,10 @@ def latency_chart(run: RunAnalysis) -> Picture | None:
 
 
 def _models(run: RunAnalysis) -> Iterator[ReportSection]:
-    models, seeds = run_tables.models(run), run_tables.seeds(run)
+    models, seeds, formats = run_tables.models(run), run_tables.seeds(run), run_tables.formats(run)
     if models is not None:
-        part = SectionPart("models-part", tables=(models,), folded=(seeds,) if seeds else ())
+        shown = (models, formats) if formats else (models,)
+        part = SectionPart("models-part", tables=shown, folded=(seeds,) if seeds else ())
         yield ReportSection("models", "Models", "Models", parts=(part,))
 
 

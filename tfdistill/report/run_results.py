@@ -255,11 +255,12 @@ def _answers(
     manifests: dict[str, manifest.Manifest],
     missing: list[str],
 ) -> dict[str, DevAnswers]:
-    """The answers of teacher, chosen student and files, as far as they were kept."""
+    """The answers of teacher, chosen student, baselines and files, as far as they were kept."""
     chosen: list[str | None] = []
     exports = dict.fromkeys(manifests, folder)
     if metrics is not None:
         chosen = [m.folder for m in metrics.models if m.role == "teacher"] + [metrics.chosen]
+        chosen += [baseline.folder for baseline in metrics.baselines]
         exports = {e.name: files.inside(folder, e.manifest).parent for e in metrics.exports}
     found = {}
     for name in filter(None, chosen):

@@ -8,10 +8,11 @@ import statistics
 from tfdistill import manifest
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
-from tfdistill.report.run_analysis import ModelGroup, RunAnalysis
+from tfdistill.report.run_analysis import ModelGroup, RunAnalysis, Speed
 from tfdistill.report.run_results import StageHistory
-from tfdistill.report.table_cells import Cell, Table, row
+from tfdistill.report.table_cells import Cell, Row, Table, row
 from tfdistill.report.timeline_chart import loss
+from tfdistill.results import BaselineResult
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
 _INPUTS = {"real": "real inputs", "random": "random ids"}
@@ -25,20 +26,6 @@ def variant_title(group: ModelGroup) -> str:
         return "Student without teacher"
     by_stages = " + ".join(group.stages)
     return "Student: " + (by_stages if 0 < len(by_stages) <= _LONGEST_TITLE else group.name)
-
-
-_BASELINES = {
-    "majority": "Always the most frequent answer",
-    "tfidf": "TF-IDF and a linear model",
-    "word_vectors": "The teacher’s word vectors and a linear model",
-    "frozen_teacher": "The frozen teacher and a linear model",
-    "no_teacher": "The same student without a teacher",
-}
-
-
-def baseline_title(name: str) -> str:
-    """Names a baseline for a reader."""
-    return _BASELINES.get(name, name.replace("_", " ").capitalize())
 
 
 def models(run: RunAnalysis) -> Table | None:
@@ -71,23 +58,12 @@ def models(run: RunAnalysis) -> Table | None:
                 _marked(size, mark),
                 _marked(cells.milliseconds(latency.p50_ms if latency else None), mark),
                 _marked(ratio, mark),
-                cells.seconds(group.train_seconds()),
+                cells.seconds(group.train_seconds() or None),
                 strong=group is run.student,
             )
         )
-    teacher = run.teacher.mean(run.metric) if run.teacher else None
-    for baseline in run.results.metrics.baselines if run.results.metrics else ():
-        value = baseline.metrics.get(run.metric)
-        share = value / teacher if value is not None and teacher and teacher > 0 else None
-        rows.append(
-            row(
-                Cell(baseline_title(baseline.name), baseline.note or "baseline"),
-                cells.metric(run.metric, value),
-                cells.share(share, 1),
-                *[fmt.ABSENT] * 6,
-                cells.seconds(baseline.seconds),
-            )
-        )
+    beside = run.results.metrics.baselines if run.results.metrics else ()
+    rows += [_baseline(run, found) for found in beside]
     columns = (
         "Model",
         fmt.metric_title(run.metric),
@@ -104,12 +80,84 @@ def models(run: RunAnalysis) -> Table | None:
     meaning += [f"FLOPs at {length} tokens"] if length is not None else []
     meaning += [f"median latency {run.where} at {fmt.case(*case)}"] if case is not None else []
     notes = ["; ".join([*meaning, "training time of one model"]) + "."]
-    if borrowed:
+    if borrowed or any(found.name == "no_teacher" for found in beside):
         notes.append("† Of the exported student, which has the same shape; not exported itself.")
+    if any(found.parameters is not None for found in beside):
+        notes.append(
+            "‡ Of a baseline: its weights as float32, not a file; the median time of one answer in "
+            "Python on the machine of the run, for TF-IDF from the text on, for word vectors, as "
+            "for files, from the tokens on."
+        )
     if any(len(group.models) > 1 for group in run.groups):
         notes.append("± is the standard deviation over the seeds (n − 1).")
     task = run.results.metrics.task.name if run.results.metrics else ""
     return cells.table("models", f"The models on {task}", columns, rows, notes, drop_empty=True)
+
+
+def _baseline(run: RunAnalysis, found: BaselineResult) -> Row:
+    """What a baseline reaches, weighs and takes; see the notes under the table."""
+    value = found.metrics.get(run.metric)
+    teacher = run.teacher.mean(run.metric) if run.teacher else None
+    share = value / teacher if value is not None and teacher and teacher > 0 else None
+    size, mark = None if found.parameters is None else 4 * found.parameters, " ‡"
+    latency_ms = found.latency_ms
+    if found.name == "no_teacher":  # of the student's shape
+        made, timing = run.manifest_of(run.student), run.latency(run.student, run.headline_case())
+        size, mark = made.model.size_bytes if made else None, " †"
+        latency_ms = timing.p50_ms if timing else None
+    return row(
+        Cell(fmt.baseline_title(found.name), found.note or "baseline"),
+        cells.metric(run.metric, value),
+        cells.share(share, 1),
+        Cell(fmt.count(found.parameters), value=found.parameters),
+        fmt.ABSENT,
+        fmt.ABSENT,
+        _marked(cells.size(size), mark),
+        _marked(cells.milliseconds(latency_ms), mark),
+        fmt.ABSENT,
+        cells.seconds(found.seconds),
+    )
+
+
+def formats(run: RunAnalysis) -> Table | None:
+    """Teacher and student in the same format, and as they are usually exported."""
+    pairs = run.file_pairs
+    if len(pairs) < 2:
+        return None
+    rows = []
+    for pair in pairs:
+        speed, sizes = pair.speed, (pair.teacher.model.size_bytes, pair.student.model.size_bytes)
+        names = pair.teacher.quantization, pair.student.quantization
+        head = Cell(names[1], "both") if pair.is_alike else Cell(names[1], f"against {names[0]}")
+        rows.append(
+            row(
+                head,
+                *map(cells.size, sizes),
+                cells.ratio(sizes[0] / sizes[1]),
+                cells.milliseconds(speed.teacher.p50_ms if speed else None),
+                cells.milliseconds(speed.student.p50_ms if speed else None),
+                _factor(speed),
+                strong=pair is pairs[0],
+            )
+        )
+    columns = ("Format", "Teacher’s file", "Student’s", "Smaller", "Teacher’s latency", "Student’s")
+    case = run.headline_case()
+    note = (
+        "In one format the difference is that of the models; in two, that of the formats as well."
+    )
+    if case is not None:
+        note += f" Median latency {run.where} at {fmt.case(*case)}; brackets hold 95% intervals."
+    caption = "Student and teacher, like for like"
+    return cells.table("formats", caption, (*columns, "Faster"), rows, (note,), drop_empty=True)
+
+
+def _factor(speed: Speed | None) -> Cell:
+    if speed is None:
+        return Cell(fmt.ABSENT)
+    detail = fmt.interval(*speed.interval) if speed.interval else "medians alone"
+    if speed.interval and speed.faster is None:
+        detail += " no clear difference"
+    return Cell(fmt.ratio(speed.speedup), detail, speed.speedup, "", speed.interval)
 
 
 def seeds(run: RunAnalysis) -> Table | None:

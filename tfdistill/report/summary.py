@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
-from tfdistill.report import run_tables
 from tfdistill.report.document import KeyFigure
 from tfdistill.report.run_analysis import ModelGroup, RunAnalysis
 
@@ -18,14 +17,23 @@ def headline(run: RunAnalysis) -> str:
 
 
 def _beaten(run: RunAnalysis) -> str:
-    best, subject = run.best_baseline, run.subject
+    best, subject, paired = run.best_baseline, run.subject, run.against_baseline
     own = subject.mean(run.metric) if subject else None
     value = best.metrics.get(run.metric) if best else None
-    if best is None or subject is None or own is None or value is None or value <= own:
+    if best is None or subject is None or own is None or value is None:
         return ""
-    words = f"{fmt.metric_words(run.metric)} {fmt.metric(run.metric, value)} against "
-    title = run_tables.baseline_title(best.name)
-    return f"{title} beats the {subject.role}: {words}{fmt.metric(run.metric, own)}."
+    shown = [fmt.metric(run.metric, figure) for figure in (value, own)]
+    if value < own and shown[0] != shown[1]:
+        return ""
+    title = fmt.baseline_title(best.name)
+    if best.name == "frozen_teacher":
+        title += ", as large as the teacher,"
+    words = f"{fmt.metric_words(run.metric)} {shown[0]} against {shown[1]}"
+    if shown[0] == shown[1]:
+        return f"{title} does as well as the {subject.role}: {words}."
+    if paired is not None and not paired.is_clear:
+        return f"{title} does better than the {subject.role}, within chance: {words}."
+    return f"{title} beats the {subject.role}: {words}."
 
 
 def _done(run: RunAnalysis) -> str:
@@ -100,7 +108,7 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
         detail = (
             ""
             if value is None or best is None
-            else (f"{run_tables.baseline_title(best.name)}: {fmt.metric(name, value)}")
+            else (f"{fmt.baseline_title(best.name)}: {fmt.metric(name, value)}")
         )
         return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", detail)
     kept = run.kept(subject)
@@ -151,7 +159,9 @@ def limits(run: RunAnalysis) -> list[str]:
     if run.speeds and teacher and student and teacher.quantization != student.quantization:
         found.append(
             f"Size and speed compare the student’s {student.quantization} file with the teacher’s "
-            f"{teacher.quantization} file: a part of both comes from the quantization."
+            f"{teacher.quantization} file: a part of both comes from the quantization. Both as "
+            f"{student.quantization} were not measured; `tfdistill run RECIPE --out RUN --resume "
+            f"--set export.also_quantize=[{student.quantization}]` adds that to a run."
         )
     if metrics is not None and metrics.models:
         found.append(
@@ -261,8 +271,10 @@ def _faster(run: RunAnalysis) -> str:
 
 
 def _formats(run: RunAnalysis) -> str:
-    """Names the quantizations of student and teacher where they differ."""
+    """Names the quantizations of student and teacher."""
     teacher, student = run.manifest_of(run.teacher), run.manifest_of(run.student)
-    if teacher is None or student is None or teacher.quantization == student.quantization:
+    if teacher is None or student is None:
         return ""
+    if teacher.quantization == student.quantization:
+        return f" (both {student.quantization})"
     return f" ({student.quantization} against {teacher.quantization})"

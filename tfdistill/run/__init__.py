@@ -181,9 +181,13 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
     _report(context, found, compared, chosen)  # of a student that is refused, too
     records.check_student(context, chosen)
     exports = _export_all(context, chosen)
-    if exports and not (root / "benchmark.json").is_file():
+    measured = root / "benchmark.json"
+    if exports and not (measured.is_file() and deliver.holds(measured, exports, recipe.export)):
         say("measuring on this host")
-        folders = {e.name: (root / e.manifest).parent for e in reversed(exports)}
+        # The teacher's files first, and of these the one in the student's format: the baseline.
+        alike = f"teacher-{recipe.export.quantize}"
+        order = sorted(exports, key=lambda e: (e.of != "teacher", e.name != alike))
+        folders = {e.name: (root / e.manifest).parent for e in order}
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
     metrics = _report(context, found, compared, chosen, exports)
     say(f"report: {root / 'report.html'}")
@@ -239,16 +243,28 @@ def _export_all(
     if recipe.teacher.export and recipe.teacher.answers is None:
         quantize = recipe.export.teacher_quantize
         wanted.append(("teacher", "teacher", "teacher/model", "teacher/export", quantize))
+    for name, of, source, _, usual in tuple(wanted):
+        wanted += [
+            (f"{name}-{quantize}", of, source, f"also/{name}-{quantize}", quantize)
+            for quantize in dict.fromkeys(recipe.export.also_quantize)
+            if quantize != usual
+        ]
     exported = []
     for name, of, source, target, quantize in wanted:
-        say(f"exporting {of} as {quantize}")
         if not (root / target / "model.json").is_file():
-            data = context.student_task_data if name == "student" else context.task_data
+            say(f"exporting {of} as {quantize}")
+            data = context.task_data if of == "teacher" else context.student_task_data
             model = task_models.open_saved(files.inside(root, source), data.task)
             name_of_file = f"{recipe.name}-{name}"
-            deliver.export_model(
-                model, data, recipe, root / target, name=name_of_file, quantize=quantize
-            )
+            try:
+                deliver.export_model(
+                    model, data, recipe, root / target, name=name_of_file, quantize=quantize
+                )
+            except errors.ParityError as error:
+                if name in ("student", "teacher"):
+                    raise
+                say(f"WARNING: no {name} file to compare with: {error}")
+                continue
         manifest = f"{target}/model.json"
         exported.append(results.ExportedFile(name=name, of=of, manifest=manifest))
     return tuple(exported)

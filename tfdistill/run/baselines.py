@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import analysis, config, models, results, training
-from tfdistill.data import batches, metrics
+from tfdistill.data import answers, batches, metrics
 from tfdistill.run import students
 from tfdistill.run.context import RunContext
 from tfdistill.run.initialise import new_student
@@ -22,11 +23,30 @@ from tfdistill.run.task_models import PRESET
 _MOST_EXAMPLES = 20_000  # training texts; more change a linear model little and cost minutes
 _MOST_STATES = 10_000  # training texts that the teacher reads for "frozen_teacher"
 _STAGE = "no_teacher_baseline"
-_Answer = Callable[[RunContext], np.ndarray]
+_TIMED = 100  # development texts that a latency is the median of
+
+
+@dataclasses.dataclass(frozen=True)
+class _Baseline:
+    """A baseline that is ready to answer.
+
+    Attributes:
+      logits: Its answers to the development set.
+      parameters: Number of weights.
+      answer: Answers one development example, for its time: from the text on where the features are
+        words, else from the tokens on; None where a model does the work, or nothing does.
+    """
+
+    logits: np.ndarray
+    parameters: int
+    answer: Callable[[int], np.ndarray] | None = None
+
+
+_Fit = Callable[[RunContext], _Baseline]
 
 
 def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]:
-    """Scores baselines on the development set, unless that is done.
+    """Scores baselines on the development set, unless that is done, and keeps their answers.
 
     "majority" answers the most frequent class, "tfidf" is a logistic regression over words and
     pairs of words, "word_vectors" one over the mean of the teacher's word vectors,
@@ -43,41 +63,63 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     Returns:
       One result each, in that order.
     """
-    data, wanted = context.task_data, context.recipe.baselines
+    wanted = context.recipe.baselines
     if wanted == "none" or (wanted == "cheap" and not _has_linear(context)):
         return ()
 
     def work() -> results.Baselines:
-        found = []
-        for name, (answer, note) in _wanted(context).items():
-            started = time.monotonic()
-            scores = metrics.score(data.task, answer(context), data.dev.encoded)
-            seconds = time.monotonic() - started
-            row = results.BaselineResult(name=name, note=note, metrics=scores, seconds=seconds)
-            found.append(row)
-        return results.Baselines(rows=tuple(found))
+        rows = [_measure(context, name, fit, note) for name, (fit, note) in _wanted(context)]
+        return results.Baselines(rows=tuple(rows))
 
     return context.folder.step("results/baselines.json", results.Baselines, work).rows
+
+
+def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.BaselineResult:
+    data, folder = context.task_data, f"baselines/{name}"
+    started = time.monotonic()
+    found = fit(context)
+    seconds = time.monotonic() - started
+    kept = answers.of_examples(data.dev_examples, {"model": found.logits}, with_texts=False)
+    if kept is not None:
+        answers.write(kept, context.root / folder / answers.FILE_NAME)
+    return results.BaselineResult(
+        name=name,
+        note=note,
+        metrics=metrics.score(data.task, found.logits, data.dev.encoded),
+        seconds=seconds,
+        parameters=found.parameters,
+        latency_ms=None if found.answer is None else _latency_ms(found.answer, len(found.logits)),
+        folder=None if kept is None else folder,
+    )
+
+
+def _latency_ms(answer: Callable[[int], np.ndarray], num_examples: int) -> float:
+    """The median time of an answer, one example at a time; the first answer does not count."""
+    taken = []
+    for index in [0, *range(min(num_examples, _TIMED))]:
+        started = time.perf_counter()
+        answer(index)
+        taken.append(time.perf_counter() - started)
+    return 1e3 * statistics.median(taken[1:])
 
 
 def _has_linear(context: RunContext) -> bool:
     return context.task_data.task.head in ("sequence", "multi_label")
 
 
-def _wanted(context: RunContext) -> dict[str, tuple[_Answer, str]]:
-    """Name -> what answers the development set, and a note."""
-    rows: dict[str, tuple[_Answer, str]] = {}
+def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
+    """Yields name, what fits it, and a note."""
     if _has_linear(context):
-        rows = {"majority": (_majority, ""), "tfidf": (_tfidf, "")}
+        yield "majority", (_majority, "")
+        yield "tfidf", (_tfidf, "")
     if _has_linear(context) and context.teachers.given is None:
-        rows["word_vectors"] = (_word_vectors, "")
+        yield "word_vectors", (_word_vectors, "")
         if not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig):
             before = _knows_general(context.recipe)
-            note = "the teacher before fine-tuning" if before else "the fine-tuned teacher"
-            rows["frozen_teacher"] = (_frozen_teacher, note)
+            note = "the teacher before fine-tuning" if before else results.FINE_TUNED
+            yield "frozen_teacher", (_frozen_teacher, note)
     if context.recipe.baselines == "all":
-        rows["no_teacher"] = (_no_teacher, "")
-    return rows
+        yield "no_teacher", (_no_teacher, "")
 
 
 def _labels(context: RunContext, most: int = _MOST_EXAMPLES) -> np.ndarray:
@@ -86,38 +128,54 @@ def _labels(context: RunContext, most: int = _MOST_EXAMPLES) -> np.ndarray:
     return labels[:most]
 
 
-def _majority(context: RunContext) -> np.ndarray:
+def _majority(context: RunContext) -> _Baseline:
     data = context.task_data
-    return analysis.majority_logits(data.task, _labels(context), len(data.dev_examples))
+    logits = analysis.majority_logits(data.task, _labels(context), len(data.dev_examples))
+    return _Baseline(logits, data.task.num_labels)
 
 
-def _tfidf(context: RunContext) -> np.ndarray:
-    data = context.task_data
-    train = data.train_examples.select(range(len(_labels(context))))
-    features = analysis.text_features(train, data.dev_examples)
-    return analysis.fit_linear(data.task, features[0], _labels(context), features[1])
+def _tfidf(context: RunContext) -> _Baseline:
+    data, labels = context.task_data, _labels(context)
+    train = data.train_examples.select(range(len(labels)))
+    words = analysis.TextFeatures(train)
+    model = analysis.fit_linear(data.task, words(train), labels)
+
+    dev = data.dev_examples
+    return _Baseline(
+        model.predict(words(dev)),
+        words.num_weights + model.num_weights,
+        answer=lambda index: model.predict(words(dev.select([index]))),
+    )
 
 
-def _word_vectors(context: RunContext) -> np.ndarray:
+def _word_vectors(context: RunContext) -> _Baseline:
     data, labels = context.task_data, _labels(context)
     (table,) = context.teachers.task.get_layer("word_embeddings").get_weights()[:1]
     special = (data.tokenizer.cls_id, data.tokenizer.sep_id)
-    features = [
-        analysis.embedding_features(table, encoded, special_ids=special)
-        for encoded in (data.train.select(range(len(labels))), data.dev.encoded)
-    ]
-    return analysis.fit_linear(data.task, features[0], labels, features[1])
+
+    def features(encoded: batches.EncodedExamples) -> np.ndarray:
+        return analysis.embedding_features(table, encoded, special_ids=special)
+
+    model = analysis.fit_linear(data.task, features(data.train.select(range(len(labels)))), labels)
+
+    dev = data.dev.encoded
+    return _Baseline(
+        model.predict(features(dev)),
+        table.size + model.num_weights,
+        answer=lambda index: model.predict(features(dev.select([index]))),
+    )
 
 
-def _frozen_teacher(context: RunContext) -> np.ndarray:
+def _frozen_teacher(context: RunContext) -> _Baseline:
     data, labels = context.task_data, _labels(context, _MOST_STATES)
     before = _knows_general(context.recipe)
     encoder = context.teachers.general if before else context.teachers.task
-    features = [
-        mean_states(encoder, encoded)
-        for encoded in (data.train.select(range(len(labels))), data.dev.encoded)
-    ]
-    return analysis.fit_linear(data.task, features[0], labels, features[1])
+    train = mean_states(encoder, data.train.select(range(len(labels))))
+    model = analysis.fit_linear(data.task, train, labels)
+    layers = sum(weight.shape.num_elements() for weight in encoder.weights)
+    return _Baseline(
+        model.predict(mean_states(encoder, data.dev.encoded)), layers + model.num_weights
+    )
 
 
 def _knows_general(recipe: config.Recipe) -> bool:
@@ -164,12 +222,12 @@ def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.nd
         found.append([mean.numpy() for mean in pool({name: features[name] for name in kinds})])
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     states = joined[0] if len(joined) == 1 else analysis.pair_features(*joined)
-    answers = np.empty_like(states)
-    answers[np.concatenate(rows.plan(0))] = states
-    return answers
+    ordered = np.empty_like(states)
+    ordered[np.concatenate(rows.plan(0))] = states
+    return ordered
 
 
-def _no_teacher(context: RunContext) -> np.ndarray:
+def _no_teacher(context: RunContext) -> _Baseline:
     """Trains the student that the last variant starts from on gold labels, resumable."""
     recipe, seed = context.recipe, context.recipe.seeds[0]
     names = list(recipe.variants.values())[-1].stages
@@ -189,4 +247,5 @@ def _no_teacher(context: RunContext) -> np.ndarray:
     job = build_stage(dataclasses.replace(context, recipe=changed), _STAGE, seed, student)
     folder = context.root / "stages" / _STAGE / f"seed-{seed}"
     results.write_result_file(job.run(folder, "no teacher"), folder / students.RESULT)
-    return training.predict_logits(student, context.student_task_data.dev)
+    logits = training.predict_logits(student, context.student_task_data.dev)
+    return _Baseline(logits, sum(weight.shape.num_elements() for weight in student.weights))

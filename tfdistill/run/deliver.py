@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 import tf_keras as keras
 
 import export
-from tfdistill import benchmark, compress, config, errors, files, models, weights
+from tfdistill import benchmark, compress, config, errors, files, models, results, weights
 from tfdistill.data import batches
 from tfdistill.run import prepare
 
@@ -137,6 +138,16 @@ def export_lengths(
             f"Set them with --set export.lengths=[{longest}].",
         )
     return usable
+
+
+def holds(
+    measured: pathlib.Path, exports: Sequence[results.ExportedFile], settings: config.ExportConfig
+) -> bool:
+    """Whether a run's measurement holds the files of `also_quantize`, which a resume may add."""
+    if not settings.also_quantize:
+        return True
+    names = {file.name for file in benchmark.read_result(measured).models}
+    return names >= {export.name for export in exports}
 
 
 def measure(

@@ -118,9 +118,10 @@ class RunFolder:
             )
         before = config.load_recipe(str(saved)).model_dump(mode="json")
         now = recipe.model_dump(mode="json")
-        for values in (before, now):  # whether a weak model is accepted may change
+        for values in (before, now):  # what changes no training
             for section in ("teacher", "student"):
                 del values[section]["allow_weak"]
+            del values["export"]["also_quantize"]  # more files of the same models
             if values["export"]["lengths"] == [32, 64, 128]:  # the default of earlier versions
                 values["export"]["lengths"] = None
         changed = [key for key in now if before.get(key) != now[key]]
