@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from tfdistill import __version__, errors, files
 from tfdistill.commands import (
+    answers,
     base,
     benchmarks,
     completion,
@@ -62,6 +63,7 @@ _COMMANDS = (
     *recipes.COMMANDS,
     *runs.COMMANDS,
     *models.COMMANDS,
+    *answers.COMMANDS,
     *compression.COMMANDS,
     *export.COMMANDS,
     *quantizations.COMMANDS,

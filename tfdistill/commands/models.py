@@ -314,10 +314,8 @@ COMMANDS = (
         examples=(
             "distill --teacher runs/teacher --student tinybert_4l_312d --task sst2 "
             "--data-dir glue/SST-2 --out runs/student",
-            "distill --teacher runs/teacher --student pruned:layers=3 --unlabelled reviews.txt "
+            "distill --answers llm.jsonl --student ./bert-small --unlabelled reviews.txt "
             "--task sst2 --data-dir glue/SST-2 --out runs/unlabelled",
-            "distill --answers llm.jsonl --student ./bert-small --task sst2 "
-            "--data-dir glue/SST-2 --out runs/answered",
         ),
     ),
     base.Command(

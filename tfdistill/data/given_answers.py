@@ -91,14 +91,7 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
       DataError: If the file is unusable: a column is missing, labels are not the task's, a number
         is not finite, probabilities do not sum to 1, or a key has two answers.
     """
-    if spec.kind not in KINDS:
-        raise errors.ConfigError(
-            f"answers for task {spec.name!r}",
-            "a task over texts or pairs",
-            spec.kind,
-            "Answers about words and spans belong to the pieces of one tokenizer: let a model "
-            "answer them here (teacher.source, --teacher).",
-        )
+    check_kind(spec)
     path = pathlib.Path(path)
     columns, places = answer_files.read_columns(path)
     given, logits = _logits(path, columns, places, spec)
@@ -108,6 +101,38 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
     rows = _exact_rows(keys, logits, places, spec)
     spellings = {} if key is not None else _spellings(keys, logits, spec)
     return AnswerFile(path, given, logits, rows, spellings)
+
+
+def check_kind(spec: TaskSpec) -> None:
+    """Refuses a task whose answers no file of rows holds.
+
+    Raises:
+      ConfigError: If it is about words or spans.
+    """
+    if spec.kind not in KINDS:
+        raise errors.ConfigError(
+            f"answers for task {spec.name!r}",
+            "a task over texts or pairs",
+            spec.kind,
+            "Answers about words and spans belong to the pieces of one tokenizer: let a model "
+            "answer them in the run (teacher.source, --teacher).",
+        )
+
+
+def write_answers(path: files.Path, examples: Examples, logits: np.ndarray) -> None:
+    """Writes answers that `read_answers` reads back to the bit, by text.
+
+    Args:
+      path: A .jsonl, .csv, .parquet or .npz file.
+      examples: The texts, and the task.
+      logits: float32 (n, labels), in the order of the task's labels.
+    """
+    spec = examples.spec
+    texts = {spec.text_column: examples.texts}
+    if spec.pair_column is not None and examples.pairs is not None:
+        texts[spec.pair_column] = examples.pairs
+    name = "answer" if spec.regression else "logits"
+    answer_files.write_columns(path, texts, name, logits, spec.labels)
 
 
 def example_keys(examples: Examples, key: str | None = None) -> list[Key]:

@@ -1,0 +1,122 @@
+"""`tfdistill answers`: a row for each different text, labels by name, resumable."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tfdistill import cli, errors, models, training, weights
+from tfdistill.data import answer_files, batches, given_answers, tasks, tokenize
+from tfdistill.training import evaluation, teacher_answers
+
+LABELS = ("glad", "sad")  # of the model; the files have them in another order
+TRAIN = "text\tmood\ngood film\tglad\nbad film\tsad\ngood film\tglad\nGood film\tglad\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, toy_vocab_file):
+    folder = tmp_path_factory.mktemp("answering")
+    (folder / "train.tsv").write_text(TRAIN)
+    (folder / "dev.tsv").write_text("text\tmood\nbad story\tsad\ngood story\tglad\n")
+    (folder / "more.txt").write_text("a play\nbad film\n")
+    size = len(toy_vocab_file.read_text().splitlines())
+    shape = models.preset("bert_tiny").replace(
+        num_layers=1, hidden_size=8, num_heads=2, intermediate_size=8, vocab_size=size
+    )
+    model = models.build_random(shape, models.Head("sequence", 2))
+    weights.save_hf(model, folder / "teacher", labels=LABELS, vocab_file=toy_vocab_file)
+    return folder
+
+
+def command(folder, out, *options):
+    return [
+        *("answers", str(folder / "teacher"), "--task", "moods", "--data-dir", str(folder)),
+        *("--text-column", "text", "--label-column", "mood", "--out", str(out), *options),
+    ]
+
+
+def expected(folder, texts):
+    """The model's logits of each text alone, in the order of its labels."""
+    spec = tasks.TaskSpec("moods", "text", "mood", labels=LABELS)
+    tokenizer = tokenize.Tokenizer(folder / "teacher" / "vocab.txt")
+    encoded = batches.encode_examples(tasks.Examples(spec, texts, None, None), tokenizer, 128)
+    model = weights.load_classifier(folder / "teacher").model
+    return training.predict_logits(model, batches.Batches(encoded, shuffle=False))
+
+
+def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
+    path = tmp_path / "a.jsonl"
+    more = ("--unlabelled", str(folder / "more.txt"))
+    assert cli.main(command(folder, path, *more, "--json")) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": str(path), "num_texts": 6}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    texts = ["good film", "bad film", "Good film", "bad story", "good story", "a play"]
+    assert [row["text"] for row in rows] == texts
+    found = [[row["logits"][name] for name in LABELS] for row in rows]
+    np.testing.assert_allclose(found, expected(folder, texts), rtol=1e-4, atol=1e-5)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(teacher_answers, "BLOCK", 2)
+    assert cli.main(command(folder, tmp_path / "whole.npz")) == 0
+    predictor, asked = evaluation.predictor, []
+
+    def stopping(model):
+        predict = predictor(model)
+
+        def ask(data):
+            asked.append(len(data.encoded))
+            if len(asked) == 2:
+                raise KeyboardInterrupt
+            return predict(data)
+
+        return ask
+
+    monkeypatch.setattr(evaluation, "predictor", stopping)
+    path = tmp_path / "a.npz"
+    assert cli.main(command(folder, path)) == 130
+    assert not path.exists()
+    assert cli.main(command(folder, path)) == 0
+    assert asked == [2, 2, 2, 1]
+    whole, _ = answer_files.read_columns(tmp_path / "whole.npz")
+    again, _ = answer_files.read_columns(path)
+    for name, column in whole.items():
+        np.testing.assert_array_equal(column, again[name], err_msg=name)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.npz", "whole.npz"]
+    assert cli.main(command(folder, path)) == 2
+    assert "Use --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--out", "a.txt"), "one of .jsonl, .csv, .parquet, .npz, received .txt"),
+        (("--split", "train,tset"), "tset"),
+        (("--task", "squad"), "pieces of one tokenizer"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(options, message, folder, tmp_path, capsys):
+    given = command(folder, tmp_path / "a.csv", *options)
+    if "squad" in given:
+        text = {"data": [{"paragraphs": []}]}
+        for name in ("train", "dev"):
+            (tmp_path / f"{name}-v1.1.json").write_text(json.dumps(text))
+        given = [*given[:2], "--task", "squad", "--data-dir", str(tmp_path), "--out", given[11]]
+    assert cli.main(given) != 0
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("a*"))
+
+
+def test_what_is_written_is_read_for_pairs_and_numbers(tmp_path):
+    spec = tasks.TaskSpec("likeness", "one", "score", pair_column="two", kind="regression")
+    examples = tasks.Examples(spec, ["a", "b"], ["c", "d"], None)
+    scores = np.array([[1 / 3], [2.5]], np.float32)
+    given_answers.write_answers(tmp_path / "a.csv", examples, scores)
+    found = given_answers.read_answers(tmp_path / "a.csv", spec)
+    np.testing.assert_array_equal(found.logits, scores)
+    assert found.find([("b", "d"), ("a", "d")]).tolist() == [1, -1]
+    with pytest.raises(errors.DataError, match="a column answer"):
+        given_answers.write_answers(tmp_path / "b.csv", examples, scores)
+        (tmp_path / "b.csv").write_text("one,two,score\na,c,1\n")
+        given_answers.read_answers(tmp_path / "b.csv", spec)

@@ -1,0 +1,76 @@
+"""answers: a teacher's answers to the texts of a task, as a file that `distill --answers` reads."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+from tfdistill import config, errors
+from tfdistill.commands import base, options, plan
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a run folder, or a fine-tuned Hugging Face folder or id")
+    options.add_data(parser, reads_train=False, of_run="model")
+    parser.add_argument(
+        "--split",
+        default="train,dev",
+        metavar="NAME,...",
+        help="splits whose texts are answered (default: %(default)s)",
+    )
+    options.add_field(
+        parser,
+        config.DataConfig,
+        "unlabelled",
+        None,
+        type=str,
+        nargs="+",
+        metavar="FILE",
+        help="further texts: plain text, one a line, or tables with the text columns of the task",
+    )
+    options.add_output(parser, what="file to write: .jsonl, .csv, .parquet or .npz", metavar="FILE")
+    options.add_json(parser)
+    options.add_runner(parser, "answer")
+
+
+def _execute(args: argparse.Namespace) -> None:
+    from tfdistill.data import answer_files, parallel
+
+    answer_files.check_writable(args.out)
+    if pathlib.Path(args.out).exists() and not args.overwrite:
+        raise errors.OutputExistsError(
+            f"--out {args.out}", "an absent file", "an earlier one", "Use --overwrite."
+        )
+    plan.existing(args.model, "model")
+    if args.pipeline is not None:
+        parallel.check_pipeline(args.pipeline, args.out, args.model)
+    splits, unlabelled = options.names(args.split), args.unlabelled or ()
+    settings = plan.check_data(
+        options.data_of(args, args.model, unlabelled=unlabelled), splits, may_hide_labels=True
+    )
+    from tfdistill.run import answering
+
+    count = answering.answer(args.model, settings, splits, args.out, pipeline=args.pipeline)
+    result: dict[str, Any] = {"file": str(args.out), "num_texts": count}
+    base.show(result, as_json=args.json, lines=[f"{args.out}: answers to {count} texts"])
+
+
+COMMANDS = (
+    base.Command(
+        name="answers",
+        summary="write a teacher's answers to a task's texts",
+        description="Writes a row for each different text: the text columns of the task, and a "
+        "logit for each label, by name. `distill --answers` reads such files, also those of other "
+        "programs. The texts are answered in blocks; the same command continues one that was "
+        "stopped.",
+        arguments=_arguments,
+        execute=_execute,
+        flags={**options.DATA_FLAGS, "data.unlabelled": "--unlabelled"},
+        examples=(
+            "answers runs/teacher --task sst2 --data-dir glue/SST-2 --out teacher.jsonl",
+            "answers ./my-bert --task intents --data-dir data --text-column text --label-column "
+            "intent --unlabelled more.txt --out teacher.parquet",
+        ),
+    ),
+)

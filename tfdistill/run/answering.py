@@ -1,0 +1,85 @@
+"""A model's answers to the texts of a task, as a file: in blocks, here or in a pipeline."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+import tf_keras as keras
+
+from tfdistill import config, files, training
+from tfdistill.data import from_config, given_answers, tasks, unlabelled
+from tfdistill.run import inputs
+
+_PARTS = ".parts"  # the suffix of the folder of what was answered before a stop
+
+
+def answer(
+    source: str,
+    settings: config.DataConfig,
+    splits: Sequence[str],
+    path: files.Path,
+    *,
+    pipeline: Sequence[str] | None = None,
+) -> int:
+    """Writes a model's answers to every different text of some splits and of unlabelled files.
+
+    A call that was stopped leaves what it had answered in a folder next to the file, named like it
+    with ".parts" behind; the same call continues from there, and removes it.
+
+    Args:
+      source: A run folder, a Hugging Face folder or a hub id.
+      settings: The data section, with `unlabelled`.
+      splits: Names of splits, with labels or without.
+      path: The file; see `given_answers.write_answers`.
+      pipeline: Options of Apache Beam, see `training.cached_logits`.
+
+    Returns:
+      The number of texts.
+
+    Raises:
+      ConfigError: If the task is about words or spans.
+      DataError: If a file of texts is unusable.
+      TeacherError: If the model's labels are not the task's.
+    """
+    data = from_config.source_of(settings)
+    task = from_config.task_of(settings, data)
+    given_answers.check_kind(task)
+    parts = [tasks.load_examples(task, data, split, labelled=False) for split in splits]
+    if settings.unlabelled:
+        parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
+    examples = _different(task, parts)
+    opened = inputs.open_classifier(source, task).in_order_of(task)
+    folder = pathlib.Path(f"{os.fspath(path)}{_PARTS}")
+    here = str(pathlib.Path(source).absolute()) if os.path.exists(source) else source
+    logits = training.cached_logits(
+        opened.model,
+        opened.encode(examples, settings),
+        folder,
+        pipeline=pipeline,
+        load=functools.partial(_load, here, task),
+    )
+    given_answers.write_answers(path, examples, logits)
+    shutil.rmtree(folder)
+    return len(examples)
+
+
+def _load(source: str, task: tasks.TaskSpec) -> keras.Model:
+    """Opens the model for a worker of a pipeline."""
+    return inputs.open_classifier(source, task).in_order_of(task).model
+
+
+def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.Examples:
+    """Joins sets and keeps each text or pair once."""
+    texts = [text for part in parts for text in part.texts]
+    pairs = None
+    if task.pair_column is not None:
+        pairs = [text for part in parts for text in part.pairs or ()]
+    joined = tasks.Examples(task, texts, pairs, None)
+    first: dict[given_answers.Key, int] = {}
+    for index, key in enumerate(given_answers.example_keys(joined)):
+        first.setdefault(key, index)
+    return joined.select(list(first.values()))
