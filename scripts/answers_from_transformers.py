@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Writes the answers of any Hugging Face classifier in PyTorch as a file for `distill --answers`.
+
+It runs in an environment of its own and needs no tfdistill:
+
+    python -m venv answers && answers/bin/pip install torch "transformers>=4.40"
+    answers/bin/python scripts/answers_from_transformers.py ./roberta-sst2 \
+        --texts glue/SST-2/train.tsv glue/SST-2/dev.tsv --text-column sentence --out roberta.jsonl
+
+Any AutoModelForSequenceClassification will do (RoBERTa, DeBERTa, ModernBERT, XLM-R, ELECTRA ...)
+with any tokenizer. A line of the output has the texts and a logit for each label by name, or the
+number that a regression answers. Lines are written as they come: the same command continues one
+that was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+# Texts (one, or two of a pair) -> for each a logit by label, or a number.
+Row = tuple[str, ...]
+Predict = Callable[[Sequence[Row]], list[Any]]
+_BATCHES_AT_ONCE = 64  # sorted by length, so that batches hold texts of like lengths
+
+
+def read_rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Reads the columns of a .tsv (nothing quoted, as GLUE), .csv or .jsonl file, or its lines.
+
+    Args:
+      path: The file; any other suffix is plain text, one text a line.
+      columns: One, or two of pairs.
+
+    Yields:
+      The cells of each row.
+
+    Raises:
+      SystemExit: If a column is missing, or plain text is given for pairs.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        if path.suffix == ".jsonl":
+            table: Any = (json.loads(line) for line in file if line.strip())
+        elif path.suffix == ".csv":
+            table = csv.DictReader(file, strict=True)
+        elif path.suffix == ".tsv":
+            table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        elif len(columns) == 1:
+            yield from ((line.strip(),) for line in file if line.strip())
+            return
+        else:
+            sys.exit(f"{path}: expected a table with {', '.join(columns)}, received plain text.")
+        for number, row in enumerate(table, start=1):
+            if any(row.get(column) is None for column in columns):
+                listed = ", ".join(map(str, row))
+                sys.exit(f"{path}, row {number}: expected {', '.join(columns)}, received {listed}.")
+            yield tuple(str(row[column]) for column in columns)
+
+
+def read_done(path: pathlib.Path, columns: Sequence[str]) -> set[Row]:
+    """Reads which texts an earlier, stopped call has answered; cuts off an unfinished line.
+
+    Raises:
+      SystemExit: If the file holds something else.
+    """
+    if not path.exists():
+        return set()
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        path.write_bytes(whole)
+    try:
+        rows = [json.loads(line) for line in whole.decode().split("\n") if line]
+        return {tuple(row[column] for column in columns) for row in rows}
+    except (ValueError, KeyError, TypeError):
+        sys.exit(f"{path}: expected answers to {', '.join(columns)}, received another file.")
+
+
+def load_predict(args: argparse.Namespace) -> Predict:
+    """Loads model and tokenizer; see the module."""
+    torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
+    device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
+    kind = transformers.AutoModelForSequenceClassification
+    model = kind.from_pretrained(args.model).to(device).eval()
+    names = [model.config.id2label[index] for index in range(model.config.num_labels)]
+
+    def predict(rows: Sequence[Row]) -> list[Any]:
+        texts = [list(column) for column in zip(*rows, strict=True)]
+        inputs = tokenizer(
+            *texts, truncation=True, max_length=args.max_length, padding=True, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            logits = model(**inputs.to(device)).logits.float().cpu().tolist()
+        if len(names) == 1:
+            return [row[0] for row in logits]
+        return [dict(zip(names, row, strict=True)) for row in logits]
+
+    return predict
+
+
+def answer(
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    predict: Predict,
+    path: pathlib.Path,
+    batch_size: int,
+) -> None:
+    """Appends a line for each row, in stretches that are sorted by length.
+
+    Raises:
+      SystemExit: If an answer is not finite.
+    """
+    stretch = batch_size * _BATCHES_AT_ONCE
+    with path.open("a", encoding="utf-8") as file:
+        for start in range(0, len(rows), stretch):
+            part = sorted(rows[start : start + stretch], key=lambda row: sum(map(len, row)))
+            for first in range(0, len(part), batch_size):
+                batch = part[first : first + batch_size]
+                for row, given in zip(batch, predict(batch), strict=True):
+                    values = given.values() if isinstance(given, dict) else [given]
+                    if not all(map(math.isfinite, values)):
+                        sys.exit(f"{row[0]!r}: expected finite logits, received {given}.")
+                    name = "logits" if isinstance(given, dict) else "answer"
+                    line = {**dict(zip(columns, row, strict=True)), name: given}
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.flush()
+            print(f"{min(start + stretch, len(rows))} of {len(rows)} texts", file=sys.stderr)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("model", help="a folder or hub id")
+    options.add_argument("--texts", nargs="+", required=True, type=pathlib.Path, metavar="FILE")
+    options.add_argument("--text-column", default="text", metavar="NAME")
+    options.add_argument("--pair-column", metavar="NAME")
+    options.add_argument("--out", required=True, type=pathlib.Path, metavar="FILE.jsonl")
+    options.add_argument("--batch-size", type=int, default=32, metavar="N")
+    options.add_argument("--max-length", type=int, default=256, metavar="TOKENS")
+    options.add_argument("--device", help="of PyTorch (default: cuda if there is one)")
+    return options
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Answers every different text that has no answer yet."""
+    args = parser().parse_args(given)
+    if args.out.suffix != ".jsonl":
+        sys.exit(f"--out {args.out}: expected a .jsonl file.")
+    columns = [args.text_column, *([args.pair_column] if args.pair_column else [])]
+    rows = dict.fromkeys(row for path in args.texts for row in read_rows(path, columns))
+    done = read_done(args.out, columns)
+    left = [row for row in rows if row not in done]
+    print(f"{len(rows)} different texts, {len(rows) - len(left)} answered before", file=sys.stderr)
+    if left:
+        answer(left, columns, load_predict(args), args.out, args.batch_size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The script for models in PyTorch: what it reads, writes and continues, with a stand-in for them.
+
+PyTorch is no dependency; the models of `transformers` were tried by hand (docs/guides/methods).
+"""
+
+import contextlib
+import importlib
+import json
+import pathlib
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from tfdistill.data import given_answers, tasks
+
+SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
+TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad"))
+LABELS = {0: "glad", 1: "sad"}  # of the model: in another order
+CSV = 'text,mood\n"a, ""b""",sad\nc,glad\nlonger text,sad\nc,glad\n'
+
+
+@pytest.fixture
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("answers_from_transformers")
+
+
+def logits_of(texts):
+    return [[float(len(text)), -1 / 3] for text in texts]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Stands in for PyTorch and transformers: the logits are the length of the text, and -1/3."""
+    calls = []
+
+    class Inputs(dict):
+        def to(self, device):
+            assert device == "cpu"
+            return self
+
+    class Model:
+        config = types.SimpleNamespace(id2label=LABELS, num_labels=2)
+
+        def to(self, device):
+            return self
+
+        eval = lambda self: self  # noqa: E731
+
+        def __call__(self, *, rows):
+            values = np.array(logits_of(rows), np.float32)
+            tensor = types.SimpleNamespace(tolist=values.tolist)
+            tensor.float = tensor.cpu = lambda: tensor
+            return types.SimpleNamespace(logits=tensor)
+
+    def tokenizer(texts, pairs=None, **options):
+        assert options == {
+            "truncation": True, "max_length": 256, "padding": True, "return_tensors": "pt",
+        }  # fmt: skip
+        calls.append(texts)
+        return Inputs(
+            rows=texts if pairs is None else [a + b for a, b in zip(texts, pairs, strict=True)]
+        )
+
+    torch = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(is_available=lambda: False),
+        inference_mode=contextlib.nullcontext,
+    )
+    loaded = types.SimpleNamespace(from_pretrained=lambda name: Model())
+    transformers = types.SimpleNamespace(
+        AutoTokenizer=types.SimpleNamespace(from_pretrained=lambda name: tokenizer),
+        AutoModelForSequenceClassification=loaded,
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    return calls
+
+
+def test_its_file_is_read_by_text_with_the_labels_by_name(script, asked, tmp_path):
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "b.tsv").write_text('text\tmood\n"d\tsad\n')
+    (tmp_path / "c.jsonl").write_text(json.dumps({"text": "e \u2028 f"}) + "\n")
+    (tmp_path / "d.txt").write_text("g\n\n h \n")
+    files = [str(tmp_path / name) for name in ("a.csv", "b.tsv", "c.jsonl", "d.txt")]
+    out = tmp_path / "out.jsonl"
+    command = ["model", "--texts", *files, "--out", str(out), "--batch-size", "2"]
+    script.main(command)
+    texts = ['a, "b"', "c", "longer text", '"d', "e \u2028 f", "g", "h"]
+    found = given_answers.read_answers(out, TASK)
+    rows = found.find([(text,) for text in texts])
+    assert sorted(rows) == list(range(7))
+    expected = np.array(logits_of(texts), np.float32)[:, ::-1]
+    np.testing.assert_array_equal(found.logits[rows], expected)
+    assert sum(map(len, asked)) == 7 and max(map(len, asked)) == 2
+
+    content = out.read_bytes()
+    out.write_bytes(content[: len(content) // 2])
+    before = out.read_bytes().count(b"\n")
+    asked.clear()
+    script.main(command)
+    assert sum(map(len, asked)) == 7 - before
+    assert sorted(out.read_bytes().splitlines()) == sorted(content.splitlines())
+    asked.clear()
+    script.main(command)
+    assert asked == []
+
+
+def test_pairs_are_read_and_written_together(script, asked, tmp_path):
+    (tmp_path / "a.tsv").write_text("one\ttwo\na\tbb\n")
+    out = tmp_path / "out.jsonl"
+    columns = ["--text-column", "one", "--pair-column", "two"]
+    script.main(["model", "--texts", str(tmp_path / "a.tsv"), *columns, "--out", str(out)])
+    assert json.loads(out.read_text())["logits"]["glad"] == 3.0
+    assert (json.loads(out.read_text())["one"], json.loads(out.read_text())["two"]) == ("a", "bb")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "sentence\tmood\nx\tsad\n", "row 1: expected text, received sentence, mood"),
+        ("a.tsv", "mood\ttext\nx\n", "row 1: expected text"),
+    ],
+)
+def test_a_column_that_is_missing_is_named(name, content, message, script, asked, tmp_path):
+    (tmp_path / name).write_text(content)
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(SystemExit, match=message):
+        script.main(["model", "--texts", str(tmp_path / name), "--out", str(out)])
+    assert not out.exists()
+
+
+def test_other_files_and_logits_that_are_no_numbers_are_refused(
+    script, asked, tmp_path, monkeypatch
+):
+    (tmp_path / "a.txt").write_text("x\n")
+    out = tmp_path / "out.jsonl"
+    command = ["model", "--texts", str(tmp_path / "a.txt"), "--out", str(out)]
+    out.write_text('{"sentence": "x"}\n')
+    with pytest.raises(SystemExit, match="received another file"):
+        script.main(command)
+    assert out.read_text() == '{"sentence": "x"}\n'
+    out.unlink()
+    monkeypatch.setattr(sys.modules[__name__], "logits_of", lambda texts: [[np.nan, 1.0]])
+    with pytest.raises(SystemExit, match="expected finite logits"):
+        script.main(command)
+    with pytest.raises(SystemExit, match=r"a \.jsonl file"):
+        script.main([*command[:-1], str(tmp_path / "out.csv")])
