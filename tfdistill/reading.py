@@ -17,6 +17,7 @@ from tfdistill import errors, files
 
 MAX_DEPTH = 100  # of lists and mappings inside each other
 MAX_DIGITS = 19  # of an integer: int64
+_NO_LIMIT = str(int(1e30))  # the `model_max_length` that transformers writes where there is none
 _MAX_YAML_NODES = 1_000_000  # with aliases counted wherever they stand
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
 
 
 def _bounded_integer(digits: str) -> int:
-    if len(digits.lstrip("-")) > MAX_DIGITS:
+    if len(digits.lstrip("-")) > MAX_DIGITS and digits != _NO_LIMIT:
         raise ValueError(f"an integer of {len(digits)} digits")
     return int(digits)
 

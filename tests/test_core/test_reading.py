@@ -38,6 +38,8 @@ def test_json_within_bounds_is_what_json_reads(tmp_path):
         path.write_text(json.dumps(value, ensure_ascii=ascii_only), encoding="utf-8")
         assert reading.read_json(path) == value
     assert reading.parse_json(deep(100), "it") == json.loads(deep(100))
+    unlimited = '{"model_max_length": 1000000000000000019884624838656}'  # as transformers writes it
+    assert reading.parse_json(unlimited, "it") == {"model_max_length": int(1e30)}
 
 
 def test_an_object_is_asked_for_where_one_is_needed(tmp_path):

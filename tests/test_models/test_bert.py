@@ -28,6 +28,7 @@ CONFIGS = {
     "distilbert": BERT.replace(
         family="distilbert", pooler=False, type_vocab_size=0, hidden_act="relu"
     ),
+    "electra": BERT.replace(family="electra", pooler=False, embedding_size=6),
 }
 LENGTHS = (7, 4, 2)  # real tokens of each example
 
@@ -210,7 +211,8 @@ def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_
     products = [op for op in graph.get_operations() if op.type == "MatMul"]
     # Six a layer, and pooler or pre_classifier, and classifier; the bias follows at once, which is
     # what lets TensorFlow fuse it and the activation (at rank 3 a Reshape stands between).
-    assert len(products) == 6 * config.num_layers + 2
+    projected = config.embedding_size is not None
+    assert len(products) == 6 * config.num_layers + 2 + projected
     assert {consumer.type for op in products for consumer in op.outputs[0].consumers()} == {
         "BiasAdd"
     }

@@ -58,6 +58,23 @@ def test_flops_at_128_tokens_are_the_published_ones(name, gigaflops):
     assert round(flops / 1e9, 2) == gigaflops
 
 
+def test_electra_small_has_the_published_number_of_parameters():
+    shape = models.EncoderConfig(
+        family="electra",
+        num_layers=12,
+        hidden_size=256,
+        num_heads=4,
+        intermediate_size=1024,
+        embedding_size=128,
+        pooler=False,
+    )
+    assert models.count_parameters(shape) == 13_483_008  # of the released discriminator
+    assert models.flops(shape, 8) - models.flops(shape.replace(num_layers=11), 8) == (
+        models.flops(shape.replace(family="bert"), 8)
+        - models.flops(shape.replace(family="bert", num_layers=11), 8)
+    )
+
+
 def test_flops_of_the_head_are_those_of_its_two_dense_layers():
     config = models.EncoderConfig(**SHAPE)
     assert models.flops(config, 8, num_labels=3) - models.flops(config, 8) == 2 * 16 * (16 + 3)

@@ -36,6 +36,7 @@ CONFIGS = {
     "distilbert": CONFIG.replace(
         family="distilbert", type_vocab_size=0, pooler=False, layer_norm_eps=1e-12
     ),
+    "electra": CONFIG.replace(family="electra", pooler=False, embedding_size=4),
 }
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 

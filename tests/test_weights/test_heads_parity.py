@@ -29,6 +29,17 @@ def distilbert_config(**changes):
     )
 
 
+def electra_config(**changes):
+    return transformers.ElectraConfig(
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=24,
+        **{**SIZES, **changes},
+    )
+
+
 def mobilebert_config(**changes):
     return transformers.MobileBertConfig(
         hidden_size=16,
@@ -56,11 +67,13 @@ MASKED = {
 TOKENS = {
     "bert": (bert_config(), "BertForTokenClassification"),
     "distilbert": (distilbert_config(), "DistilBertForTokenClassification"),
+    "electra": (electra_config(), "ElectraForTokenClassification"),
     "mobilebert": (mobilebert_config(), "MobileBertForTokenClassification"),
 }
 SPANS = {
     "bert": (bert_config(num_labels=2), "BertForQuestionAnswering"),
     "distilbert": (distilbert_config(num_labels=2), "DistilBertForQuestionAnswering"),
+    "electra": (electra_config(num_labels=2), "ElectraForQuestionAnswering"),
     "mobilebert": (mobilebert_config(num_labels=2), "MobileBertForQuestionAnswering"),
 }
 

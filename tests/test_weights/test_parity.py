@@ -38,7 +38,27 @@ def distilbert_config(**changes):
     )
 
 
+def electra_config(**changes):
+    return transformers.ElectraConfig(
+        vocab_size=40,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=24,
+        max_position_embeddings=12,
+        num_labels=3,
+        **changes,
+    )
+
+
 CASES = {
+    "electra-tanh-eps": (
+        electra_config(hidden_act="gelu_new", layer_norm_eps=1e-2),
+        "ElectraForSequenceClassification",
+    ),
+    "electra-encoder": (electra_config(), "ElectraModel"),
+    "electra-pretraining": (electra_config(), "ElectraForPreTraining"),
     "bert-erf": (bert_config(), "BertForSequenceClassification"),
     "bert-tanh-eps": (
         bert_config(hidden_act="gelu_new", layer_norm_eps=1e-2),
@@ -104,18 +124,22 @@ def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path)
     config, name = CASES[case]
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path, safe_serialization=True)
-    features = batch(token_types=config.model_type == "bert")
+    features = batch(token_types=config.model_type != "distilbert")
     if name.endswith("ForSequenceClassification"):
         model = weights.load_classifier(tmp_path).model
     else:
         model = weights.load_encoder(tmp_path)
-        theirs = getattr(theirs, "bert", theirs) if "PreTraining" in name else theirs
+        if "PreTraining" in name:
+            theirs = getattr(theirs, config.model_type)
     assert_equal_states(model, theirs, features)
 
 
 @pytest.mark.parametrize(
     ("ours", "act"),
-    [("bert", "gelu"), ("bert", "gelu_tanh"), ("distilbert", "gelu_tanh"), ("tinybert", "gelu")],
+    [
+        *(("bert", "gelu"), ("bert", "gelu_tanh"), ("distilbert", "gelu_tanh")),
+        *(("tinybert", "gelu"), ("electra", "gelu"), ("electra", "gelu_tanh")),
+    ],
 )
 @pytest.mark.parametrize("num_labels", [None, 3])
 def test_a_folder_saved_here_gives_the_same_states_in_transformers(ours, act, num_labels, tmp_path):
@@ -131,7 +155,8 @@ def test_a_folder_saved_here_gives_the_same_states_in_transformers(ours, act, nu
         hidden_act=act,
         layer_norm_eps=1e-12 if distil else 1e-3,
         type_vocab_size=0 if distil else 2,
-        pooler=not distil,
+        pooler=not distil and ours != "electra",
+        embedding_size=8 if (ours, act) == ("electra", "gelu") else None,
     )
     model = (
         models.build_classifier(config, num_labels) if num_labels else models.build_encoder(config)

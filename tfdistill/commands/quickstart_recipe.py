@@ -125,7 +125,8 @@ def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, st
     Returns:
       Whether it does, and why.
     """
-    raw, kernel = checkpoint.raw_config, checkpoint.tensors.get("classifier.weight")
+    raw, tensors = checkpoint.raw_config, checkpoint.tensors
+    kernel = tensors.get("classifier.weight", tensors.get("classifier.out_proj.weight"))
     classes = [str(name) for name in raw.get("architectures") or ()]
     if kernel is None or not any(name.endswith("ForSequenceClassification") for name in classes):
         return False, "it has no head for whole texts"

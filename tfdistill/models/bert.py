@@ -81,11 +81,16 @@ def encode(
 
 def _embed(inputs: dict[str, Any], make: LayerFactory) -> Any:
     config = make.config
-    words = make.word_embedding(config.embedding_size or config.hidden_size)(inputs["input_ids"])
-    if config.embedding_size is not None:
+    narrow = config.embedding_size or config.hidden_size
+    words = make.word_embedding(narrow)(inputs["input_ids"])
+    projected_last = config.family == "electra"
+    if config.embedding_size is not None and not projected_last:
         words = make.projected_words(words, inputs, bias=False)
-    normed = make.layer_norm("embeddings_layer_norm")(make.embeddings(words, inputs))
-    return make.dropout(make.config.dropout, "embeddings_dropout")(normed)
+    summed = make.embeddings(words, inputs, narrow if projected_last else config.hidden_size)
+    states = make.layer_norm("embeddings_layer_norm")(summed)
+    if config.embedding_size is not None and projected_last:
+        states = make.projected_words(states, inputs, bias=True)
+    return make.dropout(make.config.dropout, "embeddings_dropout")(states)
 
 
 def _block(hidden: Any, mask: Any, make: LayerFactory, prefix: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tfdistill import errors
 
-FAMILIES = ("bert", "tinybert", "distilbert", "mobilebert")
+FAMILIES = ("bert", "tinybert", "distilbert", "electra", "mobilebert")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 NORMALIZATIONS = ("no_norm", "layer_norm")
 # Beyond every published encoder; a configuration from outside shall not fill the memory.
@@ -49,8 +49,9 @@ class EncoderConfig:
     """Shape and options of a BERT-like encoder.
 
     Args:
-      family: "bert", "tinybert" or "distilbert". It decides the style of the classification head
-        and the names in a Hugging Face checkpoint; the encoder stack is the same in all three.
+      family: "bert", "tinybert", "distilbert" or "electra". It decides the style of the
+        classification head and the names in a Hugging Face checkpoint; the encoder stack is the
+        same in all four.
         The family "mobilebert" has a stack of its own, see `MobileBertConfig`.
       num_layers: Transformer layers.
       hidden_size: Width of the residual stream; without `head_size` a multiple of `num_heads`.
@@ -60,7 +61,9 @@ class EncoderConfig:
         says the same as None becomes None, so that equal networks have equal configurations.
       intermediate_size: Width of the feed-forward layers.
       embedding_size: Width of the word vectors, below `hidden_size`, where a matrix without bias
-        maps them to that width: a factorised word table. None: they have it.
+        maps them to that width: a factorised word table. Of an electra the width of words,
+        positions and types, which a matrix with bias maps behind their LayerNorm. None: they have
+        it.
       vocab_size: Rows of the word embedding.
       max_positions: Longest sequence, in tokens.
       type_vocab_size: Rows of the token-type embedding; 0 leaves it (and its input) out.
@@ -236,8 +239,8 @@ def _faults(config: EncoderConfig) -> Iterator[str]:
         yield fault("classifier_dropout", "a rate in [0, 1), or None")
     if not _is_rate(config.layer_norm_eps) or not config.layer_norm_eps:
         yield fault("layer_norm_eps", "a number in (0, 1)")
-    if config.family == "distilbert" and config.pooler:
-        yield fault("pooler", "False for the family distilbert, which has no pooler")
+    if config.family in ("distilbert", "electra") and config.pooler:
+        yield fault("pooler", f"False for the family {config.family}, which has no pooler")
     if config.family == "distilbert" and config.type_vocab_size:
         yield fault("type_vocab_size", "0 for the family distilbert, which has no token types")
 

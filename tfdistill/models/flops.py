@@ -6,6 +6,8 @@ from tfdistill import errors
 from tfdistill.models import bilstm_config
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
 
+_DENSE_HEADS = ("distilbert", "electra")  # families whose head has a dense layer of its own
+
 
 def flops(
     config: EncoderConfig,
@@ -47,7 +49,7 @@ def flops(
         return dense + attention
     if over_tokens:
         return dense + attention + 2 * sequence_length * width * num_labels
-    hidden = width if config.pooler or config.family == "distilbert" else 0
+    hidden = width if config.pooler or config.family in _DENSE_HEADS else 0
     return dense + attention + 2 * width * (hidden + num_labels)
 
 
@@ -77,12 +79,16 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     if config.embedding_size is not None:
         words = (config.vocab_size + width) * config.embedding_size
     rows = config.max_positions + config.type_vocab_size
+    tables = words + rows * width + norm
+    if config.family == "electra" and config.embedding_size is not None:
+        narrow = config.embedding_size
+        tables = (config.vocab_size + rows + 2) * narrow + (narrow + 1) * width
     feed_forward = width * inner + inner + inner * width + width
-    total = words + rows * width + norm + config.num_layers * (attention + feed_forward + 2 * norm)
+    total = tables + config.num_layers * (attention + feed_forward + 2 * norm)
     if config.pooler:
         total += square
     if num_labels is not None:
-        if config.family == "distilbert":
+        if config.family in _DENSE_HEADS:
             total += square
         elif not config.pooler:
             raise errors.ConfigError("classifier", "an encoder with a pooler", "pooler=False")

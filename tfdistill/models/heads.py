@@ -27,6 +27,8 @@ _LAYERS = {
     "embedding": embedding.POOLING,
 }
 HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", "vector_", *_LAYERS.values())  # prefixes
+# Families without a pooler whose head has a dense layer of its own, and its activation.
+_DENSE_HEADS = {"distilbert": "relu", "electra": "gelu"}
 _DEVIATION = 0.02  # BERT's own
 
 
@@ -155,6 +157,7 @@ def build_classifier(
 
     The head follows the family, p being the tanh-pooled state of [CLS] and h its last state:
     bert: W dropout(p) + b; tinybert: W relu(p) + b; distilbert: W dropout(relu(V h + c)) + b;
+    electra: W dropout(gelu(V dropout(h) + c)) + b, with the exact GELU whatever `hidden_act`;
     mobilebert: as bert, p = h where there is no pooler. A BiLSTM or static student is a classifier
     of its own, see `build_bilstm`.
 
@@ -291,16 +294,20 @@ def _features(outputs: dict[str, Any], config: EncoderConfig, dtype_policy: str 
     if config.family == "tinybert":
         activation = keras.layers.Activation("relu", name="pooled_relu", dtype=dtype_policy)
         return activation(outputs["pooled_output"])
-    if config.family == "distilbert":
+    rate = config.head_dropout
+    if config.family in _DENSE_HEADS:
         first = layers.FirstToken(name="first_token", dtype=dtype_policy)
+        features = first(outputs["sequence_output"])
+        if config.family == "electra":
+            features = Dropout(rate, name="first_token_dropout", dtype=dtype_policy)(features)
         dense = keras.layers.Dense(
             config.hidden_size,
-            activation="relu",
+            activation=layers.activation_function(_DENSE_HEADS[config.family]),
             kernel_initializer=initializer(),
             name="pre_classifier",
             dtype=dtype_policy,
         )
-        features = dense(first(outputs["sequence_output"]))
+        features = dense(features)
     else:
         features = outputs["pooled_output"]
-    return Dropout(config.head_dropout, name="pooled_dropout", dtype=dtype_policy)(features)
+    return Dropout(rate, name="pooled_dropout", dtype=dtype_policy)(features)

@@ -47,9 +47,8 @@ class LayerFactory:
         unflatten = layers.UnflattenTokens(name="unflatten_words", dtype=self.dtype)
         return unflatten((words, inputs["input_ids"]))
 
-    def embeddings(self, words: Any, inputs: dict[str, Any]) -> Any:
-        """Adds positions and token types to word vectors (B, L, d): what the norm then sees."""
-        width = self.config.hidden_size
+    def embeddings(self, words: Any, inputs: dict[str, Any], width: int) -> Any:
+        """Adds positions and token types to word vectors (B, L, w): what the norm then sees."""
         positions = layers.PositionEmbedding(
             self.config.max_positions,
             width,
@@ -67,7 +66,7 @@ class LayerFactory:
                 dtype=self.dtype,
             )
             parts.append(types(inputs["token_type_ids"]))
-        return self.add("embeddings_add")(parts)  # (B, L, d)
+        return self.add("embeddings_add")(parts)  # (B, L, w)
 
     def attention(self, query: Any, key: Any, value: Any, mask: Any, prefix: str) -> Any:
         """Maps query, key and value (B L, w) and mask (B, 1, 1, L) to the context (B L, w)."""

@@ -52,7 +52,7 @@ def embed(inputs: dict[str, Any], config: MobileBertConfig, make: LayerFactory) 
         words = Trigrams(name="word_trigrams", dtype=make.dtype)(words)  # (B, L, 3 e)
     if config.trigram or config.embedding_size != config.hidden_size:
         words = make.projected_words(words, inputs, bias=True)  # (B, L, d)
-    summed = make.embeddings(words, inputs)
+    summed = make.embeddings(words, inputs, config.hidden_size)
     norm = _norm("embeddings_layer_norm", config, make, config.embeddings_layer_norm_eps)
     normed = norm(summed)
     return make.dropout(config.dropout, "embeddings_dropout")(normed)

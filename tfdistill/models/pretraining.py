@@ -47,8 +47,8 @@ def build_masked_lm(
       with `next_sentence` also "nsp_logits" (B, 2), class 0: the second sentence follows.
 
     Raises:
-      ConfigError: If next-sentence prediction is asked for and the encoder pools nothing, or the
-        word table is factorised.
+      ConfigError: If next-sentence prediction is asked for and the encoder pools nothing, the word
+        table is factorised, or it is an ELECTRA.
 
     Reference: Devlin et al. 2019, BERT, sections 3.1 and A.1; Sun et al. 2020, MobileBERT.
     """
@@ -60,6 +60,13 @@ def build_masked_lm(
             "an encoder with a pooler",
             "pooler=False",
             "DistilBERT has none; elsewhere use config.replace(pooler=True).",
+        )
+    if config.family == "electra":
+        raise errors.ConfigError(
+            "masked-LM head",
+            "an encoder that learnt to guess words",
+            "an ELECTRA, which learnt to find exchanged ones",
+            "Its encoder teaches layers and, fine-tuned, answers.",
         )
     if config.embedding_size is not None and config.family != "mobilebert":
         raise errors.ConfigError(

@@ -70,7 +70,7 @@ def check_prunable(teacher: models.EncoderConfig, student: models.EncoderConfig)
     Raises:
       ConfigError: If the student is larger in any size or differs in what pruning cannot change;
         the message lists every fault and says how such a student starts instead.
-      ShapeError: If one of them is a MobileBERT or a BiLSTM.
+      ShapeError: If one of them is an ELECTRA, a MobileBERT or a BiLSTM.
     """
     for config, role in ((teacher, "teacher"), (student, "student")):
         _check_family(config, role)
@@ -81,7 +81,7 @@ def check_prunable(teacher: models.EncoderConfig, student: models.EncoderConfig)
 
 def _check_family(config: models.EncoderConfig, role: str) -> None:
     plain = isinstance(config, models.EncoderConfig)
-    if not plain or isinstance(config, models.MobileBertConfig):
+    if not plain or config.family in ("electra", "mobilebert"):
         raise errors.ShapeError(
             f"{role} to prune",
             "a BERT, TinyBERT or DistilBERT, whose layers can be cut",

@@ -16,8 +16,9 @@ PROJECTION = "embeddings.embedding_transformation.weight"
 
 
 def is_factorised(config: models.EncoderConfig) -> bool:
-    """Whether the word table of a model has two factors; MobileBERT's files hold both."""
-    return config.embedding_size is not None and not isinstance(config, models.MobileBertConfig)
+    """Whether the word table of a model has two factors; files of some families hold both."""
+    both = config.family in ("electra", "mobilebert")
+    return config.embedding_size is not None and not both
 
 
 def split(table: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

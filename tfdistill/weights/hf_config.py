@@ -7,6 +7,7 @@ from typing import Any
 
 from tfdistill import errors
 from tfdistill.models import LARGEST, EncoderConfig, Head, MobileBertConfig
+from tfdistill.weights import factorised
 
 BLOCK = "tfdistill"  # the key of config.json that holds what Hugging Face has no word for
 FORMAT_VERSION = 1
@@ -29,9 +30,11 @@ _ARCHITECTURES = {
 _FAMILIES = {  # of ours, by model_type
     "bert": ("bert", "tinybert"),
     "distilbert": ("distilbert",),
+    "electra": ("electra",),
     "mobilebert": ("mobilebert",),
 }
-_CLASSES = {"distilbert": "DistilBert", "mobilebert": "MobileBert"}
+_CLASSES = {"distilbert": "DistilBert", "electra": "Electra", "mobilebert": "MobileBert"}
+_ELECTRA_WIDTH = 128  # of embeddings, where config.json does not say
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
 _MOBILEBERT_EMBEDDINGS_EPS = 1e-5  # likewise, in PyTorch, of the LayerNorm of its embeddings
 
@@ -100,8 +103,9 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
             what,
             f"one of {', '.join(_FAMILIES)}",
             repr(kind),
-            "Only BERT, TinyBERT, DistilBERT and MobileBERT can be loaded: other models "
-            "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise.",
+            "Only BERT, TinyBERT, DistilBERT, ELECTRA and MobileBERT can be loaded: other models "
+            "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise. They teach by their answers: "
+            "scripts/answers_from_transformers.py, teacher.answers.",
         )
     return kind
 
@@ -190,6 +194,10 @@ def _bert(
             raise errors.WeightsError(f"config.json {feature}", "false: an encoder", "true")
     sizes = _common(raw, _BERT_NAMES)
     sizes["type_vocab_size"] = block.get("type_vocab_size", raw.get("type_vocab_size", 2))
+    if family == "electra":
+        narrow = raw.get("embedding_size", _ELECTRA_WIDTH)
+        sizes["embedding_size"] = None if narrow == sizes["hidden_size"] else narrow
+        sizes["pooler"] = False
     if family != "mobilebert":
         return EncoderConfig(family=family, **sizes)
     if not raw.get("use_bottleneck", True):
@@ -308,8 +316,8 @@ def format_config(
         written["label2id"] = {name: index for index, name in enumerate(names)}
         if head == Head("sequence", 1):
             written["problem_type"] = "regression"
-    factorised = config.embedding_size is not None and not isinstance(config, MobileBertConfig)
-    if not distil or factorised:
+    factors = factorised.is_factorised(config)
+    if not distil or factors:
         written[BLOCK] = {
             "format_version": FORMAT_VERSION,
             "head": config.family,
@@ -318,7 +326,7 @@ def format_config(
         if isinstance(config, MobileBertConfig) and config.normalization == "layer_norm":
             eps = config.embeddings_layer_norm_eps or config.layer_norm_eps
             written[BLOCK]["embeddings_layer_norm_eps"] = eps
-    if factorised:
+    if factors:
         written[BLOCK]["embedding_size"] = config.embedding_size
     return written
 
@@ -339,6 +347,8 @@ def _sizes(config: EncoderConfig) -> dict[str, Any]:
     if distil:
         written[names["classifier_dropout"]] = config.head_dropout
         return {**written, "sinusoidal_pos_embds": False, "tie_weights_": True}
+    if config.family == "electra":
+        written["embedding_size"] = config.embedding_size or config.hidden_size
     if isinstance(config, MobileBertConfig):
         written["use_bottleneck"] = True
     return {

@@ -16,7 +16,8 @@ IGNORED = re.compile(r"((.*\.)?position_ids|fit_denses?(\..*)?)")
 TINYBERT_MARK = re.compile(r"fit_denses?(\..*)?")
 # Every head: a model takes the keys of its own and ignores the others.
 HEADS = re.compile(
-    r"(cls|classifier|pre_classifier|qa_outputs|vocab_(transform|layer_norm|projector))\..*"
+    r"(cls|classifier|pre_classifier|qa_outputs|vocab_(transform|layer_norm|projector)"
+    r"|(discriminator|generator)_predictions|generator_lm_head)\..*"
 )
 # The decoder of a masked LM, where the file repeats the tensor that it is tied to.
 TIED = {
@@ -25,7 +26,7 @@ TIED = {
     "vocab_projector.weight": "embeddings.word_embeddings.weight",
 }
 LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d{1,4})\.")  # the number of a layer
-_PREFIXES = {"distilbert": "distilbert", "mobilebert": "mobilebert"}  # of the encoder's keys
+_PREFIXES = {name: name for name in ("distilbert", "electra", "mobilebert")}  # of encoders' keys
 _SUFFIXES = {
     "kernel": "weight",
     "bias": "bias",
@@ -59,6 +60,12 @@ _BERT = {
     **_ATTENTION,
     r"layer_(\d+)_(intermediate|output)": r"encoder.layer.\1.\2.dense",
     r"layer_(\d+)_layer_norm": r"encoder.layer.\1.output.LayerNorm",
+}
+_ELECTRA = {
+    r"pre_classifier": r"classifier.dense",
+    r"classifier": r"classifier.out_proj",
+    **_BERT,
+    r"embedding_projection": r"embeddings_project",
 }
 _DISTILBERT = {
     **_COMMON,
@@ -100,7 +107,8 @@ def variables(model: keras.Model) -> list[Variable]:
       One entry for each variable, no two with the same key, in PyTorch's shapes.
     """
     config = models.config_of(model)
-    rules = {"distilbert": _DISTILBERT, "mobilebert": _MOBILEBERT}.get(config.family, _BERT)
+    own = {"distilbert": _DISTILBERT, "electra": _ELECTRA, "mobilebert": _MOBILEBERT}
+    rules = own.get(config.family, _BERT)
     listed = []
     for layer, index, name, shape in weights_of(model):
         prefix = renamed(layer, rules)
@@ -135,7 +143,7 @@ def unused(config: EncoderConfig) -> set[str]:
 def canonical_key(key: str, layout: str) -> tuple[str, bool]:
     """Brings the spellings of a key that are in use into one.
 
-    The base model's prefix ("bert.", "distilbert.", "mobilebert.") falls away, LayerNorm's old
+    The base model's prefix ("bert.", "electra." and so on) falls away, LayerNorm's old
     "gamma" and "beta" become "weight" and "bias", and the names that `transformers` gives to
     TensorFlow models become those of PyTorch ones.
 
@@ -151,7 +159,7 @@ def canonical_key(key: str, layout: str) -> tuple[str, bool]:
         key = key.split(":")[0].replace("layer_._", "layer.").replace("/", ".")
         transposed = key.endswith(".kernel")
         key = re.sub(r"\.(kernel|embeddings)$", ".weight", key)
-    key = re.sub(r"^(bert|distilbert|mobilebert)\.", "", key)
+    key = re.sub(r"^(bert|distilbert|electra|mobilebert)\.", "", key)
     key = re.sub(r"^\w+___cls\.", "cls.", key)
     key = re.sub(r"\.gamma$", ".weight", key)
     key = re.sub(r"\.beta$", ".bias", key)
@@ -161,8 +169,7 @@ def canonical_key(key: str, layout: str) -> tuple[str, bool]:
 def exported_key(key: str, config: EncoderConfig, *, bare: bool) -> str:
     """Returns the key under which `transformers` expects a tensor.
 
-    A model with a head calls its encoder "bert.", "distilbert." or "mobilebert.", a bare encoder
-    has no prefix.
+    A model with a head calls its encoder by its family's prefix, a bare encoder has none.
     """
     if bare or HEADS.fullmatch(key):
         return key

@@ -178,8 +178,8 @@ def load_model(
     config = _config(checkpoint, family, pools=pools.get(kind, False))
     has_head = not new_head
     if kind in _OTHER_CLASSIFIERS:
-        has_head = has_head and _has(checkpoint, "classifier.weight")
-        num_labels = _num_labels(checkpoint, num_labels, has_head, kind)
+        has_head = has_head and _has(checkpoint, _classifier_key(config, kind))
+        num_labels = _num_labels(checkpoint, num_labels, has_head, kind, config)
     elif has_head and kind in _HEAD_KEYS:
         _check_head(checkpoint, *_HEAD_KEYS[kind])
         if next_sentence:
@@ -297,7 +297,18 @@ def _check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) ->
         )
 
 
-def _num_labels(checkpoint: Checkpoint, num_labels: int | None, has_head: bool, kind: str) -> int:
+def _classifier_key(config: models.EncoderConfig, kind: str) -> str:
+    whole = config.family == "electra" and kind == "sequence"
+    return "classifier.out_proj.weight" if whole else "classifier.weight"
+
+
+def _num_labels(
+    checkpoint: Checkpoint,
+    num_labels: int | None,
+    has_head: bool,
+    kind: str,
+    config: models.EncoderConfig,
+) -> int:
     what = f"head of {checkpoint.folder.name}"
     if not has_head:
         if num_labels is None:
@@ -321,7 +332,7 @@ def _num_labels(checkpoint: Checkpoint, num_labels: int | None, has_head: bool, 
                 name,
                 "Pass num_labels and new_head=True for a new head over the same encoder.",
             )
-    rows = checkpoint.tensors["classifier.weight"].shape[0]
+    rows = checkpoint.tensors[_classifier_key(config, kind)].shape[0]
     if num_labels not in (None, rows):
         raise errors.WeightsError(
             what,
