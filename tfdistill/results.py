@@ -198,6 +198,28 @@ class SavedModel(ModelResult):
     teacher_metrics: Mapping[str, Metric] = {}
 
 
+class CandidateMetrics(ResultPart):
+    """What students of one teacher reach after a short distillation.
+
+    Attributes:
+      task: Name of the task.
+      metric: Its primary metric, of which all figures are, on the development set.
+      num_examples: Development examples.
+      teacher: The teacher's.
+      baselines: What else they are compared with.
+      students: Name -> the student's, in the order of training.
+      within_chance: Those that a paired test cannot tell from the best, itself among them.
+    """
+
+    task: str
+    metric: str
+    num_examples: int
+    teacher: Metric
+    baselines: tuple[BaselineResult, ...] = ()
+    students: dict[str, float] = {}
+    within_chance: tuple[str, ...] = ()
+
+
 class ExportedFile(ResultPart):
     """An exported file: its name, the model folder that it came from, its manifest."""
 

@@ -5,8 +5,9 @@ import json
 import pytest
 import simulated_device
 
-from tfdistill import cli
+from tfdistill import cli, config, models, results
 from tfdistill.search import bench, devices
+from tfdistill.weights import hf_config
 
 SHORT = ("--quick", "--count", "3")
 
@@ -110,3 +111,105 @@ def test_nonsense_is_refused_before_anything_is_measured(phone, tmp_path, capsys
     assert search("--latency-ms", 3, "--out", tmp_path, *given) in (1, 2)
     assert fault in capsys.readouterr().err
     assert phone.calls == 0
+
+
+@pytest.fixture
+def teacher_run(tmp_path):
+    """A run folder with the shape of a teacher and a task of two columns."""
+    folder = tmp_path / "teacher"
+    values = {
+        "name": "intents",
+        "data": {
+            "task": "intents",
+            "dir": str(tmp_path / "data"),
+            "text_column": "text",
+            "label_column": "intent",
+            "max_length": 48,
+        },
+        "teacher": {"source": "preset:bert_base", "finetune": {}},
+        "student": {"preset": "tinybert_4l_312d"},
+        "stages": {"labels": {"kind": "labels"}},
+        "variants": {"student": {"stages": ["labels"]}},
+    }
+    hf = folder / "teacher" / "model" / "hf"
+    hf.mkdir(parents=True)
+    (hf / "config.json").write_text(
+        json.dumps(
+            hf_config.format_config(
+                models.preset("bert_base"), models.Head("sequence", 2), ("a", "b")
+            )
+        )
+    )
+    (folder / "recipe.yaml").write_text(config.dump_recipe(config.parse_recipe(values)))
+    (tmp_path / "data").mkdir()
+    rows = "".join(f"how do you {i % 2} {i}\t{'ab'[i % 2]}\n" for i in range(20))
+    for split in ("train", "dev"):
+        (tmp_path / "data" / f"{split}.tsv").write_text(f"text\tintent\n{rows}")
+    return folder
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What is distilled: (recipe, students, folder)."""
+    from tfdistill import run
+
+    found = []
+
+    def distil(recipe, students, out):
+        found.append((recipe, dict(students), out))
+        return results.CandidateMetrics(
+            task="intents",
+            metric="accuracy",
+            num_examples=20,
+            teacher=0.9,
+            students={name: 0.8 for name in students},
+            within_chance=tuple(students),
+        )
+
+    monkeypatch.setattr(run, "distill_candidates", distil)
+    return found
+
+
+def test_parts_of_a_run_s_teacher_are_distilled_on_its_data(
+    phone, teacher_run, asked, tmp_path, capsys
+):
+    given = ["--distiller", "pruned", "--teacher", teacher_run, "--latency-ms", 3]
+    assert search(*given, "--out", tmp_path / "out", *SHORT) == 0
+    recipe, students, folder = asked[-1]
+    assert len(students) == 3 and asked[0][1] == {}
+    assert recipe.data.label_column == "intent" and recipe.data.max_length == 48
+    assert recipe.stages["joint"].steps == 50  # --quick
+    assert folder.parent == tmp_path / "out" / "measurements"
+    found = json.loads((tmp_path / "out" / "search.json").read_text())
+    assert found["lengths"] == [48] and found["task"] == "intents"
+    fastest = min(found["proposals"], key=lambda proposal: proposal["measured_ms"])
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[-1].endswith(fastest["recipe"]) and "report.html" in shown
+    proposed = config.load_recipe(str(tmp_path / "out" / fastest["recipe"]))
+    assert config.missing_inputs(proposed) == []
+    assert proposed.data.text_column == "text"
+
+    again = [*given, "--updates", 70, "--out", tmp_path / "again", *SHORT]
+    assert search(*again, "--measurements", tmp_path / "out" / "measurements") == 0
+    other = asked[-1]
+    assert other[0].stages["joint"].steps == 70
+    assert other[2].parent == folder.parent and other[2] != folder  # not taken for the same
+    assert search(*given, "--updates", 0, "--out", tmp_path / "none", *SHORT) == 0
+    assert asked[-1] is other and not (tmp_path / "none" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--updates", 5], "--updates: expected --distiller pruned"),
+        (["--updates", -1], "--updates: expected at least 0"),
+        (
+            ["--updates", 5, "--distiller", "pruned", "--teacher", "preset:bert_base"],
+            "--updates: expected the task's files, received none",
+        ),
+    ],
+)
+def test_updates_without_what_they_need_are_refused(phone, tmp_path, capsys, given, said):
+    assert search("--latency-ms", 3, "--out", tmp_path / "out", *given, *SHORT) == 2
+    assert said in capsys.readouterr().err
+    assert not phone.calls

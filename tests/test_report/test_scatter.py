@@ -113,3 +113,21 @@ def test_small_differences_of_accuracy_are_not_blown_up():
     correlations = chart([point("a", 0.50, 1.0), point("b", 0.51, 2.0)], metric="matthews")
     ys = [y for _, y in centres(correlations).values()]
     assert abs(ys[0] - ys[1]) > 100
+
+
+def test_baselines_are_lines_at_their_height_unless_they_would_squeeze_the_points():
+    points = [point("a", 0.8), point("b", 0.9, 2.0)]
+    levels = (("most frequent answer", 0.2), ("TF-IDF", 0.85), ("frozen teacher", 0.95))
+    tree = chart_of(
+        scatter.accuracy_chart(
+            "k", points, against="latency", metric="accuracy", title="t", levels=levels
+        )
+    )
+    heights = [float(line.get("y1")) for line in of_class(tree, "level")]
+    at = centres(tree)
+    assert heights[0] < at["b"][1] < heights[1] < at["a"][1]
+    assert "TF-IDF 85.0%" in words_of(tree) and "frozen teacher 95.0%" in words_of(tree)
+    assert "most frequent" not in " ".join(words_of(tree))
+    assert scatter.near(points, levels) == [levels[2], levels[1]]
+    assert scatter.legend(points, levels)[-1][1] == "a dashed line: a baseline"
+    assert len(scatter.legend(points, levels[:1])) == 1

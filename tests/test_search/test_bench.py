@@ -1,6 +1,7 @@
 """The edge: files with random weights through the real exporter, clocks of the real runtime."""
 
 import pathlib
+import tempfile
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_the_order_of_measuring_is_not_that_of_the_shapes(tmp_path):
 
 
 def test_a_device_that_is_not_there_leaves_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         open_bench(simulated_device.Phone(fails_at=1), tmp_path / "store")
     assert list(tmp_path.iterdir()) == []

@@ -73,7 +73,7 @@ def _resumed(args: argparse.Namespace) -> config.Recipe | None:
     return config.load_recipe(str(saved)) if args.resume and saved.is_file() else None
 
 
-def _general_of(teacher: str) -> str | None:
+def general_of(teacher: str) -> str | None:
     """The model before the fine-tuning that a run folder holds, where that is a folder still."""
     saved = pathlib.Path(teacher) / "recipe.yaml"
     if not saved.is_file():
@@ -163,7 +163,7 @@ def _distill(args: argparse.Namespace) -> None:
     earlier = _resumed(args)
     teacher: dict[str, Any] = {"answers": args.answers and {"files": args.answers}}
     if args.teacher is not None:
-        general = _general_of(args.teacher) if earlier is None else earlier.teacher.general
+        general = general_of(args.teacher) if earlier is None else earlier.teacher.general
         teacher = {"source": config.model_folder(args.teacher), "general": general}
     student = args.student
     if config.is_checkpoint(student):

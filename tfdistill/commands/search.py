@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import pathlib
 import sys
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 from tfdistill import config, errors
 from tfdistill.benchmark.settings import Delegate, Settings
-from tfdistill.commands import base, options, plan
+from tfdistill.commands import base, models, options, plan
 
 if TYPE_CHECKING:
     from tfdistill.search.bench import Measure
+    from tfdistill.search.recipes import Goal
+    from tfdistill.search.result import ShortDistillation
+    from tfdistill.search.searching import Distil
 
 # Some forty files: shorter than a benchmark of a few.
 _USUAL = Settings(min_seconds=1.0)
 _QUICK = dataclasses.replace(_USUAL, runs=30, min_seconds=0.3, repetitions=1)
+_LENGTH, _TASK = 64, "sst2"
+_UPDATES, _QUICK_UPDATES = 200, 50
 _METHODS = ("pruned", "tinybert", "minilm", "logits", "mobilebert")
 
 
@@ -30,7 +37,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="median latency of one inference at the longest length",
     )
-    lengths = options.add_lengths(budget, "64", (64,))
+    shown = f"{_LENGTH}, or the max_length of the run --teacher"
+    lengths = options.add_lengths(budget, shown)
     options.renamed(budget, "--length", lengths)
     budget.add_argument(
         "--size-mb",
@@ -46,6 +54,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="CPU threads of the measurement (default: %(default)s)",
     )
     _add_students(parser.add_argument_group("students"))
+    data = parser.add_argument_group("data (default: that of the run --teacher)")
+    options.add_task(data, required=False)
+    options.add_field(data, config.DataConfig, "train_limit")
     _add_device(parser.add_argument_group("device"))
     _add_effort(parser.add_argument_group("how long"))
     output = parser.add_argument_group("output")
@@ -84,12 +95,11 @@ def _add_students(group: argparse._ArgumentGroup) -> None:
         "that the distiller can teach)",
     )
     options.renamed(group, "--kinds", blocks)
-    options.add_field(group, config.DataConfig, "task", "sst2")
     group.add_argument(
         "--teacher",
         metavar="MODEL",
         default="bert-base-uncased",
-        help="a folder, a hub id or preset:NAME (default: %(default)s)",
+        help="a run folder, a Hugging Face folder, a hub id or preset:NAME (default: %(default)s)",
     )
     for name in ("layers", "heads", "width"):
         text = "of the teacher, where its config.json is not at hand"
@@ -128,6 +138,14 @@ def _add_effort(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--quick", action="store_true", help="measure half as many files, a tenth as long"
     )
+    group.add_argument(
+        "--updates",
+        type=int,
+        metavar="N",
+        help="batches that each proposed student is distilled for, to rank them by what they reach "
+        f"as well (default: {_UPDATES}; quick: {_QUICK_UPDATES}; 0 if students are not pruned or "
+        "the data is not given)",
+    )
     options.add_measurement(group, _USUAL, _QUICK)
 
 
@@ -136,7 +154,8 @@ def _search(args: argparse.Namespace) -> int:
     from tfdistill.benchmark import environment
     from tfdistill.search import learning, pareto, recipes, result, searching, teachers
 
-    head = _head(args.task)
+    data = _data(args)
+    head = _head(data["task"])
     teacher = teachers.find_teacher(
         config.model_folder(args.teacher),
         num_layers=args.teacher_layers,
@@ -146,11 +165,13 @@ def _search(args: argparse.Namespace) -> int:
     goal = recipes.Goal(
         method=args.distiller,
         teacher=teacher,
-        task=args.task,
-        lengths=tuple(sorted(args.lengths)),
+        task=data.pop("task"),
+        lengths=tuple(sorted(args.lengths or [options.trained_length(args.teacher) or _LENGTH])),
         quantize=args.quantize,
         threads=args.threads,
+        data=data,
     )
+    distil = _distil(args, goal)
     found = searching.search(
         args.out,
         pareto.Budget(args.latency_ms, args.size_mb),
@@ -162,14 +183,19 @@ def _search(args: argparse.Namespace) -> int:
         head=head,
         count=args.count,
         effort=learning.QUICK if args.quick else None,
+        distil=distil,
         measurements=args.measurements,
         command=environment.command(),
         overwrite=args.overwrite,
         progress=sys.stderr.isatty(),
     )
     lines = [result.format_text(found)]
-    for proposal in found.proposals[:1]:
-        lines.append(f"next: tfdistill recipes check {pathlib.Path(args.out) / proposal.recipe}")
+    if found.distillation is not None:
+        lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
+    if found.chosen is not None:
+        lines.append(
+            f"next: tfdistill recipes check {pathlib.Path(args.out) / found.chosen.recipe}"
+        )
     base.show(found.model_dump(mode="json"), as_json=args.json, lines=lines)
     return 0 if found.proposals else 1
 
@@ -189,10 +215,81 @@ def _check_options(args: argparse.Namespace) -> None:
         )
     faults += options.device_faults(args)
     plan.existing(args.teacher, "--teacher")
+    if args.updates is not None and args.updates < 0:
+        faults.append(errors.explain("--updates", "at least 0", args.updates))
+    if args.updates and args.distiller != "pruned":
+        faults.append(
+            errors.explain(
+                "--updates",
+                "--distiller pruned, whose students start close to their teacher",
+                args.distiller,
+            )
+        )
     if args.vocab_size < 1:
         faults.append(errors.explain("--vocab-size", "at least 1", args.vocab_size))
     if faults:
         raise errors.ConfigError("\n".join(faults))
+
+
+def _data(args: argparse.Namespace) -> dict[str, Any]:
+    """What is known of the task: by options, else by the run that the teacher comes from."""
+    saved = pathlib.Path(args.teacher) / "recipe.yaml"
+    given = {**options.task_of(args), "train_limit": args.train_limit}
+    if args.task is None and args.data_dir is None and saved.is_file():
+        of_run = config.load_recipe(str(saved)).data.model_dump(mode="json", exclude_defaults=True)
+        given = {**of_run, **{name: value for name, value in given.items() if value is not None}}
+    found = {name: value for name, value in given.items() if value is not None}
+    for name in ("max_length", "doc_stride", "placeholder_data", "vocab", "augment"):
+        found.pop(name, None)  # by the lengths of the files; the words are the teacher's
+    return {**found, "task": found.get("task") or _TASK}
+
+
+def _distil(args: argparse.Namespace, goal: Goal) -> Distil | None:
+    """What trains proposals for a few updates, or None; its inputs are checked first.
+
+    Raises:
+      ConfigError: If --updates asks for it and the task's files are not known.
+    """
+    usual = _QUICK_UPDATES if args.quick else _UPDATES
+    updates = usual if args.updates is None else args.updates
+    if not updates or goal.method != "pruned":
+        return None
+    if "dir" not in goal.data and goal.task != config.BUILT_IN_DATA:
+        if args.updates is None:
+            return None
+        remedy = "Give --task and --data-dir, or a run folder as --teacher."
+        raise errors.ConfigError("--updates", "the task's files", "none", remedy)
+    stage = {"kind": "joint", "steps": updates, "min_steps": updates}
+    recipe = config.parse_recipe(
+        {
+            "name": "search",
+            "data": {**goal.data, "task": goal.task, "max_length": max(goal.lengths)},
+            "teacher": {
+                "source": goal.teacher.source,
+                "general": models.general_of(args.teacher),
+                "export": False,
+            },
+            "student": {"preset": "pruned:layers=1", "initialise": "pruned"},
+            "stages": {"joint": stage},
+            "variants": {"student": {"stages": ["joint"]}},
+        }
+    )
+    faults = config.missing_inputs(recipe)
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    plan.check_data(recipe.data.model_dump(), ("train", "dev"))
+    # Other updates, data or another teacher are another folder: what is known is not trained again.
+    digest = hashlib.sha256(config.dump_recipe(recipe).encode()).hexdigest()[:12]
+    kept = pathlib.Path(args.measurements or pathlib.Path(args.out) / "measurements")
+
+    def distil(students: Mapping[str, str]) -> ShortDistillation:
+        from tfdistill import run
+        from tfdistill.search import result
+
+        figures = run.distill_candidates(recipe, students, kept / f"distilled-{digest}")
+        return result.ShortDistillation(updates=updates, figures=figures)
+
+    return distil
 
 
 def _head(task: str) -> str:
@@ -240,14 +337,16 @@ COMMANDS = (
         summary="propose students within a latency and size budget on a measured device",
         arguments=_arguments,
         execute=_search,
-        flags={"task": "--task"},
+        flags={**options.DATA_FLAGS, "teacher.source": "--teacher"},
         examples=(
-            "search --latency-ms 3 --lengths 64 --out runs/search",
+            "search --distiller pruned --teacher runs/teacher --latency-ms 3 --out runs/parts",
             "search --latency-ms 8 --lengths 128 --size-mb 20 --device adb --out runs/phone",
         ),
         description="Measures files with random weights on the device, learns how latency follows "
         "from a student's shape (the error on students that it has not seen is reported), and "
         "writes a few of those within the budget that no other beats as recipes. Accuracy is not "
-        "predicted: it takes training.",
+        "predicted: it takes training. Students that are parts of a fine-tuned teacher are "
+        "distilled for a few updates each and ranked by what they reach, next to the teacher and "
+        "baselines.",
     ),
 )

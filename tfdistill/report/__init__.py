@@ -29,6 +29,7 @@ __all__ = [
     "render_markdown",
     "write",
     "write_comparison",
+    "write_pages",
 ]
 
 HTML_NAME, MARKDOWN_NAME = "report.html", "report.md"
@@ -66,7 +67,7 @@ def write(
       BenchmarkError: If its benchmark is malformed or of another format.
     """
     found = collect(run_dir, texts=texts)
-    return _write(build(found), pathlib.Path(run_dir if out is None else out))
+    return write_pages(build(found), pathlib.Path(run_dir if out is None else out))
 
 
 def write_comparison(
@@ -86,10 +87,19 @@ def write_comparison(
       DataError: If a path holds nothing to report, or something malformed.
       BenchmarkError: If a benchmark result is malformed or of another format.
     """
-    return _write(build(gather(paths)), pathlib.Path(out))
+    return write_pages(build(gather(paths)), pathlib.Path(out))
 
 
-def _write(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Writes report.html, report.md and the folder report-tables of any report.
+
+    Args:
+      report: What they show.
+      folder: The folder to write to.
+
+    Returns:
+      The paths of the page and of the Markdown.
+    """
     with files.atomic_folder(folder / TABLES_FOLDER) as temporary:
         for name, text in render_csv(report).items():
             (temporary / name).write_text(text, encoding="utf-8")

@@ -20,6 +20,7 @@ from tfdistill.report.document import (
 from tfdistill.report.table_cells import Table
 from tfdistill.report.timeline_chart import MOST_LINES, Line
 
+Levels = tuple[tuple[str, float], ...]
 _MOST_ROWS = 24  # of distributions
 _MOST_BARS = 6  # charts of operators
 _LONG = 18  # rows; a longer table is folded
@@ -53,9 +54,22 @@ def section(device: DeviceResults) -> ReportSection:
     )
 
 
-def trade_offs(device: DeviceResults) -> list[SectionPart]:
-    """Accuracy against latency against size, one part for each task."""
-    found = tradeoff.of_device(device)
+def trade_offs(
+    device: DeviceResults, levels: Mapping[tuple[str, str], Levels] | None = None
+) -> list[SectionPart]:
+    """Accuracy against latency against size, one part for each task.
+
+    Args:
+      device: The device.
+      levels: Task and metric -> name and accuracy of baselines.
+
+    Returns:
+      The parts.
+    """
+    found = [
+        dataclasses.replace(value, levels=(levels or {}).get((value.task, value.metric), ()))
+        for value in tradeoff.of_device(device)
+    ]
     return [
         trade_off(device.anchor(f"tradeoff-{i}"), value, several=len(found) > 1)
         for i, value in enumerate(found, start=1)
@@ -65,6 +79,9 @@ def trade_offs(device: DeviceResults) -> list[SectionPart]:
 def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> SectionPart:
     """The two charts and the table of one task."""
     metric = fmt.metric_title(value.metric)
+    far = [level for level in value.levels if level not in scatter.near(value.points, value.levels)]
+    below = ", ".join(f"{name} {fmt.metric(value.metric, height)}" for name, height in far)
+    below = f" Below the picture: {below}." if below else ""
     pictures = []
     for against, word in (("latency", "latency"), ("size", "file size")):
         title = f"{metric} against {word}"
@@ -74,9 +91,11 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
             against=against,
             metric=value.metric,
             title=f"{title} on {value.task}",
+            levels=value.levels,
         )
         caption = f"on {value.task}" + (f", {value.case}." if against == "latency" else ".")
-        pictures.append(Picture(chart, title, caption, scatter.legend(value.points)))
+        legend = scatter.legend(value.points, value.levels)
+        pictures.append(Picture(chart, title, caption + below, legend))
     title = f"{metric}, latency and size" + (f": {value.task}" if several else "")
     table = tradeoff.table(f"{key}-table", value)
     # A chart of one point shows nothing that the table does not.

@@ -20,6 +20,7 @@ _BASELINES = {
     "frozen_teacher": "The frozen teacher and a linear model",
     "no_teacher": "The same student without a teacher",
 }
+_SHORT = {"tfidf": "TF-IDF", "majority": "most frequent answer"}
 _SHARES = ("accuracy", "f1")  # shown in percent; correlations are not shares of anything
 
 
@@ -36,6 +37,11 @@ def metric_words(name: str) -> str:
 def baseline_title(name: str) -> str:
     """Names a baseline: "tfidf" -> "TF-IDF and a linear model"."""
     return _BASELINES.get(name, name.replace("_", " ").capitalize())
+
+
+def baseline_words(name: str) -> str:
+    """Names a baseline in a chart: "word_vectors" -> "word vectors"."""
+    return _SHORT.get(name, name.replace("_", " "))
 
 
 def is_share(name: str) -> bool:

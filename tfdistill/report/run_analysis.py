@@ -155,6 +155,17 @@ class RunAnalysis:
         known.pop(None, None)
         return known[max(known)] if known else None  # pyright: ignore
 
+    @property
+    def levels(self) -> dict[tuple[str, str], tuple[tuple[str, float], ...]]:
+        """Task and metric -> short name and metric of the baselines that are alternatives."""
+        metrics = self.results.metrics
+        if metrics is None:
+            return {}
+        rows = [row for row in metrics.baselines if row.is_alternative]
+        found = [(row.name, row.metrics.get(self.metric)) for row in rows]
+        named = tuple((fmt.baseline_words(name), v) for name, v in found if v is not None)
+        return {(metrics.task.name, self.metric): named}
+
     @functools.cached_property
     def sides(self) -> run_answers.AnswerSides | None:
         """The answers of teacher, student and file, or None."""

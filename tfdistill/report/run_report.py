@@ -144,7 +144,7 @@ def _latency(run: RunAnalysis) -> Iterator[ReportSection]:
     if device is not None:
         parts = [
             part
-            for part in device_section.trade_offs(device)
+            for part in device_section.trade_offs(device, run.levels)
             if any(len(table.rows) > 1 for table in part.tables)
         ]
         if len(parts) == 1:

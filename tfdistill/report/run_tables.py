@@ -128,14 +128,14 @@ def formats(run: RunAnalysis) -> Table | None:
     for pair in pairs:
         speed, sizes = pair.speed, (pair.teacher.model.size_bytes, pair.student.model.size_bytes)
         names = pair.teacher.quantization, pair.student.quantization
+        latencies = [None, None] if speed is None else [speed.teacher.p50_ms, speed.student.p50_ms]
         head = Cell(names[1], "both") if pair.is_alike else Cell(names[1], f"against {names[0]}")
         rows.append(
             row(
                 head,
                 *map(cells.size, sizes),
                 cells.ratio(sizes[0] / sizes[1]),
-                cells.milliseconds(speed.teacher.p50_ms if speed else None),
-                cells.milliseconds(speed.student.p50_ms if speed else None),
+                *cells.in_one_unit(*latencies),
                 _factor(speed),
                 strong=pair is pairs[0],
             )

@@ -27,6 +27,7 @@ def accuracy_chart(
     against: str,
     metric: str,
     title: str,
+    levels: Sequence[tuple[str, float]] = (),
 ) -> Markup:
     """Draws accuracy over latency or size, the points of the front filled and named.
 
@@ -36,13 +37,16 @@ def accuracy_chart(
       against: "latency" or "size".
       metric: Name of the metric.
       title: What the chart is.
+      levels: Name and accuracy of what has no latency like the points': a dashed line each, unless
+        it is far below them (`near`).
 
     Returns:
       The chart.
     """
     show = fmt.milliseconds if against == "latency" else fmt.size
     xs = [_x(point, against) for point in points]
-    ys = [point.accuracy for point in points]
+    shown_levels = near(points, levels)
+    ys = [point.accuracy for point in points] + [value for _, value in shown_levels]
     log = min(xs) > 0 and max(xs) / min(xs) > 4
     low, high = (min(xs) / 1.35, max(xs) * 1.35) if log else svg.padded(xs, 0.14)
     across = svg.Scale(max(low, 0.0) if not log else low, high, _LEFT, _WIDTH - _RIGHT, log)
@@ -55,6 +59,15 @@ def accuracy_chart(
     what = ("Latency" if against == "latency" else "File size") + (" (log scale)" if log else "")
     parts.append(svg.text(0, 13, f"↑ {name}", class_="tick"))
     parts.append(svg.text(_WIDTH - _RIGHT, _HEIGHT - 4, f"{what} →", class_="tick", anchor="end"))
+    heights = [up(value) for _, value in shown_levels]
+    lines = labels.spread([y - 5 for y in heights], _TOP + 10, _HEIGHT - _BOTTOM - 2)
+    named_levels = []
+    for (level, value), y, at in zip(shown_levels, heights, lines, strict=True):
+        text = f"{level} {fmt.metric(metric, value)}"
+        parts.append(svg.line(_LEFT, y, _WIDTH - _RIGHT, y, "level"))
+        end = _WIDTH - _RIGHT - 2  # students are on the left, and high up is the teacher
+        parts.append(svg.text(end, at, text, class_="value level-name", anchor="end"))
+        named_levels.append((end - labels.width_of(text), at - 11, end, at + 3))
     order = sorted(range(len(points)), key=lambda i: (not points[i].on_front, xs[i]))
     places = [(across(xs[i]), up(ys[i])) for i in order]
     frame = (_LEFT - 6, _TOP - 10, _WIDTH, _HEIGHT - _BOTTOM + 4)
@@ -71,7 +84,7 @@ def accuracy_chart(
         (ends[0], y - 1, ends[1], y + 1)
         for ends, (_, y) in zip(whiskers, places, strict=True)
         if ends is not None
-    ]
+    ] + named_levels
     placed = labels.place(places, texts, frame, obstacles=taken)
     for i, (x, y), label, ends in zip(order, places, placed, whiskers, strict=True):
         if ends is not None:
@@ -86,10 +99,23 @@ def accuracy_chart(
         + (", throttled" if point.throttled else "")
         for point, x in list(zip(points, xs, strict=True))[:60]
     )
+    description += "".join(
+        f"; {level}: {fmt.metric(metric, value)}, a line" for level, value in shown_levels
+    )
     return svg.picture(key, _WIDTH, _HEIGHT, title, description, parts)
 
 
-def legend(points: Sequence[Point]) -> Legend:
+def near(points: Sequence[Point], levels: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Returns the levels that do not squeeze the points together, the highest first.
+
+    Those above them, and those below by no more than twice their range, or 0.15.
+    """
+    ys = [point.accuracy for point in points]
+    least = min(ys) - max(2 * (max(ys) - min(ys)), 0.15)
+    return sorted((level for level in levels if level[1] >= least), key=lambda level: -level[1])
+
+
+def legend(points: Sequence[Point], levels: Sequence[tuple[str, float]] = ()) -> Legend:
     """Returns the marks that occur and their meanings."""
     on = Point("", 0.0, 1.0, None, 1)
     off, hot = dataclasses.replace(on, on_front=False), dataclasses.replace(on, throttled=True)
@@ -98,7 +124,10 @@ def legend(points: Sequence[Point]) -> Legend:
         rows.append((off, "another file is as good in all and better in one"))
     if any(point.throttled for point in points):
         rows.append((hot, "a triangle: the device slowed down (throttled)"))
-    return tuple((svg.icon(16, _mark(8.0, 8.0, point)), meaning) for point, meaning in rows)
+    found = tuple((svg.icon(16, _mark(8.0, 8.0, point)), meaning) for point, meaning in rows)
+    if near(points, levels):
+        found += ((svg.icon(16, svg.line(0, 8, 16, 8, "level")), "a dashed line: a baseline"),)
+    return found
 
 
 def _mark(x: float, y: float, point: Point) -> Markup:

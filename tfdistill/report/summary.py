@@ -83,7 +83,7 @@ def key_figures(run: RunAnalysis) -> list[KeyFigure]:
         size = fmt.size(made.model.size_bytes)
         found.append(KeyFigure(size, "as a file", made.quantization))
     if speed is not None:
-        detail = f"{fmt.milliseconds(speed.student.p50_ms)} against "
+        detail = f"{fmt.milliseconds(speed.student.p50_ms, speed.teacher.p50_ms)} against "
         detail += f"{fmt.milliseconds(speed.teacher.p50_ms)} at "
         detail += fmt.case(speed.sequence_length, speed.threads)
         if speed.interval:

@@ -83,11 +83,15 @@ def table(
     return without_empty(made) if drop_empty else made
 
 
-def milliseconds(value: float | None, interval: Sequence[float] | None = None) -> Cell:
-    """A duration, with its 95% interval where there is one."""
+def milliseconds(
+    value: float | None, interval: Sequence[float] | None = None, like: float | None = None
+) -> Cell:
+    """A duration, with its 95% interval where there is one, in its own unit or that of `like`."""
     ends = (interval[0], interval[1]) if interval else None
-    detail = fmt.milliseconds_interval(value, *ends) if ends and value is not None else ""
-    return Cell(fmt.milliseconds(value), detail, value, "ms", ends)
+    detail = ""
+    if ends and value is not None:
+        detail = fmt.milliseconds_interval(value if like is None else like, *ends)
+    return Cell(fmt.milliseconds(value, like), detail, value, "ms", ends)
 
 
 def in_one_unit(*values: float | None) -> list[Cell]:

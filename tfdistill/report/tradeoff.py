@@ -52,6 +52,7 @@ class TradeOff:
       checked: Where the accuracy comes from, a sentence.
       points: The files with all three figures.
       left_out: A sentence for each other file.
+      levels: Name and accuracy of baselines.
     """
 
     task: str
@@ -60,6 +61,7 @@ class TradeOff:
     checked: str
     points: tuple[Point, ...]
     left_out: tuple[str, ...] = ()
+    levels: tuple[tuple[str, float], ...] = ()
 
     @property
     def front(self) -> list[Point]:

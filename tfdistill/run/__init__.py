@@ -13,6 +13,7 @@ from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
     augmentation,
     baselines,
+    candidates,
     deliver,
     multi_gpu,
     prepare,
@@ -24,7 +25,7 @@ from tfdistill.run.context import RunContext
 from tfdistill.run.folder import RunFolder, now
 from tfdistill.training import strategies
 
-__all__ = ["distill", "finetune", "run_recipe"]
+__all__ = ["distill", "distill_candidates", "finetune", "run_recipe"]
 
 
 def run_recipe(
@@ -120,6 +121,31 @@ def distill(
         baselines=compared,
         teacher_metrics=found[0].metrics if found else {},
     )
+
+
+def distill_candidates(
+    recipe: config.Recipe, students: Mapping[str, str], out: files.Path
+) -> results.CandidateMetrics:
+    """Distils students of one teacher as a recipe says and keeps only figures; for a search.
+
+    Args:
+      recipe: The recipe, with any student.
+      students: Name -> `student.preset`; none of them: the teacher and the baselines alone.
+      out: The folder. What is done in it is not done again.
+
+    Returns:
+      The figures.
+
+    Raises:
+      ConfigError: If the folder holds a run of another recipe.
+      TeacherError: If the teacher answers near chance.
+    """
+    opening = multi_gpu.open_run(recipe, out, None, resume=True, overwrite=False)
+    with opening as (folder, strategy), strategies.scope(strategy):
+        context = _with_students(_begin(recipe, folder))
+        teacher = records.check_teacher(context, records.train_teacher(context))
+        compared = baselines.measure_baselines(context)
+        return candidates.compare(context, teacher, compared, students)
 
 
 def _begin(

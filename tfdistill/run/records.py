@@ -117,8 +117,20 @@ def check_teacher(context: RunContext, teacher: results.ModelResult) -> results.
     return teacher
 
 
-def train_student(context: RunContext, name: str, seed: int) -> results.ModelResult:
-    """Trains a variant with a seed and saves the student, unless that is done."""
+def train_student(
+    context: RunContext, name: str, seed: int, *, save: bool = True
+) -> results.ModelResult:
+    """Trains a variant with a seed and saves the student, unless that is done.
+
+    Args:
+      context: The run.
+      name: The variant.
+      seed: Its seed.
+      save: Whether the model is kept; its answers are in any case.
+
+    Returns:
+      What is known of the student.
+    """
     folder = f"students/{name}/seed-{seed}"
 
     def work() -> results.ModelResult:
@@ -131,7 +143,8 @@ def train_student(context: RunContext, name: str, seed: int) -> results.ModelRes
         elif student.masked_lm is not None:
             model = student.masked_lm
             metrics = _word_metrics(context, model, stages[-1])
-        deliver.save_model(model, context.student_data, context.root / folder, labels)
+        if save:
+            deliver.save_model(model, context.student_data, context.root / folder, labels)
         if context.data.task is not None:
             metrics = _evaluate(model, context.student_task_data, context.root / folder)
         return _describe(

@@ -12,11 +12,13 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import analysis, config, distillers, models, objectives, results, training
+from tfdistill.data import streaming
 from tfdistill.run import given, teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import num_epochs, stage_batches
 
 _PATIENCE = 5  # evaluations of a joint stage, one an epoch
+_WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
 STATIC_RATE = 3e-3  # of a joint stage; measured on questions of 6 types
 _NEARLY_UNIFORM = 0.9  # of the largest entropy; soft targets beyond that teach next to nothing
 
@@ -152,7 +154,10 @@ def build_stage(
     train = stage_batches(context, stage, name, seed, distiller)
     epochs = num_epochs(stage, train.steps_per_epoch)
     if stage.steps is not None:
-        train = training.StepRange(train, start=0, steps=stage.steps)
+        parts = streaming.MOST_PARTS
+        if isinstance(stage, config.JointStage):
+            parts = min(parts, max(1, stage.steps // _WATCHED_EVERY))
+        train = training.StepRange(train, start=0, steps=stage.steps, most_parts=parts)
         epochs = train.parts
     keras.utils.set_random_seed(seed)
     updates = train.steps_per_epoch * epochs // stage.gradient_accumulation

@@ -31,6 +31,7 @@ def write_recipes(
     chosen: Sequence[tuple[Estimate, Reading]],
     goal: recipes.Goal,
     measured_on: schema.Result,
+    trained: result.ShortDistillation | None = None,
 ) -> tuple[result.Proposal, ...]:
     """Writes ``recipes/NAME.yaml`` for each student, in place of earlier ones.
 
@@ -39,11 +40,13 @@ def write_recipes(
       chosen: The students with their readings.
       goal: What the recipes are for.
       measured_on: Any measurement of the device.
+      trained: What they reach after a short distillation.
 
     Returns:
-      The proposals, those of the largest capacity first.
+      The proposals, those with the best metric first, or those of the largest capacity.
     """
     longest = max(goal.lengths)
+    reached = {} if trained is None else trained.figures.students
     proposals = []
     with files.atomic_folder(folder / "recipes") as temporary:
         for estimate, reading in sorted(chosen, key=lambda pair: -pair[0].capacity):
@@ -58,17 +61,28 @@ def write_recipes(
                 f"  predicted {estimate.latency_ms:.2f} ms (90%: {low:.2f} to {high:.2f}), "
                 f"measured {reading.p50_ms[longest]:.2f} ms with random weights, "
                 f"{reading.size_bytes / 1e6:.1f} MB.",
-                "Nothing is known of its accuracy before it is trained.",
+                _accuracy(reached.get(name), trained),
                 f"Run it: tfdistill run {name}.yaml",
                 "The same path in minutes on generated data: "
                 f"tfdistill run {name}.yaml --scaled-down",
             )
             recipes.write_recipe(path, estimate, goal, notes)
-            proposals.append(_proposal(estimate, reading, longest))
-    return tuple(proposals)
+            proposals.append(_proposal(estimate, reading, longest, reached.get(name)))
+    # Stable: of equal metrics the one of the largest capacity is first.
+    return tuple(sorted(proposals, key=lambda found: -(found.metric or 0.0)))
 
 
-def _proposal(estimate: Estimate, reading: Reading, longest: int) -> result.Proposal:
+def _accuracy(metric: float | None, trained: result.ShortDistillation | None) -> str:
+    if metric is None or trained is None:
+        return "Nothing is known of its accuracy before it is trained."
+    figures = trained.figures
+    teacher = "" if figures.teacher is None else f" (its teacher: {figures.teacher:.4f})"
+    return f"After {trained.updates} updates: {figures.metric} {metric:.4f}{teacher}."
+
+
+def _proposal(
+    estimate: Estimate, reading: Reading, longest: int, metric: float | None
+) -> result.Proposal:
     return result.Proposal(
         name=estimate.candidate.name,
         kind=estimate.candidate.kind,
@@ -83,6 +97,7 @@ def _proposal(estimate: Estimate, reading: Reading, longest: int) -> result.Prop
         capacity=estimate.capacity,
         parameters=estimate.parameters,
         flops=estimate.flops,
+        metric=metric,
     )
 
 

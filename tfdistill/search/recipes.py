@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -29,6 +29,7 @@ class Goal:
       lengths: Of the exported file.
       quantize: Of the exported file.
       threads: What the benchmark of a run measures with.
+      data: What else is known of the task's files: fields of a recipe's `data`.
     """
 
     method: str
@@ -37,6 +38,7 @@ class Goal:
     lengths: tuple[int, ...]
     quantize: str
     threads: int
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def recipe_values(candidate: Candidate, goal: Goal) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def recipe_values(candidate: Candidate, goal: Goal) -> dict[str, Any]:
         values = {"extends": "_mobilebert", **values, "teacher": teacher}
     else:
         values["name"] += f"_{task}"
-        values["data"] = {"task": task, "max_length": max(goal.lengths)}
+        values["data"] = {**goal.data, "task": task, "max_length": max(goal.lengths)}
         values["teacher"] = {"source": goal.teacher.source}
     if goal.method == "tinybert":
         published = f"tinybert_4l_{task}"
@@ -110,16 +112,23 @@ _STAGES: dict[str, dict[str, Any]] = {
 }
 
 
-def _student(candidate: Candidate, goal: Goal) -> dict[str, Any]:
-    shape, method = candidate.config, goal.method
-    if method == "pruned":
-        part = config.PrunedShape(
+def pruned_preset(candidate: Candidate) -> str:
+    """The short form of a student that is pruned to a shape: ``pruned:layers=3,ffn=384,...``."""
+    shape = candidate.config
+    return str(
+        config.PrunedShape(
             layers=shape.num_layers,
             ffn=shape.intermediate_size,
             heads=shape.num_heads,
             width=shape.hidden_size,
         )
-        return {"preset": str(part), "initialise": "pruned"}
+    )
+
+
+def _student(candidate: Candidate, goal: Goal) -> dict[str, Any]:
+    shape, method = candidate.config, goal.method
+    if method == "pruned":
+        return {"preset": pruned_preset(candidate), "initialise": "pruned"}
     sizes: dict[str, Any] = {
         "num_layers": shape.num_layers,
         "hidden_size": shape.hidden_size,

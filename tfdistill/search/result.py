@@ -9,6 +9,7 @@ import pydantic
 
 from tfdistill import errors, files, tables
 from tfdistill.benchmark import schema
+from tfdistill.results import CandidateMetrics
 
 FORMAT_VERSION = 1
 FILE_NAME = "search.json"
@@ -89,6 +90,7 @@ class Proposal(schema.Part):
       capacity: Parameters of its layers; the proxy of an accuracy that nobody has measured.
       parameters: All of them.
       flops: Of one example at the longest length.
+      metric: What it reaches on the development set after a short distillation; None without one.
     """
 
     name: str
@@ -104,6 +106,33 @@ class Proposal(schema.Part):
     capacity: int
     parameters: int
     flops: int
+    metric: float | None = None
+
+
+class MeasuredTeacher(schema.Part):
+    """The teacher's shape in a file like those of the students, with random weights.
+
+    Attributes:
+      measured_ms: Its median at the longest length.
+      measured_ci_ms: Its 95% interval.
+      measured_size_bytes: Of the file.
+    """
+
+    measured_ms: float
+    measured_ci_ms: schema.Interval
+    measured_size_bytes: int
+
+
+class ShortDistillation(schema.Part):
+    """What the proposals were trained with, to rank them, and what they are compared with.
+
+    Attributes:
+      updates: Batches that each was trained on.
+      figures: What came of it.
+    """
+
+    updates: int
+    figures: CandidateMetrics
 
 
 class SearchResult(schema.Part):
@@ -116,7 +145,10 @@ class SearchResult(schema.Part):
       num_candidates: Students that could be proposed.
       num_within_budget: Of these, within the budget by prediction.
       pareto: Names of those that no other of their kind dominates.
+      proposals: Those of the largest capacity first, or those with the best metric.
       over_budget: Names that were left out because their measured file breaks the budget.
+      measured_teacher: The teacher as a file, where its shape is known and students are pruned.
+      distillation: What the proposals reach after a few updates, or None.
       warnings: What a reader of the figures has to know.
     """
 
@@ -144,7 +176,18 @@ class SearchResult(schema.Part):
     pareto: tuple[str, ...]
     proposals: tuple[Proposal, ...]
     over_budget: tuple[str, ...] = ()
+    measured_teacher: MeasuredTeacher | None = None
+    distillation: ShortDistillation | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> Proposal | None:
+        """The fastest proposal that is within chance of the best; the first without a metric."""
+        if self.distillation is None:
+            return next(iter(self.proposals), None)
+        names = self.distillation.figures.within_chance
+        equal = [proposal for proposal in self.proposals if proposal.name in names]
+        return min(equal, key=lambda proposal: proposal.measured_ms, default=None)
 
 
 def read_result(path: files.Path) -> SearchResult:
@@ -176,6 +219,9 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
     longest = max(result.lengths)
     size = "" if result.size_mb is None else f", {result.size_mb:g} MB"
     heads = ("student", "predicted ms", "measured ms", "MB", "parameters", "in layers", "GFLOPs")
+    trained = result.distillation
+    if trained is not None:
+        heads = (*heads, trained.figures.metric)
     lines = [
         f"{result.device.name} ({result.kind}), {result.threads} thread(s), {longest} tokens, "
         f"{result.quantize}: at most {result.latency_ms:g} ms{size}",
@@ -188,17 +234,48 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
         f"{result.num_within_budget} of {result.num_candidates} students within the budget, "
         f"{len(result.pareto)} of them on the Pareto front",
         "",
-        *tables.table([heads, *(_row(proposal) for proposal in result.proposals)], width=width),
+        *tables.table(
+            [heads, *(_row(proposal, trained) for proposal in result.proposals)], width=width
+        ),
         "",
-        "Accuracy is not predicted: its proxies are parameters in layers and depth, within a kind.",
+        *(_trained(result) if trained is not None else _UNTRAINED),
         *(f"warning: {warning}" for warning in result.warnings),
     ]
     return "\n".join(lines)
 
 
-def _row(proposal: Proposal) -> tuple[str, ...]:
+_UNTRAINED = (
+    "Accuracy is not predicted: its proxies are parameters in layers and depth, within a kind.",
+)
+
+
+def _trained(result: SearchResult) -> list[str]:
+    """What the metrics are, and the teacher and the baselines."""
+    trained = result.distillation
+    assert trained is not None
+    figures = trained.figures
+    lines = [
+        f"{figures.metric} on {figures.num_examples} development examples after "
+        f"{trained.updates} updates; the whole training takes more and reaches more",
+    ]
+    if figures.teacher is not None:
+        measured = result.measured_teacher
+        shown = "" if measured is None else f", {measured.measured_ms:.2f} ms"
+        shown += "" if measured is None else f", {measured.measured_size_bytes / 1e6:.1f} MB"
+        lines.append(f"  teacher: {figures.teacher:.4f}{shown}")
+    for row in figures.baselines:
+        value = row.metrics.get(figures.metric)
+        if value is not None:
+            lines.append(f"  {row.name}: {value:.4f}" + (f" ({row.note})" if row.note else ""))
+    chosen = result.chosen
+    if chosen is not None:
+        lines.append(f"fastest within chance of the best: {chosen.name}")
+    return lines
+
+
+def _row(proposal: Proposal, trained: ShortDistillation | None) -> tuple[str, ...]:
     low, high = proposal.interval_ms
-    return (
+    found = (
         proposal.name,
         f"{proposal.latency_ms:.2f} [{low:.2f}, {high:.2f}]",
         f"{proposal.measured_ms:.2f}",
@@ -207,3 +284,6 @@ def _row(proposal: Proposal) -> tuple[str, ...]:
         f"{proposal.capacity / 1e6:.1f} M",
         f"{proposal.flops / 1e9:.2f}",
     )
+    if trained is None:
+        return found
+    return (*found, "-" if proposal.metric is None else f"{proposal.metric:.4f}")

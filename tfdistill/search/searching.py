@@ -6,18 +6,21 @@ import dataclasses
 import datetime
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tfdistill import errors, files
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
-from tfdistill.search import bench, learning, pareto, proposals, recipes, result, space, work
+from tfdistill.search import bench, learning, page, pareto, proposals, recipes, result, space, work
 from tfdistill.search.bench import CandidateBench, FileForm
 from tfdistill.search.learning import Effort
 from tfdistill.search.pareto import Budget, Estimate
 from tfdistill.search.store import Reading, Store
 
 _FILE_WIDTH = 200  # of search.txt, which no terminal limits
+# Name -> short form of pruned students -> what each reaches after so many updates; of no student:
+# the teacher and the baselines alone.
+Distil = Callable[[Mapping[str, str]], result.ShortDistillation]
 _TRIES = 3  # times as many students as are asked for are measured at most
 
 
@@ -34,6 +37,7 @@ def search(
     head: str = "sequence",
     count: int = 6,
     effort: Effort | None = None,
+    distil: Distil | None = None,
     measurements: files.Path | None = None,
     command: Sequence[str] = (),
     overwrite: bool = False,
@@ -60,6 +64,8 @@ def search(
       head: "sequence", "token" or "span": what the task's files answer.
       count: How many students to propose.
       effort: How much to measure.
+      distil: Trains the proposals a little, which then are ranked by what they reach; None where
+        nothing is trained. Pruned students only.
       measurements: Where readings are kept; ``out/measurements`` by default.
       command: The command line, for the record.
       overwrite: Whether an earlier result may be replaced; its readings are used.
@@ -77,6 +83,11 @@ def search(
     """
     folder, effort = pathlib.Path(out), effort or Effort()
     _check(folder, budget, goal, head, count, overwrite)
+    if distil is not None:
+        if goal.method != "pruned":
+            expected = "pruned students, which start close to their teacher"
+            raise errors.ConfigError("short distillation", expected, goal.method)
+        distil({})  # a teacher that answers near chance is refused before anything is measured
     candidates = space.candidates(
         goal.method,
         goal.teacher,
@@ -97,38 +108,62 @@ def search(
             raise errors.ConfigError(_impossible(estimates, budget))
         best = pareto.front(within)
         chosen, broken = _verify(device, best, budget, known, count)
-        proposed = proposals.write_recipes(folder, chosen, goal, device.first)
-        found = result.SearchResult(
-            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            tfdistill_version=__version__,
-            command=tuple(command),
-            kind=device.first.kind,
-            backend=device.first.backend,
-            device=device.first.device,
-            runtime=device.first.runtime,
-            settings=dataclasses.asdict(settings),
-            method=goal.method,
-            task=goal.task,
-            teacher={k: v for k, v in dataclasses.asdict(goal.teacher).items() if k != "config"},
-            quantize=goal.quantize,
-            threads=goal.threads,
-            latency_ms=budget.latency_ms,
-            size_mb=budget.size_mb,
-            lengths=goal.lengths,
-            num_candidates=len(candidates),
-            num_within_budget=len(within),
-            models=proposals.length_models(known, form),
-            measurements=proposals.measured(known, form),
-            pareto=tuple(e.candidate.name for e in best),
-            proposals=proposed,
-            over_budget=tuple(e.candidate.name for e in broken),
-            warnings=proposals.warnings(known, form, proposed, broken, count),
-        )
+        teacher = _teacher(device, goal) if goal.method == "pruned" else None
+    trained = None
+    if distil is not None:
+        students = [estimate.candidate for estimate, _ in chosen]
+        trained = distil({c.name: recipes.pruned_preset(c) for c in students})
+    proposed = proposals.write_recipes(folder, chosen, goal, device.first, trained)
+    found = result.SearchResult(
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        tfdistill_version=__version__,
+        command=tuple(command),
+        kind=device.first.kind,
+        backend=device.first.backend,
+        device=device.first.device,
+        runtime=device.first.runtime,
+        settings=dataclasses.asdict(settings),
+        method=goal.method,
+        task=goal.task,
+        teacher={k: v for k, v in dataclasses.asdict(goal.teacher).items() if k != "config"},
+        quantize=goal.quantize,
+        threads=goal.threads,
+        latency_ms=budget.latency_ms,
+        size_mb=budget.size_mb,
+        lengths=goal.lengths,
+        num_candidates=len(candidates),
+        num_within_budget=len(within),
+        models=proposals.length_models(known, form),
+        measurements=proposals.measured(known, form),
+        pareto=tuple(e.candidate.name for e in best),
+        proposals=proposed,
+        over_budget=tuple(e.candidate.name for e in broken),
+        measured_teacher=teacher,
+        distillation=trained,
+        warnings=proposals.warnings(known, form, proposed, broken, count),
+    )
     files.atomic_write_json(folder / result.FILE_NAME, found.model_dump(mode="json"))
     files.atomic_write_text(
         folder / "search.txt", result.format_text(found, width=_FILE_WIDTH) + "\n"
     )
+    if trained is not None:
+        page.write(found, folder)
     return found
+
+
+def _teacher(device: CandidateBench, goal: recipes.Goal) -> result.MeasuredTeacher | None:
+    """Measures a file of the teacher's shape in the format of the students."""
+    shape = goal.teacher.config
+    if shape is None:
+        return None
+    kind = "relu" if shape.hidden_act == "relu" else "gelu"
+    (reading,) = device.readings([space.Candidate(kind, shape)], "teacher")
+    longest = max(goal.lengths)
+    return result.MeasuredTeacher(
+        measured_ms=reading.p50_ms[longest],
+        measured_ci_ms=reading.p50_ci_ms[longest],
+        measured_size_bytes=reading.size_bytes,
+    )
 
 
 def _check(

@@ -1,0 +1,77 @@
+"""Students of one teacher, each distilled for a few updates: what a search ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfdistill import analysis, results
+from tfdistill.data import answers
+from tfdistill.run import records
+from tfdistill.run.context import RunContext
+from tfdistill.run.folder import RunFolder
+
+
+def compare(
+    context: RunContext,
+    teacher: results.ModelResult,
+    baselines: Sequence[results.BaselineResult],
+    students: Mapping[str, str],
+) -> results.CandidateMetrics:
+    """Distils each student as the recipe says, unless that is done; only figures are kept.
+
+    Args:
+      context: The run, whose recipe has the short stages and any student.
+      teacher: Of the run.
+      baselines: The same.
+      students: Name -> `student.preset`.
+
+    Returns:
+      What they reach on the development set, and which are within chance of the best.
+    """
+    data, metric = context.task_data, context.task_data.task.primary_metric
+    variant, seed = list(context.recipe.variants)[-1], context.recipe.seeds[0]
+    found: dict[str, results.ModelResult] = {}
+    for name, preset in students.items():
+        student = context.recipe.student.model_copy(update={"preset": preset})
+        own = dataclasses.replace(
+            context,
+            recipe=context.recipe.model_copy(update={"student": student}),
+            folder=RunFolder(context.root / "candidates" / name),
+        )
+        found[name] = records.train_student(own, variant, seed, save=False)
+        shutil.rmtree(own.root / "stages", ignore_errors=True)  # the weights, after the result
+    values = {name: model.metrics.get(metric) for name, model in found.items()}
+    known = {name: value for name, value in values.items() if value is not None}
+    best = max(known, key=lambda name: known[name], default=None)
+    return results.CandidateMetrics(
+        task=data.task.name,
+        metric=metric,
+        num_examples=data.dev.num_examples,
+        teacher=teacher.metrics.get(metric),
+        baselines=tuple(baselines),
+        students=known,
+        within_chance=tuple(n for n in known if best and _is_equal(context, found, best, n)),
+    )
+
+
+def _is_equal(
+    context: RunContext, found: Mapping[str, results.ModelResult], best: str, other: str
+) -> bool:
+    """Whether a paired test cannot tell a student from the best one; without answers, equality."""
+    task = context.task_data.task
+    logits = [_logits(context, name, found[name]) for name in (best, other)]
+    if logits[0] is None or logits[1] is None:
+        metric = task.primary_metric
+        return found[other].metrics.get(metric) == found[best].metrics.get(metric)
+    gold = context.task_data.dev_examples.labels
+    assert gold is not None
+    return not analysis.paired_difference(task, gold, logits[0], logits[1]).is_clear
+
+
+def _logits(context: RunContext, name: str, model: results.ModelResult) -> np.ndarray | None:
+    path = context.root / "candidates" / name / str(model.folder) / answers.FILE_NAME
+    return answers.read(path).logits["model"] if path.is_file() else None
