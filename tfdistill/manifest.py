@@ -83,11 +83,12 @@ class TaskRecord(_Part):
     """What the answers mean.
 
     "token": each word is split into pieces by itself, and the label with the largest logit of its
-    first piece is the word's tag. "span": see `SpanRecord`.
+    first piece is the word's tag. "span": see `SpanRecord`. "embedding": the output is the vector
+    of a text; texts are compared by the cosine of their vectors.
     """
 
     name: str
-    kind: Literal["classification", "regression", "multi_label", "token", "span"]
+    kind: Literal["classification", "regression", "multi_label", "token", "span", "embedding"]
     labels: tuple[str, ...] = ()
     pair: bool = False
     primary_metric: str | None = None
@@ -121,6 +122,9 @@ class Parity(_Part):
     """How far the file agrees with the Keras model on real inputs.
 
     `sqnr_db` is 10 log10(sum model^2 / sum (model - file)^2); None when both are equal bit for bit.
+    Of vectors `argmax_agreement` is the share of texts whose nearest other text is the same,
+    `min_cosine` the smallest cosine between the vectors of one text, and `neighbour_agreement` the
+    share of the ten nearest texts of each that both have; other files lack the last two.
     """
 
     num_examples: int
@@ -130,9 +134,16 @@ class Parity(_Part):
     mean_abs_error: float
     sqnr_db: float | None
     argmax_agreement: float | None  # None for regression
+    min_cosine: float | None = None
+    neighbour_agreement: float | None = None
     model_metrics: dict[str, float] = {}
     file_metrics: dict[str, float] = {}
     bounds: dict[str, float] = {}
+
+    @pydantic.model_serializer(mode="wrap")
+    def _leave_out_none(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        of_vectors = ("min_cosine", "neighbour_agreement")
+        return {k: v for k, v in write(self).items() if k not in of_vectors or v is not None}
 
     @property
     def parity_only(self) -> bool:

@@ -16,7 +16,9 @@ import numpy as np
 from tfdistill import errors
 
 from ..conversion.quantize import Bounds
+from ..model.heads import neighbours
 
+_NEIGHBOURS = 10
 _ROUNDING = 1e-9  # of decimal bounds such as 1 - 0.97
 
 
@@ -90,6 +92,29 @@ def compare(
     return Agreement(
         len(model), rms, float(np.abs(error).max()), float(np.abs(error).mean()), sqnr, same, count
     )
+
+
+def compare_vectors(model: np.ndarray, file: np.ndarray) -> dict[str, float]:
+    """Compares vectors of the same texts by direction, and by which texts are near each other.
+
+    Args:
+      model: (n, width).
+      file: (n, width).
+
+    Returns:
+      "min_cosine", the smallest ``cos(m_i, f_i)``, and, of two texts or more,
+      "neighbour_agreement": with M_i and F_i the ten nearest other texts of text i by cosine (fewer
+      where there are fewer texts), the mean over i of ``|M_i & F_i| / |M_i|``.
+    """
+    model, file = np.asarray(model, np.float64), np.asarray(file, np.float64)
+    lengths = np.linalg.norm(model, axis=1) * np.linalg.norm(file, axis=1)
+    cosines = (model * file).sum(axis=1) / np.maximum(lengths, 1e-12)
+    found = {"min_cosine": float(cosines.min())}
+    count = min(_NEIGHBOURS, len(model) - 1)
+    if count > 0:
+        both = zip(neighbours(model, count), neighbours(file, count), strict=True)
+        found["neighbour_agreement"] = float(np.mean([np.isin(m, f).mean() for m, f in both]))
+    return found
 
 
 def _same(model: np.ndarray | None, file: np.ndarray | None) -> tuple[float | None, int]:

@@ -223,6 +223,9 @@ def _compare(plan: ExportPlan, found: Answers, bounds: Bounds) -> tuple[Parity, 
         faults += parity.metric_violations(
             model_metrics, file_metrics, task.primary_metric, bounds, heads.num_scored(examples)
         )
+    near: dict[str, float] = {}
+    if plan.head.name == "embedding":
+        near = parity.compare_vectors(found.model, found.file)
     record = Parity(
         num_examples=len(examples),
         inputs="real" if plan.real_examples else "random",
@@ -231,6 +234,7 @@ def _compare(plan: ExportPlan, found: Answers, bounds: Bounds) -> tuple[Parity, 
         mean_abs_error=agreement.mean_abs_error,
         sqnr_db=agreement.sqnr_db,
         argmax_agreement=agreement.argmax_agreement,
+        **near,
         model_metrics=model_metrics,
         file_metrics=file_metrics,
         bounds=bounds.as_dict(),

@@ -117,7 +117,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         tflite_metadata.obstacles(
             head=head.name,
             kind=None if task is None else task.kind,
-            pair=task is not None and task.pair_column is not None,
+            pair=task is not None and task.reads_pairs,
             lengths=lengths,
             softmax=softmax,
             labels=labels,

@@ -69,6 +69,8 @@ def obstacles(
     Returns:
       A line each, with the remedy where there is one; empty if nothing is in the way.
     """
+    if head == "embedding":
+        return ["files for MediaPipe's text embedder are not written, only those of classifiers"]
     if head != "sequence":
         return [f"MediaPipe has no task for a {head} head"]
     if kind in ("regression", "multi_label"):

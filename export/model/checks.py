@@ -31,7 +31,7 @@ def check_task(task: TaskSpec | None, head: Head, num_labels: int, *, softmax: b
         wanted = HEADS.get(task.head, HEADS["sequence"])
         if wanted is not head or task.regression != (not head.per_token and num_labels == 1):
             received = head.description
-            if head.name != "span":
+            if head.name not in ("span", "embedding"):
                 received += f" with {num_labels} output{'s' * (num_labels > 1)}"
             raise errors.ConfigError(
                 f"task {task.name!r}",
@@ -42,7 +42,7 @@ def check_task(task: TaskSpec | None, head: Head, num_labels: int, *, softmax: b
     if not softmax:
         return
     received = None
-    if head.name == "span":
+    if head.name in ("span", "embedding"):
         received = head.description
     elif num_labels == 1:
         received = "a regression"
@@ -69,7 +69,7 @@ def labels_of(
       ConfigError: If the names do not fit the logits or the task.
     """
     names = tuple(labels) if labels else task.labels if task is not None else ()
-    expected = 0 if num_labels == 1 or head.name == "span" else num_labels
+    expected = 0 if num_labels == 1 or head.name in ("span", "embedding") else num_labels
     if names and (len(names) != expected or len(set(names)) != len(names)):
         raise errors.ConfigError(
             "labels", f"{expected} different names, one for each output", names

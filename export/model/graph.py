@@ -35,7 +35,8 @@ def check_head(model: keras.Model) -> None:
     if head in received:
         raise errors.ConfigError(
             f"model {model.name!r} to export",
-            "a classifier or regression of texts, a classifier of tokens or a model of spans",
+            "a classifier or regression of texts, a classifier of tokens, a model of spans or a "
+            "sentence encoder",
             received[head],
             "Fine-tune it with a head first; as it is it runs in Python only: model.save, or "
             "weights.save_hf.",
@@ -52,30 +53,33 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
     """Returns the inference function that the exported file holds.
 
     Args:
-      model: A model of `tfdistill.models` that classifies texts or tokens, or points at spans; also
-        a quantization-aware one, which is run as it is.
+      model: A model of `tfdistill.models` that classifies texts or tokens, points at spans or gives
+        vectors; also a quantization-aware one, which is run as it is.
       softmax: Whether the function returns softmax(logits) over the classes.
 
     Returns:
       A function of the named int32 inputs (1, L). It gives, float32, by name: for whole texts
       "logits" (1, num_labels); for tokens "logits" (1, L, num_labels), both called "scores" with
-      softmax; for spans "start_logits" and "end_logits" (1, L).
+      softmax; for spans "start_logits" and "end_logits" (1, L); of a sentence encoder "embedding"
+      (1, width).
 
     Raises:
-      ConfigError: If `model` has another head, or is to give probabilities of spans.
+      ConfigError: If `model` has another head, or is to give probabilities of spans or vectors.
       ShapeError: If `model` is not of `tfdistill.models`.
     """
     config = models.config_of(model)
     check_head(model)
     head = models.head_of(model)
+    if softmax and head in ("span", "embedding"):
+        raise errors.ConfigError(
+            "softmax",
+            "a classifier",
+            HEADS[head].description,
+            "Take the softmax over the tokens of the passage where the answer is decoded."
+            if head == "span"
+            else "A vector is no distribution: leave it out.",
+        )
     if head == "span":
-        if softmax:
-            raise errors.ConfigError(
-                "softmax",
-                "a classifier",
-                "a model that answers with a span",
-                "Take the softmax over the tokens of the passage where the answer is decoded.",
-            )
         return lambda features: _split_span(model(features, training=False))
     answer = model
     if head == "sequence" and _is_plain_encoder(model, config):

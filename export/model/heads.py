@@ -1,7 +1,8 @@
 """What a model answers for, by its head: a text, each token of it, or a span in it.
 
-Outputs are laid out in rows: a head over whole texts gives a row for each example, a head over
-tokens one for each token, padding left out, in the order of `EncodedExamples.ids`.
+Outputs are laid out in rows: a head over whole texts gives a row for each example (a vector is such
+a row), a head over tokens one for each token, padding left out, in the order of
+`EncodedExamples.ids`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from tfdistill.data.tasks import TaskSpec
 
 LOGITS, SCORES = "logits", "scores"
 START_LOGITS, END_LOGITS = "start_logits", "end_logits"
+EMBEDDING = "embedding"
+_MOST_NEIGHBOURS = 4096  # rows whose nearest others are looked for
+_SIMILAR = 6  # decimals of a cosine; equal texts are equally near
 
 
 class Head(abc.ABC):
-    """One kind of head; `HEADS` has the three by their names in `models.head_of`.
+    """One kind of head; `HEADS` has all by their names in `models.head_of`.
 
     Attributes:
-      name: "sequence", "token" or "span".
+      name: "sequence", "token", "span" or "embedding".
       description: What a model with it is.
       per_token: Whether it has a row for each token.
     """
@@ -121,6 +125,43 @@ class SequenceHead(Head):
         return np.stack(answers)
 
 
+class EmbeddingHead(SequenceHead):
+    """A vector (width,) for each text."""
+
+    name = "embedding"
+    description = "a sentence encoder"
+
+    def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
+        """Returns "embedding"; a vector has no probabilities."""
+        return (EMBEDDING,)
+
+    def decisions(
+        self, outputs: np.ndarray, encoded: EncodedExamples, task: TaskSpec | None = None
+    ) -> np.ndarray | None:
+        """Returns the nearest other text of each of the first 4,096 by cosine, int (n,)."""
+        return None if len(outputs) < 2 else neighbours(outputs, 1)[:, 0]
+
+
+def neighbours(vectors: np.ndarray, count: int) -> np.ndarray:
+    """The nearest other rows of each row by cosine, of the first 4,096 rows.
+
+    Args:
+      vectors: float (n, width), n at least 2.
+      count: How many, less than n.
+
+    Returns:
+      int64 (n, count), the nearest first; of equally near ones the first. All -1 where a vector is
+      not finite.
+    """
+    rows = np.asarray(vectors[:_MOST_NEIGHBOURS], np.float64)
+    if not np.isfinite(rows).all():
+        return np.full((len(rows), count), -1)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    cosines = np.round(rows @ rows.T, _SIMILAR)
+    np.fill_diagonal(cosines, -np.inf)
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+
+
 class TokenHead(Head):
     """A row (num_labels,) for each token."""
 
@@ -165,7 +206,9 @@ class SpanHead(Head):
         return np.stack([output[0, :num_tokens] for output in outputs], axis=-1)
 
 
-HEADS: dict[str, Head] = {head.name: head for head in (SequenceHead(), TokenHead(), SpanHead())}
+HEADS: dict[str, Head] = {
+    head.name: head for head in (SequenceHead(), TokenHead(), SpanHead(), EmbeddingHead())
+}
 
 
 def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> Head | None:

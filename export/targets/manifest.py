@@ -81,7 +81,12 @@ def build_manifest(
             vocab_size=config.vocab_size,
             num_parameters=plan.model.count_params(),
             flops={
-                name: models.flops(config, length, plan.num_labels, over_tokens=plan.head.per_token)
+                name: models.flops(
+                    config,
+                    length,
+                    None if plan.head.name == "embedding" else plan.num_labels,
+                    over_tokens=plan.head.per_token,
+                )
                 for name, length in lengths.items()
             },
         ),
@@ -107,7 +112,7 @@ def _task(plan: ExportPlan) -> TaskRecord | None:
         name=plan.task.name,
         kind=plan.task.kind,  # pyright: ignore[reportArgumentType]
         labels=plan.labels,
-        pair=plan.task.pair_column is not None,
+        pair=plan.task.reads_pairs,
         primary_metric=plan.task.primary_metric,
         span=_span(plan, plan.task.spans) if plan.task.kind == "span" else None,
     )

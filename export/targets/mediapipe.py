@@ -129,7 +129,7 @@ def check_mediapipe(
     found = metadata.obstacles(
         head=models.head_of(model),
         kind=None if task is None else task.kind,
-        pair=task is not None and task.pair_column is not None,
+        pair=task is not None and task.reads_pairs,
         lengths=[1],
         softmax=True,
         labels=labels or (task.labels if task is not None else ()),

@@ -24,7 +24,7 @@ from ..checking.outputs import model_logits
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..file import folders
 from ..model import checks, graph
-from ..model.heads import HEADS
+from ..model.heads import EMBEDDING, HEADS
 from . import text_graph
 
 SIGNATURE = "serving_text"
@@ -49,7 +49,7 @@ def to_saved_model(
     check_on: Examples | None = None,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Writes a classifier of whole texts as a SavedModel from text to label and score.
+    """Writes a model of whole texts as a SavedModel from text to label and score, or to a vector.
 
     Signatures: "serving_text" (also "serving_default") takes `text`, string (n,);
     "serving_text_pair" takes `text` and `pair`, where "" is no second text. Both give
@@ -59,10 +59,12 @@ def to_saved_model(
     - `scores`, float32 (n, num_labels): the probability of each label; not for a regression. They
       sum to 1 (softmax); for a task of kind "multi_label" each is a sigmoid of its own.
 
+    A sentence encoder has the first signature alone and gives `embedding`, float32 (n, width).
+
     The folder is loaded and compared with tokenizer and model before it replaces anything.
 
     Args:
-      model: A classifier or regression of `tfdistill.models`.
+      model: A classifier, regression or sentence encoder of `tfdistill.models`.
       folder: The folder to write.
       vocab_file: The vocabulary that text is tokenized with.
       lower_case: Whether text is lower-cased.
@@ -97,8 +99,13 @@ def to_saved_model(
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
-    answer = _answer(
-        _names(model, labels, task), independent=task is not None and task.kind == "multi_label"
+    embeds = models.head_of(model) == "embedding"
+    answer = (
+        _vectors
+        if embeds
+        else _answer(
+            _names(model, labels, task), independent=task is not None and task.kind == "multi_label"
+        )
     )
     with (
         folders.writing(f"SavedModel {folder}", tf.errors.OpError),
@@ -110,16 +117,16 @@ def to_saved_model(
 
 
 def check_saved_model(model: keras.Model) -> None:
-    """Refuses a model that does not answer with one row of logits a text.
+    """Refuses a model that does not answer with one row a text.
 
     Raises:
       ConfigError: If it has another head, or none.
     """
     head = models.head_of(model)
-    if head != "sequence":
+    if head not in ("sequence", "embedding"):
         raise errors.ConfigError(
             "model for a SavedModel from text",
-            "a classifier or regression of whole texts",
+            "a classifier, a regression or a sentence encoder of whole texts",
             f"one with the head {head!r}",
             "Write the TFLite file or the Hugging Face folder instead.",
         )
@@ -152,6 +159,10 @@ def _answer(names: tuple[str, ...], *, independent: bool) -> Callable[[tf.Tensor
     return answer
 
 
+def _vectors(vectors: tf.Tensor) -> Outputs:
+    return {EMBEDDING: vectors}
+
+
 def _save(
     folder: pathlib.Path,
     model: keras.Model,
@@ -177,15 +188,10 @@ def _save(
     module.variables_of_model = model.weights
     module.vocabulary = tf.saved_model.Asset(tokenizer.vocab_file)  # for people: nothing reads it
     alone = single.get_concrete_function()
-    tf.saved_model.save(
-        module,
-        str(folder),
-        signatures={
-            SIGNATURE: alone,
-            "serving_default": alone,
-            PAIR_SIGNATURE: paired.get_concrete_function(),
-        },
-    )
+    signatures = {SIGNATURE: alone, "serving_default": alone}
+    if answer is not _vectors:
+        signatures[PAIR_SIGNATURE] = paired.get_concrete_function()
+    tf.saved_model.save(module, str(folder), signatures=signatures)
 
 
 def _check(
@@ -211,10 +217,10 @@ def _check(
         tf.constant([text.encode("utf-8", "ignore") for text in column])
         for column in (texts, pairs)
     )
-    outputs = {
-        SIGNATURE: (loaded.signatures[SIGNATURE](text=strings), None),
-        PAIR_SIGNATURE: (loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others), pairs),
-    }
+    outputs: dict[str, Any] = {SIGNATURE: (loaded.signatures[SIGNATURE](text=strings), None)}
+    if answer is not _vectors:
+        given = loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others)
+        outputs[PAIR_SIGNATURE] = (given, pairs)
     for name, (received, given) in outputs.items():
         rows = tokenizer.encode_batch(texts, given, max_length)
         encoded = EncodedExamples(rows.ids, rows.offsets, rows.types, pad_id=tokenizer.pad_id)

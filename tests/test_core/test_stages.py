@@ -10,7 +10,7 @@ import yaml
 from tfdistill import config, distillers, errors
 
 KINDS = tuple(config.STAGES)
-NEW_KINDS = ("joint",)  # no earlier version wrote one
+NEW_KINDS = ("joint", "embedding")  # no earlier version wrote one
 # Read by whatever trains: the schedule, the number and the size of the batches.
 EVERYWHERE = set(config.StageConfig.model_fields)
 OTHER_VALUES = {
@@ -84,13 +84,15 @@ ARGUMENTS = {"prediction": "objective", "relation_heads": "num_relation_heads"}
 
 
 def recipe(stage):
+    embeds = stage.get("kind") == "embedding"
+    data = {"kind": "embedding"} if embeds else {"augment": {"copies": 2}}
     values = {
         "name": "toy",
-        "data": {"task": "sst2", "augment": {"copies": 2}},
+        "data": {"task": "stsb" if embeds else "sst2", **data},
         "teacher": "bert",
         "student": "bert_tiny",
         "stages": {"it": stage, "gold": {"kind": "labels"}},
-        "variants": {"full": {"stages": ["it", "gold"]}},
+        "variants": {"full": {"stages": ["it"] if embeds else ["it", "gold"]}},
     }
     return config.parse_recipe(values)
 
@@ -118,7 +120,7 @@ def test_the_error_names_the_kinds_that_read_the_option():
     (fault,) = faults_of({"kind": "labels", "temperature": 3})
     assert fault == (
         "stages.it.temperature: expected none in a stage of kind labels, which does not read it, "
-        "received 3. Those that do: prediction, logits, joint, patient, distilbert"
+        "received 3. Those that do: prediction, logits, joint, embedding, patient, distilbert"
     )
 
 

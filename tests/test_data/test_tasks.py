@@ -183,7 +183,7 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
         ({"labels": ("a", "a")}, "each name once"),
         ({"labels": ("a",)}, "at least two"),
         ({"labels": "ab"}, "a list of names, received 'ab'"),
-        ({"kind": "regression"}, "none for a regression"),
+        ({"kind": "regression"}, "none for the kind regression"),
         ({"label_values": ("0",)}, "one for each label"),
         ({"positive_label": "maybe"}, "received 'maybe'"),
     ],
@@ -223,7 +223,7 @@ def test_what_a_kind_leaves_open_follows_from_it():
         ({"metrics": ("pearson",)}, "metric: expected one of accuracy, f1, matthews, auc"),
         ({"kind": "span", "labels": (), "metrics": ("accuracy",)}, "one of f1, exact_match"),
         ({"kind": "token", "metrics": ("entity_f1",), "primary_metric": ""}, "O, B-TYPE"),
-        ({"kind": "span"}, "none for a span"),
+        ({"kind": "span"}, "none for the kind span"),
     ],
 )
 def test_a_kind_with_what_does_not_belong_to_it_is_refused(fields, message):
@@ -313,3 +313,46 @@ def test_real_glue_files_are_read_whole(shared_data, name):
         assert not any("\t" in text or "\ufeff" in text for text in examples.texts)
         if split == "dev" and second is not None:
             assert int((examples.labels == 1).sum()) == second
+
+
+EMBEDDING = tasks.TaskSpec("own", "a", "score", "b", kind="embedding")
+
+
+def test_an_embedding_is_measured_on_pairs_of_texts_by_themselves(tmp_path):
+    (tmp_path / "dev.tsv").write_text("a\tscore\tb\nfirst\t2.5\tsecond\nthird\t0\tfourth\n")
+    found = tasks.load_examples(EMBEDDING, tmp_path, "dev")
+    assert found.texts == ["first", "second", "third", "fourth"]
+    assert found.labels.tolist() == [2.5, 2.5, 0, 0]
+    assert (found.pairs, found.lines, found.num_scored) == (None, [2, 2, 3, 3], 2)
+    assert found.first(1).texts == ["first", "second"]
+    unlabelled = dataclasses.replace(EMBEDDING, label_column="")
+    assert tasks.load_examples(unlabelled, tmp_path, "dev").labels.tolist() == [1, 1, 1, 1]
+    (tmp_path / "dev.tsv").write_text("a\tscore\tb\nfirst\tmuch\tsecond\n")
+    with pytest.raises(errors.DataError, match=r"line 2.*a finite number, received 'much'"):
+        tasks.load_examples(EMBEDDING, tmp_path, "dev")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("train.tsv", "a\tb\tscore\nx\ty\t1\ny\tz\t2\n", [2, 3, 3]),
+        ("train.tsv", "a\nx\ny\nx\nz\n", [2, 3, 5]),
+        ("train.txt", "x\n\n y \nz\nx\n", [1, 3, 4]),
+    ],
+)
+def test_an_embedding_learns_from_texts_each_once(tmp_path, name, content, lines):
+    (tmp_path / name).write_text(content)
+    found = tasks.load_examples(EMBEDDING, tmp_path, "train")
+    assert sorted(found.texts) == ["x", "y", "z"]
+    assert sorted(found.lines) == lines
+    assert found.labels is None
+    assert not found.paired
+
+
+def test_an_embedding_needs_pairs_and_has_no_labels():
+    with pytest.raises(errors.ConfigError, match="pair_column: expected the column of second"):
+        tasks.TaskSpec("own", "a", "score", kind="embedding")
+    with pytest.raises(errors.ConfigError, match="labels: expected none for the kind embedding"):
+        dataclasses.replace(EMBEDDING, labels=("x", "y"))
+    with pytest.raises(errors.DataError, match="similarities, no names"):
+        EMBEDDING.with_labels(("x", "y"))

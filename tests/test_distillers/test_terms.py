@@ -83,3 +83,65 @@ def test_a_term_that_does_not_fit_is_refused_by_name(teacher):
     distiller = distillers.TermDistiller(teacher, student, terms={"gold": Term("label")})
     with pytest.raises(errors.ShapeError, match="term 'gold': model: expected a classifier"):
         distiller.compile("sgd")
+
+
+@pytest.fixture(scope="module")  # no test changes them
+def encoders():
+    teacher = models.build_embedder(toys.SHALLOW_TEACHER)
+    return toys.randomise(teacher, 1), toys.randomise(models.build_embedder(toys.STUDENT), 2)
+
+
+def vectors(encoders):
+    return [model({name: FEATURES[name] for name in model.input}) for model in encoders]
+
+
+def test_vectors_are_compared_projected_by_themselves_and_in_the_batch(encoders):
+    terms = {
+        "vectors": Term("vector_cosine", projections=("map",)),
+        "squares": Term("vector_mse", projections=("map",)),
+        "batch": Term("similarity_kl", options={"temperature": 0.5, "prefixes": (4, 8)}),
+    }
+    distiller = distillers.TermDistiller(*encoders, terms=terms)
+    (projection,) = distiller.projections
+    assert projection.kernel.shape == (8, 12)
+    values = logged(distiller)
+    teacher, student = vectors(encoders)
+    expected = {
+        "vectors": objectives.vector_cosine(teacher, student, projection=projection),
+        "squares": objectives.vector_mse(teacher, student, projection=projection),
+        "batch": objectives.similarity_kl(teacher, student, temperature=0.5, prefixes=(4, 8)),
+    }
+    for name, value in expected.items():
+        assert values[name] == pytest.approx(float(value), rel=1e-5)
+
+
+def test_vectors_that_come_with_the_batch_replace_the_teacher(encoders):
+    distiller = distillers.TermDistiller(*encoders, terms={"batch": Term("similarity_kl")})
+    step = distiller_checks.compiled(distiller).test_step
+    assert distiller.needs_only_logits()
+    given = {**FEATURES, "teacher_logits": vectors(encoders)[0]}
+    known = distiller_checks.logged(step, given, LABELS)
+    spoilt = distiller_checks.logged(
+        step, {**given, "teacher_logits": -given["teacher_logits"] + 1}, LABELS
+    )
+    assert known["batch"] == pytest.approx(logged(distiller)["batch"], rel=1e-5)
+    assert spoilt["batch"] != pytest.approx(known["batch"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        (Term("vector_cosine"), "width of the student's vectors: expected 12"),
+        (Term("similarity_kl", options={"prefixes": (9,)}), "prefixes: expected at most 8"),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(encoders, term, expected):
+    distiller = distillers.TermDistiller(*encoders, terms={"vectors": term})
+    with pytest.raises(errors.ShapeError, match=expected):
+        distiller_checks.compiled(distiller)
+
+
+def test_classifiers_have_no_vectors(teacher, student):
+    distiller = distillers.TermDistiller(teacher, student, terms={"a": Term("similarity_kl")})
+    with pytest.raises(errors.ShapeError, match="teacher: expected a sentence encoder"):
+        distiller_checks.compiled(distiller)

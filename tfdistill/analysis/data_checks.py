@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
+from tfdistill.data import pair_metrics
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.unlabelled import example_keys, normal_text
 
@@ -74,7 +75,9 @@ def check_data(
     faults: list[str] = []
     warnings: list[str] = []
     if task.kind == "regression":
-        _check_numbers(train, faults)
+        _check_numbers(train, "training", faults)
+    elif task.kind == "embedding" and set(task.metrics) & set(pair_metrics.SIMILARITY):
+        _check_numbers(dev, "development", faults)
     elif task.kind in ("classification", "multi_label"):
         _check_names(task, train, faults)
     if task.kind == "classification":
@@ -82,12 +85,12 @@ def check_data(
     if task.kind not in ("token", "span"):
         _check_texts(task, train, dev, faults, warnings)
         _check_overlap(train, dev, faults, warnings)
-    if len(dev) < 2:
-        faults.append(errors.explain("development set", "at least 2 rows", len(dev)))
-    elif len(dev) < _FEW_DEV:
-        width = 1.96 * 0.5 / np.sqrt(len(dev))
+    if dev.num_scored < 2:
+        faults.append(errors.explain("development set", "at least 2 rows", dev.num_scored))
+    elif dev.num_scored < _FEW_DEV:
+        width = 1.96 * 0.5 / np.sqrt(dev.num_scored)
         warnings.append(
-            f"The development set has {len(dev)} examples: a metric is known to about "
+            f"The development set has {dev.num_scored} examples: a metric is known to about "
             f"±{width:.2f} only."
         )
     if lengths is not None and max_length is not None and len(lengths):
@@ -95,11 +98,11 @@ def check_data(
     return DataFindings(tuple(faults), tuple(warnings))
 
 
-def _check_numbers(train: Examples, faults: list[str]) -> None:
-    if train.labels is not None and len(train) and np.ptp(train.labels) == 0:
-        received = f"only {train.labels[0]:g}"
+def _check_numbers(part: Examples, name: str, faults: list[str]) -> None:
+    if part.labels is not None and len(part) and np.ptp(part.labels) == 0:
+        received = f"only {part.labels[0]:g}"
         faults.append(
-            errors.explain("numbers of the training set", "two or more different ones", received)
+            errors.explain(f"numbers of the {name} set", "two or more different ones", received)
         )
 
 

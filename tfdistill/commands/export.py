@@ -179,8 +179,13 @@ def _checked(parity: Parity) -> list[str]:
     sqnr = "equal bit by bit" if parity.sqnr_db is None else f"SQNR {parity.sqnr_db:.1f} dB"
     facts = [sqnr + limit("sqnr_db", "at least")]
     if parity.argmax_agreement is not None:
-        same = f"same class {parity.argmax_agreement:.4f}"
+        what = "class" if parity.min_cosine is None else "nearest text"
+        same = f"same {what} {parity.argmax_agreement:.4f}"
         facts.append(same + limit("argmax_agreement", "at least"))
+    if parity.min_cosine is not None:
+        facts.append(f"cosines of at least {parity.min_cosine:.4f}")
+    if parity.neighbour_agreement is not None:
+        facts.append(f"{parity.neighbour_agreement:.1%} of the ten nearest texts the same")
     if parity.output_rms:
         largest = (
             f"largest error {parity.max_abs_error / parity.output_rms:.3g} of the outputs' rms"

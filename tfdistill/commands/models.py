@@ -10,7 +10,10 @@ from typing import Any
 from tfdistill import config, results
 from tfdistill.commands import base, options, plan
 
-STAGES = ("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels")
+STAGES = (
+    *("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels"),
+    "embedding",
+)
 # MiniLM on MRPC, development F1: 0.853 after 345 steps, see docs/guides/getting-started.md.
 MIN_STEPS = 1000
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
@@ -89,7 +92,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "--teacher",
         metavar="MODEL",
         help="a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
-        "Hugging Face folder or id",
+        "Hugging Face folder or id; with --kind embedding a sentence-transformers folder or id",
     )
     described = config.AnswersConfig.model_fields["files"].description
     teacher.add_argument(
@@ -110,10 +113,9 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     )
     stages = parser.add_argument(
         "--stages",
-        default="joint",
         metavar="KIND,...",
-        help=f"in order, of {', '.join(STAGES)} (default: %(default)s); labels alone trains the "
-        "student without a teacher",
+        help=f"in order, of {', '.join(STAGES)} (default: joint; with --kind embedding that one); "
+        "labels alone trains the student without a teacher",
     )
     options.renamed(parser, "--no-teacher", stages, "labels")
     options.add_field(parser, config.DataConfig, "vocab")
@@ -147,7 +149,8 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _distill(args: argparse.Namespace) -> None:
-    names = options.chosen_from(args.stages, "--stages", STAGES)
+    usual = "embedding" if args.kind == "embedding" else "joint"
+    names = options.chosen_from(args.stages or usual, "--stages", STAGES)
     if args.teacher is not None:
         plan.existing(args.teacher, "--teacher")
     step = {field: value for field, value in step_of(args).items() if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfdistill import errors
 from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_static, parse_pruned
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe, ShapeConfig
 
@@ -35,7 +36,14 @@ def scaled_down(recipe: Recipe) -> Recipe:
 
     Returns:
       A recipe whose name ends in "-scaled-down". Its figures say nothing about real text.
+
+    Raises:
+      ConfigError: If its teacher is a sentence encoder, which no toy stands for.
     """
+    if recipe.data.kind == "embedding":
+        raise errors.ConfigError(
+            f"recipe {recipe.name} to scale down", "a task with labels", "one of kind embedding"
+        )
     kinds = {stage.kind for stage in recipe.stages.values()}
     mobile = "mobilebert" in kinds
     masked = bool(kinds & {"distilbert", "mobilebert"}) or recipe.teacher.pretrain is not None

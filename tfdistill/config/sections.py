@@ -9,6 +9,7 @@ import pydantic
 
 from tfdistill import errors, files
 from tfdistill.config import compression
+from tfdistill.config.embedding_faults import embedding_faults
 from tfdistill.config.pruned import Choice, is_checkpoint
 from tfdistill.config.stages import STAGES, ClassifierStage, CorpusStage, EitherStage, Stage
 from tfdistill.config.training import (
@@ -38,7 +39,7 @@ Baselines = Annotated[
         lambda value: ("cheap" if value else "none") if isinstance(value, bool) else value
     ),
 ]
-TaskKind = Literal["classification", "regression", "multi_label", "token", "span"]
+TaskKind = Literal["classification", "regression", "multi_label", "token", "span", "embedding"]
 BUILT_IN_DATA = "assistant"
 STARTS = ("auto", "pruned", "teacher", "layers", "random")  # of a student; or a checkpoint
 _USUAL_LENGTHS = (32, 64, 128)
@@ -224,6 +225,7 @@ class StudentConfig(ShapeConfig):
     folder or hub id of a student that went through a general stage elsewhere, such as a published
     TinyBERT. "auto" is the checkpoint that `preset` names, or "pruned" where the student fits into
     its teacher, or else "teacher".
+    `vector_size` is the width of an embedding's vectors, by default the teacher's.
     `teacher_layers` lists the layers that "layers" copies. "pruned" takes such a list, too, or
     "uniform", "top", "bottom" or "greedy" (those whose absence costs most), which the short form
     calls ``choose=greedy``. With `keep_head` the folder in `initialise` holds a finished student of
@@ -236,6 +238,7 @@ class StudentConfig(ShapeConfig):
     allow_weak: bool = False
     keep_head: bool = False
     teacher_layers: tuple[int, ...] | Choice | None = None
+    vector_size: int | None = pydantic.Field(default=None, gt=0)
 
     @property
     def start(self) -> str:
@@ -348,7 +351,7 @@ def stage_faults(values: Mapping[str, Any]) -> list[str]:
     """
     stages = values.get("stages")
     own = compression.stage_faults(stages) if isinstance(stages, Mapping) else []
-    return _name_faults(values) + own + _variant_faults(values)
+    return _name_faults(values) + own + _variant_faults(values) + embedding_faults(values)
 
 
 def _name_faults(values: Mapping[str, Any]) -> list[str]:

@@ -1,8 +1,8 @@
 """The stages of a recipe: a class for each kind, with the options that its method reads.
 
 On a corpus learn general (TinyBERT's first stage), mlm, distilbert and mobilebert; on the task
-intermediate and prediction (TinyBERT's second stage), joint, labels, logits and patient; on either
-of the two relations and combination. Defaults are those of the distiller's class.
+intermediate and prediction (TinyBERT's second stage), joint, labels, logits, patient and embedding;
+on either of the two relations and combination. Defaults are those of the distiller's class.
 """
 
 from __future__ import annotations
@@ -183,7 +183,20 @@ class LogitsStage(ClassifierStage):
     scale_by_t2: bool = True
 
 
-class JointStage(ClassifierStage):
+class PrunedStage(ClassifierStage):
+    """What stages read that usually train a student which starts pruned.
+
+    Attributes:
+      learning_rate: None: by the student's width, see `run.stages.joint_rate`.
+      patience: None: 5.
+    """
+
+    learning_rate: float | None = pydantic.Field(default=None, gt=0)  # pyright: ignore
+    min_steps: int | None = pydantic.Field(default=1000, gt=0)
+    layer_map: LayerMap = "uniform"
+
+
+class JointStage(PrunedStage):
     """Answers and hidden states of mapped layers together, for a student that starts pruned.
 
     The terms are "answers" (`prediction` with `temperature`), "hidden" (mean over layers of the
@@ -191,18 +204,30 @@ class JointStage(ClassifierStage):
     student without layers learns from the answers alone.
 
     Attributes:
-      learning_rate: None: by the student's width, see `run.stages.joint_rate`.
-      patience: None: 5.
       temperature: None: 1, or for a teacher whose answers are nearly uniform the one below 1 that
         calibrates them on the development set.
     """
 
     kind: Literal["joint"] = "joint"
-    learning_rate: float | None = pydantic.Field(default=None, gt=0)  # pyright: ignore
-    min_steps: int | None = pydantic.Field(default=1000, gt=0)
-    layer_map: LayerMap = "uniform"
     prediction: Prediction = "kl_divergence"
     temperature: Temperature | None = None
+
+
+class EmbeddingStage(PrunedStage):
+    """The teacher's vectors of texts, for a task of kind embedding.
+
+    The terms are "vectors" (`objective`), "similarity" (`objectives.similarity_kl` with
+    `temperature` and `prefixes`) and "hidden" (mean over layers of the MSE of hidden states; weight
+    0 unless `loss_weights` has another).
+
+    Attributes:
+      prefixes: Widths that the vectors shall be of use cut to (Matryoshka).
+    """
+
+    kind: Literal["embedding"] = "embedding"
+    objective: Literal["vector_cosine", "vector_mse"] = "vector_cosine"
+    temperature: Temperature = 0.05
+    prefixes: tuple[pydantic.PositiveInt, ...] = ()
 
 
 class PatientStage(ClassifierStage):
@@ -292,6 +317,7 @@ STAGES: dict[str, type[StageConfig]] = {
     "labels": LabelsStage,
     "logits": LogitsStage,
     "joint": JointStage,
+    "embedding": EmbeddingStage,
     "patient": PatientStage,
     "relations": RelationsStage,
     "combination": CombinationStage,

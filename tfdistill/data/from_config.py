@@ -43,12 +43,15 @@ def check(
     source = source_of(settings)
     for split in splits:
         path = task.split_file(source, task.dev_split if split == "dev" else split)
-        if task.layout != "table" or task.header:
+        texts_alone = task.kind == "embedding" and split == "train"
+        if task.layout != "table" or task.header or path.suffix.lower() not in tables.SUFFIXES:
             continue
         found = tables.column_names(path)
         for field in ("text_column", "pair_column", "label_column"):
             name = getattr(task, field)
-            if name is None or name in found or (may_hide_labels and field == "label_column"):
+            if not name or name in found or (may_hide_labels and field == "label_column"):
+                continue
+            if texts_alone and field != "text_column":
                 continue
             own = getattr(settings, field) is not None
             raise (errors.ConfigError if own else errors.DataError)(
@@ -61,8 +64,10 @@ def check(
 
 def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     """The task without the labels that only its files name; see `task_of`."""
-    own = settings.kind or settings.regression or settings.text_column or settings.label_column
-    if own:
+    columns = settings.text_column or settings.label_column
+    if settings.kind == "embedding" and not columns and settings.task is not None:
+        return _embedding_of(settings, settings.task)
+    if settings.kind or settings.regression or columns:
         return _own_task(settings)
     if settings.task is None:
         raise errors.ConfigError(
@@ -90,6 +95,28 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     )
 
 
+def _embedding_of(settings: config.DataConfig, name: str) -> tasks.TaskSpec:
+    """A built-in task of pairs as an embedding task: its numbers, or classes 0 and 1."""
+    task = tasks.task(name)
+    if task.pair_column is None or task.layout != "table":
+        raise errors.ConfigError(
+            f"data.task {name} of kind embedding",
+            "a built-in task of pairs (stsb, mrpc, qqp), or columns of your own files",
+            f"a task of kind {task.kind} without pairs",
+        )
+    usual = ("auc", "accuracy") if task.labels else ()
+    return dataclasses.replace(
+        task,
+        kind="embedding",
+        labels=(),
+        label_values=(),
+        positive_label=None,
+        metrics=settings.metrics or usual,
+        primary_metric="",
+        dev_split=settings.dev_split or task.dev_split,
+    )
+
+
 # The columns of tasks whose files have none that could be named.
 _USUAL_COLUMNS = {"token": ("0", "-1"), "span": ("question", "answers")}
 
@@ -104,7 +131,7 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
     if kind in _USUAL_COLUMNS or settings.layout == "folders":
         usual = _USUAL_COLUMNS.get(kind, ("text", "label"))
         text, label = text or usual[0], label or usual[1]
-    if not (text and label):
+    if not text or not (label or kind == "embedding"):
         raise errors.ConfigError(
             errors.explain(
                 "data",
@@ -116,7 +143,7 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
         settings.task or "own",
         text_column=text,
         pair_column="context" if kind == "span" else settings.pair_column,
-        label_column=label,
+        label_column=label or "",
         labels=settings.labels or (),
         kind=kind,
         layout=settings.layout or "",
@@ -189,8 +216,8 @@ def _synthetic(folder: pathlib.Path) -> pathlib.Path:
 
 
 def first(examples: tasks.Examples, limit: int | None) -> tasks.Examples:
-    """The first `limit` examples, or all."""
-    return examples if limit is None else examples.select(range(min(limit, len(examples))))
+    """The first `limit` examples or pairs, or all."""
+    return examples.first(limit)
 
 
 def labelled(

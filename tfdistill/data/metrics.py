@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import conll, spans
+from tfdistill.data import conll, pair_metrics, spans
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import TaskSpec
 
@@ -16,13 +16,14 @@ def score(spec: TaskSpec, logits: np.ndarray, encoded: EncodedExamples) -> dict[
     """Computes the metrics of any task from a model's answers to encoded examples.
 
     Words with tags: the rows of a sentence are put together again, and each word's answer is that
-    of its first piece; see `tag_metrics`. Questions: see `spans.score`. Everything else: see
-    `compute_metrics`.
+    of its first piece; see `tag_metrics`. Questions: see `spans.score`. Vectors of pairs: see
+    `pair_metrics`. Everything else: see `compute_metrics`.
 
     Args:
       spec: The task.
-      logits: float (n, num_labels); of words and spans (tokens, num_labels).
-      encoded: The examples, with labels.
+      logits: float (n, num_labels); of words and spans (tokens, num_labels); of an embedding
+        (n, width), also a sparse matrix.
+      encoded: The examples, with labels; of an embedding pairs, one text after the other.
 
     Returns:
       Metric name -> value, in the order of ``spec.metrics``.
@@ -36,6 +37,8 @@ def score(spec: TaskSpec, logits: np.ndarray, encoded: EncodedExamples) -> dict[
         return {name: found[name] for name in spec.metrics}
     if encoded.labels is None:
         raise errors.DataError("evaluation", "labelled examples", "examples without labels")
+    if spec.kind == "embedding":
+        return _score_pairs(spec, logits, encoded, encoded.labels)
     if spec.kind != "token":
         return compute_metrics(spec, logits, encoded.labels)
     expected = (encoded.num_tokens, spec.num_labels)
@@ -59,6 +62,22 @@ def score(spec: TaskSpec, logits: np.ndarray, encoded: EncodedExamples) -> dict[
         [part.tolist() for part in np.split(answers[order], cuts)],
     )
     return {name: found[name] for name in spec.metrics}
+
+
+def _score_pairs(
+    spec: TaskSpec, vectors: np.ndarray, encoded: EncodedExamples, labels: np.ndarray
+) -> dict[str, float]:
+    count = len(encoded)
+    if vectors.ndim != 2 or vectors.shape[0] != count or count % 2 or not count:
+        raise errors.ShapeError(
+            f"vectors of task {spec.name!r}",
+            f"shape ({count}, width), two rows for each pair, at least one pair",
+            vectors.shape,
+        )
+    if isinstance(vectors, np.ndarray):
+        _check_finite(vectors)
+    keys = [encoded.row(index).tobytes() for index in range(count)]
+    return pair_metrics.score_pairs(spec.metrics, vectors, labels[0::2].astype(np.float64), keys)
 
 
 def tag_metrics(

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.data import conll, folders, squad, tables
+from tfdistill.data import conll, folders, pair_metrics, squad, tables
 
 METRICS_OF: Mapping[str, tuple[str, ...]] = {
     "classification": ("accuracy", "f1", "matthews", "auc"),
@@ -20,6 +20,7 @@ METRICS_OF: Mapping[str, tuple[str, ...]] = {
     "multi_label": ("micro_f1", "macro_f1", "exact_match"),
     "token": ("entity_f1", "entity_precision", "entity_recall", "accuracy"),
     "span": ("f1", "exact_match"),
+    "embedding": (*pair_metrics.SIMILARITY, *pair_metrics.RETRIEVAL),
 }
 # The layouts of each kind of task, the usual one first.
 LAYOUTS_OF: Mapping[str, tuple[str, ...]] = {
@@ -28,13 +29,19 @@ LAYOUTS_OF: Mapping[str, tuple[str, ...]] = {
     "multi_label": ("table",),
     "token": ("conll",),
     "span": ("squad",),
+    "embedding": ("table",),
 }
 KINDS = tuple(METRICS_OF)
 METRICS = tuple(dict.fromkeys(name for names in METRICS_OF.values() for name in names))
 # The metrics of a task that names none; the first one chooses a checkpoint.
-_USUAL = {**METRICS_OF, "classification": ("accuracy",)}
+_USUAL = {
+    **METRICS_OF,
+    "classification": ("accuracy",),
+    "embedding": ("spearman", "pearson"),
+}
 _HEADS = {"classification": "sequence", "regression": "sequence"}
-_UNNAMED = ("regression", "span")  # kinds without label names
+_UNNAMED = ("regression", "span", "embedding")  # kinds without label names
+_PLAIN_TEXT = ".txt"  # one text a line, to train an embedding on
 
 Path = str | os.PathLike[str]
 
@@ -64,14 +71,17 @@ class TaskSpec:
       name: How reports call it.
       text_column: Column of the (first) text; in a CoNLL file the number of the words' column.
       label_column: Column of the label; in a CoNLL file the number of the tags' column, from 0
-        or, if negative, from the end.
+        or, if negative, from the end. Of an embedding that of the similarity; "" where all pairs
+        match.
       pair_column: Column of the second text, or None.
-      labels: Label names; the index of a name is the class index. None for a regression or spans.
-        Empty for other kinds whose names are to be found in the train split (`with_labels_of`).
+      labels: Label names; the index of a name is the class index. None for a regression, spans or
+        an embedding. Empty for other kinds whose names are to be found in the train split
+        (`with_labels_of`).
       metrics: Of ``METRICS_OF[kind]``, all "higher is better"; the usual ones when left out.
       primary_metric: The one that chooses a checkpoint; the first when left out.
       kind: "classification" (one label), "regression" (a number), "multi_label" (any number of
-        labels), "token" (a tag for each word) or "span" (an answer inside a text).
+        labels), "token" (a tag for each word), "span" (an answer inside a text) or "embedding" (a
+        vector for each text, measured on pairs).
       layout: Layout of the files: "table" (TSV, CSV, JSON Lines), "conll", "folders" (a folder for
         each label) or "squad" (JSON). When left out: that of the kind.
       label_values: How the files spell each label, if not by its name.
@@ -125,9 +135,14 @@ class TaskSpec:
         self._check_choice("layout", self.layout, fitting)
         unnamed = self.kind in _UNNAMED
         facts = (
-            ("labels", f"none for a {self.kind}", not (unnamed and self.labels)),
+            ("labels", f"none for the kind {self.kind}", not (unnamed and self.labels)),
             ("labels", "each name once", len(set(self.labels)) == len(self.labels)),
             ("labels", "at least two", len(self.labels) != 1),
+            (
+                "pair_column",
+                "the column of second texts for an embedding, which is measured on pairs",
+                self.kind != "embedding" or self.pair_column is not None,
+            ),
             (
                 "label_values",
                 "one for each label",
@@ -182,13 +197,21 @@ class TaskSpec:
         return self.kind == "regression"
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether a model reads two texts together; an embedding reads each by itself."""
+        return self.pair_column is not None and self.kind != "embedding"
+
+    @property
     def num_labels(self) -> int:
-        """Width of the logits: the number of labels, 1 for a regression, 2 for a span."""
+        """Width of the logits: the number of labels, 1 for a regression, 2 for a span.
+
+        0 for an embedding, whose vectors are as wide as the model has them.
+        """
         return {"regression": 1, "span": 2}.get(self.kind, len(self.labels))
 
     @property
     def head(self) -> str:
-        """The head that answers it: "sequence", "multi_label", "token" or "span"."""
+        """The head that answers it: "sequence", "multi_label", "token", "span", "embedding"."""
         return _HEADS.get(self.kind, self.kind)
 
     def split_file(self, source: Path, split: str) -> pathlib.Path:
@@ -205,6 +228,8 @@ class TaskSpec:
             return tables.split_file(
                 source, split, suffixes=squad.SUFFIXES, versions=squad.VERSIONS
             )
+        if self.kind == "embedding" and split == "train":
+            return tables.split_file(source, split, suffixes=(*tables.SUFFIXES, _PLAIN_TEXT))
         return tables.split_file(source, split)
 
     def labels_in(self, source: Path) -> tuple[set[str], pathlib.Path]:
@@ -273,7 +298,11 @@ class TaskSpec:
         Raises:
           DataError: If the names are not those of the task.
         """
-        unnamed = {"regression": "numbers, no names", "span": "answers, no names"}.get(self.kind)
+        unnamed = {
+            "regression": "numbers, no names",
+            "span": "answers, no names",
+            "embedding": "similarities, no names",
+        }.get(self.kind)
         if unnamed or (self.labels and set(labels) != set(self.labels)):
             raise errors.DataError(
                 f"labels for task {self.name!r}",

@@ -144,6 +144,20 @@ def read_table(
     return table
 
 
+def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
+    """Reads a file of plain text, one text a line; empty lines are left out.
+
+    Returns:
+      The texts, without blanks around them, and the line of each, from 1.
+
+    Raises:
+      DataError: If the file is missing or is no text.
+    """
+    rows = list(enumerate(read_text(path).split("\n"), start=1))
+    kept = [(line.strip(), number) for number, line in rows if line.strip()]
+    return [text for text, _ in kept], [number for _, number in kept]
+
+
 def column_names(path: pathlib.Path) -> list[str]:
     """Reads the names of a file's columns off its first row; see `read_table`.
 

@@ -41,7 +41,8 @@ class Examples:
 
     Attributes:
       spec: The task, with its labels.
-      texts: n first texts; the words of a sentence with spaces between, or a question.
+      texts: n first texts; the words of a sentence with spaces between, or a question. Of an
+        embedding task n texts, each by itself.
       pairs: n second texts, the contexts of questions, or None.
       labels: int32 (n,) class indices; float32 (n,) for a regression, (n, classes) of 0 and 1 for
         several labels; for words an object array (n,) of int32 (words,); for questions int32
@@ -52,6 +53,8 @@ class Examples:
       path: The file that they come from, or None.
       lines: The line of each example in that file, or None where examples are no rows.
       blank_lines: The empty lines between its rows.
+      paired: Whether the texts 2 i and 2 i + 1 of an embedding task are a pair, whose similarity is
+        the label of both, float32 (n,).
     """
 
     spec: TaskSpec
@@ -64,6 +67,18 @@ class Examples:
     path: pathlib.Path | None = None
     lines: list[int] | None = None
     blank_lines: tuple[int, ...] = ()
+    paired: bool = False
+
+    @property
+    def num_scored(self) -> int:
+        """What metrics are a mean over: examples, or pairs."""
+        return len(self) // 2 if self.paired else len(self)
+
+    def first(self, limit: int | None) -> Examples:
+        """Returns the first `limit` examples or pairs, or all."""
+        if limit is None:
+            return self
+        return self.select(range(min(limit * (1 + self.paired), len(self))))
 
     def __len__(self) -> int:
         """Returns n."""
@@ -120,6 +135,8 @@ def load_examples(
     )
     path = spec.split_file(source, spec.dev_split if split == "dev" else split)
     read = labelled is not False
+    if spec.kind == "embedding":
+        return load_texts(spec, path) if split == "train" else _load_pairs(spec, path, read)
     if spec.layout == "squad":
         return _load_questions(spec, path, training=split == "train", labelled=read)
     if spec.layout == "folders" or (spec.layout == "conll" and read):
@@ -155,6 +172,76 @@ def load_examples(
         path=path,
         lines=table.lines,
         blank_lines=table.blank_lines,
+    )
+
+
+def load_texts(spec: TaskSpec, path: pathlib.Path) -> Examples:
+    """Reads the texts that an embedding learns from: of pairs both, each text once.
+
+    Args:
+      spec: The task, of kind "embedding".
+      path: A table with its columns, which may lack the second texts, or plain text, one a line.
+
+    Raises:
+      DataError: If the file is missing, malformed or holds no text.
+    """
+    if path.suffix.lower() not in tables.SUFFIXES:
+        texts, lines = tables.read_lines(path)
+        blank = ()
+    else:
+        optional = [] if spec.pair_column is None else [spec.pair_column]
+        table = tables.read_table(
+            path,
+            [spec.text_column],
+            optional,
+            header=spec.header,
+            skip_short_rows=spec.skip_short_rows,
+        )
+        texts, lines, blank = table.columns[spec.text_column], table.lines, table.blank_lines
+        for name in optional:
+            if name in table.columns:
+                texts = [*texts, *table.columns[name]]
+                lines = [*lines, *table.lines]
+    first = {text: index for index, text in reversed(list(enumerate(texts))) if text.strip()}
+    kept = sorted(first.values())
+    if not kept:
+        raise errors.DataError(f"texts {path}", "lines of text", "none")
+    return Examples(
+        spec,
+        [texts[index] for index in kept],
+        None,
+        None,
+        path=path,
+        lines=[lines[index] for index in kept],
+        blank_lines=blank,
+    )
+
+
+def _load_pairs(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
+    """The pairs that an embedding is measured on, each text by itself."""
+    assert spec.pair_column is not None
+    columns = [spec.text_column, spec.pair_column]
+    named = [spec.label_column] if spec.label_column and labelled else []
+    table = tables.read_table(
+        path, [*columns, *named], header=spec.header, skip_short_rows=spec.skip_short_rows
+    )
+    both = zip(*(table.columns[name] for name in columns), strict=True)
+    gold = None
+    if labelled:
+        gold = np.ones(len(table.lines), np.float32)
+    for name in named:
+        where = [f"{path}, line {line}, column {name!r}" for line in table.lines]
+        gold = parse_labels(spec, table.columns[name], where)
+    return Examples(
+        spec,
+        [text for pair in both for text in pair],
+        None,
+        None if gold is None else np.repeat(gold, 2),
+        table.skipped,
+        path=path,
+        lines=[line for line in table.lines for _ in columns],
+        blank_lines=table.blank_lines,
+        paired=True,
     )
 
 
@@ -219,7 +306,7 @@ def parse_labels(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) ->
     Raises:
       DataError: If a number is not finite or a label is not one of the task's.
     """
-    if spec.regression:
+    if spec.regression or spec.kind == "embedding":
         return np.array([_number(*item) for item in zip(values, where, strict=True)], np.float32)
     index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
     if spec.kind != "multi_label":

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
 from tfdistill.data import tables
-from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.data.tasks import Examples, TaskSpec, load_texts
 
 _LONGEST = 60  # characters of a text in a message
-_KINDS = ("classification", "regression", "multi_label")
+_KINDS = ("classification", "regression", "multi_label", "embedding")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,8 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
     """Reads texts without labels.
 
     A `.tsv`, `.csv` or `.jsonl` file is a table with the text columns of the task; other columns
-    are not read. Any other file is plain text, one text a line.
+    are not read. Any other file is plain text, one text a line. Of an embedding task both texts of
+    a pair are texts by themselves, and a table may have the first column alone.
 
     Args:
       spec: A task over texts or pairs.
@@ -54,6 +55,11 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
     texts: list[str] = []
     pairs: list[str] = []
     places: list[str] = []
+    if spec.kind == "embedding":
+        for read in (load_texts(spec, path) for path in map(pathlib.Path, paths)):
+            texts += read.texts
+            places += [f"{read.path}, line {line}" for line in read.lines or ()]
+        return UnlabelledTexts(Examples(spec, texts, None, None), tuple(places))
     for path in map(pathlib.Path, paths):
         if path.suffix.lower() in tables.SUFFIXES:
             columns = [name for name in (spec.text_column, spec.pair_column) if name is not None]
@@ -72,9 +78,8 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
                 "plain text",
             )
         else:
-            rows = list(enumerate(tables.read_text(path).split("\n"), start=1))
-            lines = [number for number, line in rows if line.strip()]
-            texts += [line.strip() for _, line in rows if line.strip()]
+            found, lines = tables.read_lines(path)
+            texts += found
             if not lines:
                 raise errors.DataError(f"unlabelled text {path}", "lines of text", "none")
         places += [f"{path}, line {line}" for line in lines]

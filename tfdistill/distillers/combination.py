@@ -26,11 +26,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "relation_kl": {**_LAYERS, **_TOKENS, "vectors": "values", "num_relation_heads": None},
     **{name: {**_ANSWERS, "temperature": 1.0, "scale_by_t2": True} for name in terms.ANSWERS},
     "logit_mse": _ANSWERS,
+    **{name: {"projection": "none"} for name in ("vector_mse", "vector_cosine")},
+    "similarity_kl": {"temperature": 0.05, "prefixes": ()},
     "label": {"head": None},
     **{name: {} for name in terms.WORDS},
 }
 # The options that are the objective's own arguments.
-_ARGUMENTS = ("reduction", "temperature", "scale_by_t2", "num_relation_heads")
+_ARGUMENTS = ("reduction", "temperature", "scale_by_t2", "num_relation_heads", "prefixes")
 _CHOICES = {
     "over_layers": ("sum", "mean"),
     "states": ("hidden_states", "embeddings"),
@@ -66,6 +68,8 @@ class CombinationDistiller(terms.TermDistiller):
     - soft_cross_entropy, kl_divergence, logit_mse, on what the head answers, for a masked
       language model on its predicted rows: temperature (1), scale_by_t2 (true), reduction (batch),
       head (the student's own); logit_mse only the last two.
+    - vector_mse, vector_cosine: projection; similarity_kl: temperature (0.05), prefixes. These are
+      for sentence encoders.
     - label (`answers.gold_loss`): head. mlm, nsp (`mlm.mlm_loss`, `mlm.nsp_loss`): none.
 
     Common options. ``weight`` (1), for every objective. ``layers``: pairs [teacher layer, student
@@ -179,6 +183,7 @@ def _parse(
     if objective == "relation_kl" and options["num_relation_heads"] is None:
         assert teacher is not None
         options["num_relation_heads"] = minilm.default_relation_heads(teacher, student)
+    pairs = max(len(layers), 1)  # vectors are one
     return terms.Term(
         objective,
         weight,
@@ -187,8 +192,8 @@ def _parse(
         tap="attention_scores" if objective in terms.ATTENTION else tap,
         over_layers=options.get("over_layers", "sum"),
         projections={
-            "shared": (f"{name}_projection",) * len(layers),
-            "per_layer": tuple(f"{name}_projection_{index}" for index in range(len(layers))),
+            "shared": (f"{name}_projection",) * pairs,
+            "per_layer": tuple(f"{name}_projection_{index}" for index in range(pairs)),
         }.get(options.get("projection", "none"), ()),
         head=options.get("head"),
     )
@@ -220,8 +225,14 @@ def _check_option(objective: str, key: str, value: Any) -> None:
         raise errors.ConfigError(key, "true or false", repr(value))
     elif key == "head" and value is not None:
         checks.check_choice(key, value, answers.HEADS)
+    elif key == "prefixes" and not _are_widths(value):
+        raise errors.ConfigError(key, "a list of widths, each at least 1", repr(value))
     elif key == "num_relation_heads" and value is not None:
         relations.check_relation_heads(value, None, None)
+
+
+def _are_widths(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(type(width) is int and width > 0 for width in value)
 
 
 def _layers_of(

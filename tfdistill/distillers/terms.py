@@ -20,6 +20,7 @@ FEATURES = ("feature_map_mse", "feature_mean_mse", "feature_variance_mae")
 STATES = ("hidden_state_mse", "cosine_distance", *FEATURES)
 LAYERED = (*ATTENTION, *STATES, "patient_mse", "relation_kl")
 ANSWERS = answers.OBJECTIVES
+VECTORS = ("vector_mse", "vector_cosine", "similarity_kl")
 WORDS = ("mlm", "nsp")
 MASKED_LM = "masked_lm"
 
@@ -41,7 +42,8 @@ class Term:
       layer_weights: A weight for each pair, or () for 1 each. A pair of weight 0 is not computed.
       over_layers: "sum" or "mean".
       projections: For each pair the name of the Dense layer that maps the student's states to the
-        teacher's width, or () for none. Pairs and terms that share a name share the layer.
+        teacher's width, or () for none. Pairs and terms that share a name share the layer. Vectors
+        are one pair.
       head: The kind of answers; None for that of the student's head.
       rows: The rows of a masked LM's answers that count: all "predicted" ones, the "masked" ones
         among them, or "all" real tokens, which must all be predicted.
@@ -112,16 +114,21 @@ class TermDistiller(base.Distiller):
             name=name,
         )
         self._described = types.MappingProxyType(dict(terms))  # Keras would wrap a dict
-        names = dict.fromkeys(name for term in terms.values() for name in term.projections)
-        self.projections: list[keras.layers.Layer] = [
-            _projection(student, teacher, projection) for projection in names
-        ]
+        width_of = {
+            name: models.num_labels_of if term.objective in VECTORS else _hidden_size
+            for term in terms.values()
+            for name in term.projections
+        }
+        self.projections: list[keras.layers.Layer] = []
+        for name, width in width_of.items():
+            assert teacher is not None
+            self.projections.append(_projection(width(student), width(teacher), name))
 
     def needs_only_logits(self) -> bool:
         """True where all active terms compare answers, but not those of a masked LM."""
         active = {self._described[name].objective for name in self.active_terms}
         has_logits = self.teacher is not None and models.head_of(self.student) != MASKED_LM
-        return has_logits and active <= {*ANSWERS, "label"}
+        return has_logits and active <= {*ANSWERS, *VECTORS, "label"}
 
     def check_terms(self) -> None:
         """Every active term must fit the two models.
@@ -150,6 +157,8 @@ class TermDistiller(base.Distiller):
             return mlm.nsp_loss(batch)
         if term.objective == "label":
             return answers.gold_loss(batch, answers.resolve_head(self.student, term.head))
+        if term.objective in VECTORS:
+            return self._vectors(term, batch)
         if term.objective not in ANSWERS:
             return self._over_layers(term, batch)
         if models.head_of(self.student) == MASKED_LM:
@@ -168,6 +177,20 @@ class TermDistiller(base.Distiller):
             **term.options,
         )
 
+    def _vectors(self, term: Term, batch: StepInputs) -> tf.Tensor:
+        options = dict(term.options)
+        if term.projections:
+            options["projection"] = self._projection_of(term.projections[0])
+        return getattr(objectives, term.objective)(
+            batch.teacher["logits"],
+            batch.student["logits"],  # (batch, width)
+            sample_weight=batch.sample_weight,
+            **options,
+        )
+
+    def _projection_of(self, name: str) -> keras.layers.Layer:
+        return next(layer for layer in self.projections if layer.name == name)
+
     def _over_layers(self, term: Term, batch: StepInputs) -> tf.Tensor:
         if term.layer_weights:
             weights = enumerate(term.layer_weights)
@@ -185,8 +208,7 @@ class TermDistiller(base.Distiller):
             teacher, student = teacher[source], student[layer]
         options = dict(term.options)
         if term.projections:
-            by_name = {layer.name: layer for layer in self.projections}
-            options["projection"] = by_name[term.projections[index]]
+            options["projection"] = self._projection_of(term.projections[index])
         compare: Callable[..., tf.Tensor] = getattr(objectives, term.objective)
         if term.objective == "patient_mse":  # [CLS] alone
             weight = batch.sample_weight
@@ -199,6 +221,8 @@ class TermDistiller(base.Distiller):
             mlm.check_masked_lm(self.student, "student", next_sentence=term.objective == "nsp")
         elif term.objective == "label":
             answers.resolve_head(self.student, term.head)
+        elif term.objective in VECTORS:
+            self._check_vectors(term)
         elif term.objective in ANSWERS:
             assert self.teacher is not None
             if models.head_of(self.student) == MASKED_LM and term.head is None:
@@ -207,6 +231,26 @@ class TermDistiller(base.Distiller):
                 answers.check_answers(self.teacher, self.student, term.head, term.objective)
         else:
             self._check_layers(name, term)
+
+    def _check_vectors(self, term: Term) -> None:
+        assert self.teacher is not None
+        for model, role in ((self.teacher, "teacher"), (self.student, "student")):
+            if models.head_of(model) != "embedding":
+                raise errors.ShapeError(
+                    role,
+                    "a sentence encoder",
+                    f"a model with the head {models.head_of(model)!r}",
+                    "models.build_embedder builds one, weights.load_embedder loads one.",
+                )
+        theirs, ours = models.num_labels_of(self.teacher), models.num_labels_of(self.student)
+        assert theirs is not None and ours is not None
+        if term.objective != "similarity_kl" and not term.projections:
+            checks.check_equal(
+                "width of the student's vectors", theirs, ours, "Give projection='shared'."
+            )
+        prefixes = term.options.get("prefixes", ())
+        if any(prefix > ours for prefix in prefixes):
+            raise errors.ConfigError("prefixes", f"at most {ours}, the vectors' width", prefixes)
 
     def _check_layers(self, name: str, term: Term) -> None:
         assert self.teacher is not None
@@ -232,18 +276,21 @@ class TermDistiller(base.Distiller):
             checks.check_equal(what, theirs.hidden_size, ours.hidden_size, remedy)
 
 
-def _projection(student: keras.Model, teacher: keras.Model | None, name: str) -> keras.layers.Dense:
+def _hidden_size(model: keras.Model) -> int:
+    return models.config_of(model).hidden_size
+
+
+def _projection(student: int | None, teacher: int | None, name: str) -> keras.layers.Dense:
     """Makes a Dense with bias from the student's width to the teacher's.
 
     It learns with the student and is no part of it. It is built at once, so that its variables
     exist before the first step.
     """
-    assert teacher is not None
     layer = keras.layers.Dense(
-        models.config_of(teacher).hidden_size,
+        teacher,
         kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02),
         name=name,
     )
     with tf.name_scope(name):  # as a call would
-        layer.build((None, models.config_of(student).hidden_size))
+        layer.build((None, student))
     return layer

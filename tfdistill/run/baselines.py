@@ -6,6 +6,7 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -31,15 +32,15 @@ class _Baseline:
     """A baseline that is ready to answer.
 
     Attributes:
-      logits: Its answers to the development set.
+      logits: Its answers to the development set; of an embedding vectors, an array or sparse.
       parameters: Number of weights.
       answer: Answers one development example, for its time: from the text on where the features are
         words, else from the tokens on; None where a model does the work, or nothing does.
     """
 
-    logits: np.ndarray
+    logits: Any
     parameters: int
-    answer: Callable[[int], np.ndarray] | None = None
+    answer: Callable[[int], Any] | None = None
 
 
 _Fit = Callable[[RunContext], _Baseline]
@@ -54,8 +55,12 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     fine-tuned where the run knows that one, since what a fine-tuned teacher knows of the task is
     what the student is there to learn. Numbers are regressed. Tasks over words or spans have none
     of these, a BiLSTM teacher has no hidden states, and one that is known by its answers alone
-    neither these nor word vectors. "no_teacher", only with ``baselines: all``,
-    is the student with the same start, trained on gold labels alone for as many batches.
+    neither these nor word vectors. "no_teacher", only with ``baselines: all``, is the student with
+    the same start, trained on gold labels alone for as many batches.
+
+    Of an embedding "tfidf" and "word_vectors" are the vectors themselves, compared by cosine:
+    TF-IDF of words and pairs of words, and the mean of the teacher's word vectors without [CLS] and
+    [SEP].
 
     Args:
       context: The run.
@@ -64,7 +69,8 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
       One result each, in that order.
     """
     wanted = context.recipe.baselines
-    if wanted == "none" or (wanted == "cheap" and not _has_linear(context)):
+    embeds = context.task_data.task.kind == "embedding"
+    if wanted == "none" or (wanted == "cheap" and not (embeds or _has_linear(context))):
         return ()
 
     def work() -> results.Baselines:
@@ -79,6 +85,7 @@ def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.Ba
     started = time.monotonic()
     found = fit(context)
     seconds = time.monotonic() - started
+    num_answers = found.logits.shape[0]
     kept = answers.of_examples(data.dev_examples, {"model": found.logits}, with_texts=False)
     if kept is not None:
         answers.write(kept, context.root / folder / answers.FILE_NAME)
@@ -88,12 +95,12 @@ def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.Ba
         metrics=metrics.score(data.task, found.logits, data.dev.encoded),
         seconds=seconds,
         parameters=found.parameters,
-        latency_ms=None if found.answer is None else _latency_ms(found.answer, len(found.logits)),
+        latency_ms=None if found.answer is None else _latency_ms(found.answer, num_answers),
         folder=None if kept is None else folder,
     )
 
 
-def _latency_ms(answer: Callable[[int], np.ndarray], num_examples: int) -> float:
+def _latency_ms(answer: Callable[[int], Any], num_examples: int) -> float:
     """The median time of an answer, one example at a time; the first answer does not count."""
     taken = []
     for index in [0, *range(min(num_examples, _TIMED))]:
@@ -109,6 +116,9 @@ def _has_linear(context: RunContext) -> bool:
 
 def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     """Yields name, what fits it, and a note."""
+    if context.task_data.task.kind == "embedding":
+        yield "tfidf", (_tfidf_vectors, "cosine")
+        yield "word_vectors", (_mean_words, "cosine")
     if _has_linear(context):
         yield "majority", (_majority, "")
         yield "tfidf", (_tfidf, "")
@@ -148,14 +158,32 @@ def _tfidf(context: RunContext) -> _Baseline:
     )
 
 
-def _word_vectors(context: RunContext) -> _Baseline:
-    data, labels = context.task_data, _labels(context)
+def _tfidf_vectors(context: RunContext) -> _Baseline:
+    data = context.task_data
+    most = min(_MOST_EXAMPLES, len(data.train_examples))
+    words = analysis.TextFeatures(data.train_examples.select(range(most)))
+    dev = data.dev_examples
+    return _Baseline(words(dev), words.num_weights, answer=lambda index: words(dev.select([index])))
+
+
+def _word_features(
+    context: RunContext,
+) -> tuple[np.ndarray, Callable[[batches.EncodedExamples], np.ndarray]]:
+    """The teacher's word vectors, and the features of texts from them."""
+    data = context.task_data
     (table,) = context.teachers.task.get_layer("word_embeddings").get_weights()[:1]
     special = (data.tokenizer.cls_id, data.tokenizer.sep_id)
+    return table, lambda encoded: analysis.embedding_features(table, encoded, special_ids=special)
 
-    def features(encoded: batches.EncodedExamples) -> np.ndarray:
-        return analysis.embedding_features(table, encoded, special_ids=special)
 
+def _mean_words(context: RunContext) -> _Baseline:
+    (table, features), dev = _word_features(context), context.task_data.dev.encoded
+    return _Baseline(features(dev), table.size, answer=lambda index: features(dev.select([index])))
+
+
+def _word_vectors(context: RunContext) -> _Baseline:
+    data, labels = context.task_data, _labels(context)
+    table, features = _word_features(context)
     model = analysis.fit_linear(data.task, features(data.train.select(range(len(labels)))), labels)
 
     dev = data.dev.encoded

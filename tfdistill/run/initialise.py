@@ -90,7 +90,7 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
         if settings.keep_head and context.data.task is not None:
             return Student(teachers.load_classifier(start, context.student_task_data))
         return Student(_from_checkpoint(context, start, shape))
-    student = task_models.build_for_task(shape, context.data.task)
+    student = task_models.build_for_task(shape, context.data.task, _embedding_head(context))
     start = resolve_start(context, first, shape)
     if start == "pruned":
         return _prune(context, student)
@@ -194,6 +194,13 @@ def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
     return named or short or "uniform"
 
 
+def _embedding_head(context: RunContext) -> models.Head | None:
+    task = context.data.task
+    if task is None or task.kind != "embedding":
+        return None
+    return task_models.embedding_head(context.recipe.student, context.teachers.task)
+
+
 def initialise_words(context: RunContext, student: keras.Model) -> None:
     """Where the encoder is made of the teacher's layers, so is the head for masked words."""
     settings = context.recipe.student
@@ -209,7 +216,10 @@ def _from_checkpoint(context: RunContext, source: str, shape: models.EncoderConf
     if task is None:
         loaded = weights.open_encoder(source, family=shape.family)
     else:
-        loaded = task_models.open_for_task(source, task, family=shape.family, new_head=True)
+        head = _embedding_head(context)
+        loaded = task_models.open_for_task(
+            source, task, family=shape.family, new_head=True, head=head
+        )
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(context.student_data.vocab_file, loaded.vocab_file)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")

@@ -154,13 +154,13 @@ class ExportedSource:
 
         Args:
           task: The task.
-          head: What the file answers for: "sequence", "token" or "span".
+          head: What the file answers for: "sequence", "token", "span" or "embedding".
 
         Raises:
           ManifestError: If the file answers another kind of task, or has other labels.
         """
         record = self.card.task
-        wanted = task.head if task.head in ("token", "span") else "sequence"
+        wanted = task.head if task.head in ("token", "span", "embedding") else "sequence"
         faults = []
         if wanted != head or (record is not None and record.kind != task.kind):
             kind = record.kind if record is not None else f"answers for a {head}"
@@ -201,7 +201,8 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     Args:
       source: A run folder (its chosen student; the teacher of `finetune`), a folder with ``hf`` in
         it, a Hugging Face folder or a hub id.
-      task: What it answers, which decides the head; a classifier of whole texts when left out.
+      task: What it answers, which decides the head; when left out a sentence encoder where the
+        folder is that of one, and otherwise a classifier of whole texts.
 
     Raises:
       WeightsError: If it holds no classifier with a vocabulary.
@@ -214,7 +215,11 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
         if (folder / weights.DESCRIPTION).is_file():
             return _source(weights.load_bilstm(folder), folder, data, path / "data")
     folder = config.model_folder(source)
-    loaded = weights.load_classifier(folder) if task is None else open_for_task(folder, task)
+    if task is not None:
+        loaded = open_for_task(folder, task)
+    else:
+        embeds = weights.has_modules(folder)
+        loaded = (weights.load_embedder if embeds else weights.load_classifier)(folder)
     model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
     loaded = dataclasses.replace(loaded, model=model)
     return _source(loaded, source, data, path / "data")

@@ -19,6 +19,7 @@ from tfdistill.run import corpora, given, unlabelled
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150
 _DIGESTS = "sha256.json"  # of the examples, below the folder "data"
+_ANSWERS_ALONE = (*config.ANSWERS_ALONE, "embedding")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -206,7 +207,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
         return None
     wholes = data.task.head not in ("token", "span")
     for name, stage in recipe.used_stages.items():
-        if stage.has_teacher and not (wholes and stage.kind in config.ANSWERS_ALONE):
+        if stage.has_teacher and not (wholes and stage.kind in _ANSWERS_ALONE):
             raise errors.VocabularyError(
                 f"student {settings.preset}, stages.{name}",
                 "the teacher's vocabulary, since the two are compared token by token",

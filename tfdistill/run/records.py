@@ -72,7 +72,7 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             seed=context.recipe.seeds[0],
             stages=("labels",) if tuned else (),
             metrics=metrics,
-            num_examples=data.dev.num_examples,
+            num_examples=data.dev_examples.num_scored,
             train_seconds=seconds,
             folder="teacher",
             history=(history,) if tuned else (),
@@ -139,7 +139,7 @@ def train_student(
         model, labels, metrics, num_examples = student.model, (), {}, 0
         if context.data.task is not None:
             data = context.student_task_data
-            labels, num_examples = data.task.labels, data.dev.num_examples
+            labels, num_examples = data.task.labels, data.dev_examples.num_scored
         elif student.masked_lm is not None:
             model = student.masked_lm
             metrics = _word_metrics(context, model, stages[-1])
@@ -229,6 +229,7 @@ def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.
     """Adds parameters, FLOPs by length and shape to what is known of a model."""
     shape = models.config_of(model)
     head, width = models.head_of(model), models.num_labels_of(model)
+    width = None if head == "embedding" else width
     sizes = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size")
     return results.ModelResult(
         **known,

@@ -74,7 +74,7 @@ def _of_task(
     # A regression learns from the numbers that its teacher's pass gives; of a head over tokens
     # every token has an answer.
     brought = reads is not encoded or isinstance(teacher, given.GivenTeacher)
-    if teacher is not None and (data.task.num_labels > 1 or brought):
+    if teacher is not None and (data.task.num_labels != 1 or brought):
         logits = context.teachers.answers(teacher, reads)
         of_tokens = data.task.head in ("token", "span")
         extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}

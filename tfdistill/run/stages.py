@@ -33,26 +33,24 @@ def joint_rate(hidden_size: int) -> float:
 
 
 def _resolved(
-    stage: config.JointStage,
+    stage: config.PrunedStage,
     context: RunContext,
     teacher: teachers.Teacher | None,
     student: keras.Model,
     kept: tuple[int, ...] | None,
-) -> config.JointStage:
+) -> config.PrunedStage:
     """Chooses rate, temperature, patience and layers where the recipe leaves them open.
 
     A pruned student is compared at the teacher layers that it was cut from (`kept`).
     """
     shape = models.config_of(student)
     usual = STATIC_RATE if isinstance(shape, models.StaticConfig) else joint_rate(shape.hidden_size)
-    temperature = stage.temperature
-    if temperature is None and teacher is not None:
-        temperature = _sharpening(context, teacher)
     chosen: dict[str, Any] = {
         "learning_rate": stage.learning_rate or usual,
-        "temperature": temperature,
         "patience": stage.patience or _PATIENCE,
     }
+    if isinstance(stage, config.JointStage) and stage.temperature is None and teacher is not None:
+        chosen["temperature"] = _sharpening(context, teacher)
     if kept is not None and stage.layer_map == "uniform":
         chosen["layer_map"] = kept
     return stage.model_copy(update=chosen)
@@ -139,7 +137,7 @@ def build_stage(
         teacher = context.teachers.for_stage(stage)
     elif isinstance(stage, config.LayerOptions):
         stage = stage.model_copy(update={"projection": "none"})
-    if isinstance(stage, config.JointStage):
+    if isinstance(stage, config.PrunedStage):
         stage = _resolved(stage, context, teacher, student, kept)
     task = context.data.task
     pair = _Pair(
@@ -236,23 +234,56 @@ def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
         temperature = stage.temperature or 1.0
         # T^2 makes up for the smaller gradients above 1; below 1 it would silence the term.
         terms["answers"] |= {"temperature": temperature, "scale_by_t2": temperature >= 1}
-    lacking = _no_hidden_states(stage, pair)
     used = f"the teacher's answers ({terms['answers']['objective']})"
     if stage.loss_weights.get("label"):
         used += ", gold labels"
+    return _with_hidden_states(stage, pair, terms, used)
+
+
+@_distiller.register
+def _embedding(stage: config.EmbeddingStage, pair: _Pair) -> distillers.Distiller:
+    theirs, ours = models.num_labels_of(pair.teacher), models.num_labels_of(pair.student)
+    terms: dict[str, dict[str, Any]] = {
+        "vectors": {
+            "objective": stage.objective,
+            "projection": "none" if theirs == ours else "shared",
+        },
+        "similarity": {
+            "objective": "similarity_kl",
+            "temperature": stage.temperature,
+            "prefixes": stage.prefixes,
+        },
+    }
+    used = f"the teacher's vectors ({stage.objective}) and their similarities"
+    return _with_hidden_states(stage, pair, terms, used, weight=0.0)
+
+
+def _with_hidden_states(
+    stage: config.PrunedStage,
+    pair: _Pair,
+    terms: dict[str, dict[str, Any]],
+    used: str,
+    weight: float = 1.0,
+) -> distillers.Distiller:
+    """The distiller of some terms, and of hidden states where they can be compared."""
+    lacking = _no_hidden_states(stage, pair)
     if lacking is None:
         teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
-        layers = objectives.layer_map(teacher.num_layers, student.num_layers, stage.layer_map)
-        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
         terms["hidden"] = {
             "objective": "hidden_state_mse",
+            "weight": weight,
             "layer_map": stage.layer_map,
             "over_layers": "mean",
             "projection": "none" if teacher.hidden_size == student.hidden_size else "shared",
         }
+    if not stage.loss_weights.get("hidden", weight):
+        pass
+    elif lacking is None:
+        layers = objectives.layer_map(teacher.num_layers, student.num_layers, stage.layer_map)
+        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
     else:
         used += f" and no hidden states, since {lacking}"
-    print(f"joint: the student learns from {used}", file=sys.stderr, flush=True)
+    print(f"{stage.kind}: the student learns from {used}", file=sys.stderr, flush=True)
     return distillers.CombinationDistiller(
         pair.teacher,
         pair.student,
@@ -262,7 +293,7 @@ def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
     )
 
 
-def _no_hidden_states(stage: config.JointStage, pair: _Pair) -> str | None:
+def _no_hidden_states(stage: config.PrunedStage, pair: _Pair) -> str | None:
     """Why hidden states of teacher and student cannot be compared, or None."""
     if isinstance(pair.teacher, given.GivenTeacher):
         return "its teacher is known by its answers alone"

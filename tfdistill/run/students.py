@@ -136,7 +136,8 @@ def _start_projections(
         _load_weights(variables, last)
     elif student.basis is not None:
         for layer in layers:
-            layer.set_weights([student.basis.T, np.zeros(len(student.basis), np.float32)])
+            if tuple(layer.kernel.shape) == student.basis.T.shape:  # vectors may have other widths
+                layer.set_weights([student.basis.T, np.zeros(len(student.basis), np.float32)])
     elif context.recipe.student.start in ("auto", "teacher"):
         teacher = context.teachers.in_float32(stage)
         training.initialise_projections(layers, student.model, teacher)

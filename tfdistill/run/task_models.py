@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from typing import Any
 
@@ -91,17 +92,40 @@ def _static_or_preset(
     return shape
 
 
-def build_for_task(shape: models.EncoderConfig, task: tasks.TaskSpec | None) -> keras.Model:
-    """Builds a fresh model with the head that the task needs; an encoder without a task."""
+def build_for_task(
+    shape: models.EncoderConfig, task: tasks.TaskSpec | None, head: models.Head | None = None
+) -> keras.Model:
+    """Builds a fresh model with the head that the task needs; an encoder without a task.
+
+    `head` is that of an embedding, see `embedding_head`.
+    """
     if task is None:
         return models.build_encoder(shape)
-    return models.build_model(shape, models.head_for(task.head, task.num_labels))
+    return models.build_model(shape, head or models.head_for(task.head, task.num_labels))
+
+
+def embedding_head(settings: config.StudentConfig, teacher: keras.Model) -> models.Head:
+    """The head of a student that embeds as its teacher does.
+
+    Pooling and normalisation are the teacher's. The vectors are as wide as the teacher's unless the
+    recipe says otherwise: a student of another width gets a linear projection.
+    """
+    head = models.read_head(teacher)
+    width = settings.vector_size or head.num_labels
+    return dataclasses.replace(head, num_labels=width, projection=None)
 
 
 def open_for_task(
-    source: str, task: tasks.TaskSpec, *, family: str | None = None, new_head: bool = False
+    source: str,
+    task: tasks.TaskSpec,
+    *,
+    family: str | None = None,
+    new_head: bool = False,
+    head: models.Head | None = None,
 ) -> Any:
-    """Loads a checkpoint under the head that the task needs."""
+    """Loads a checkpoint under the head that the task needs, of an embedding under `head`."""
+    if task.kind == "embedding":
+        return weights.load_embedder(source, head=head)
     head = models.head_for(task.head, task.num_labels)
     width = head.num_labels if new_head else None
     return weights.load_model(source, head.kind, num_labels=width, family=family, new_head=new_head)

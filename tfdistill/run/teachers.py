@@ -245,7 +245,7 @@ def load_classifier(
     loaded = task_models.open_for_task(source, data.task, new_head=fresh_head)
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
-    if not fresh_head and data.task.head != "span":
+    if not fresh_head and data.task.head not in ("span", "embedding"):
         training.align_labels(loaded.model, loaded.labels, data.task)
     return loaded.model
 

@@ -55,7 +55,7 @@ def leave_one_out(teacher: keras.Model, sample: Sample, layers: Sequence[int]) -
 
     The cost of a layer is the loss of the teacher that runs `layers` without it, against the whole
     teacher: the mean over the sample of ``KL(softmax z || softmax z')``, over real tokens for a
-    head over tokens; for a regression or an encoder the mean squared error.
+    head over tokens; for a regression, an encoder or vectors the mean squared error.
 
     Args:
       teacher: The teacher; not changed.
@@ -97,7 +97,7 @@ class _Parts:
 
         self.head = models.head_of(teacher)
         self.num_layers = models.config_of(teacher).num_layers
-        self._over_text = self.head == "sequence"
+        self._over_text = self.head in ("sequence", "embedding")
         mask = output("attention_mask_scores")
         states = [output("flatten_tokens")]
         states += [output(f"layer_{index}_layer_norm") for index in range(self.num_layers)]
@@ -106,13 +106,17 @@ class _Parts:
             keras.Model([before, mask], after) for before, after in itertools.pairwise(states)
         ]
         last = teacher.output if self.head != "none" else output("sequence_output")
-        ids = next(tensor for tensor in teacher.inputs if tensor.name.startswith("input_ids"))
-        self._head = keras.Model([states[-1], ids], last)
-        self._probabilities = self.head != "none" and last.shape[-1] > 1
+        pools = self.head == "embedding" and models.read_head(teacher).pooling != "cls"
+        given = ("input_ids", *(["attention_mask"] if pools else []))
+        inputs = [tensor for tensor in teacher.inputs if tensor.name.split(":")[0] in given]
+        self._head_inputs = [tensor.name.split(":")[0] for tensor in inputs]
+        self._head = keras.Model([states[-1], *inputs], last)
+        self._probabilities = self.head not in ("none", "embedding") and last.shape[-1] > 1
 
     def answer(self, hidden: tf.Tensor, features: Features) -> tf.Tensor:
         """Logits of the last states (B L, d); (B, C) or (B, L, C)."""
-        answer = self._head([hidden, tf.convert_to_tensor(features["input_ids"])])
+        given = [tf.convert_to_tensor(features[name]) for name in self._head_inputs]
+        answer = self._head([hidden, *given])
         if self.head == "span":  # a softmax over the real tokens: (B, 2, L)
             mask = tf.cast(features["attention_mask"], tf.float32)[:, tf.newaxis]
             answer = tf.transpose(answer, (0, 2, 1)) - 1e9 * (1.0 - mask)

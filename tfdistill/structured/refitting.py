@@ -14,7 +14,7 @@ from tfdistill.structured.sample import Sample, inputs_of
 
 _NORMS = ("attention_layer_norm", "layer_norm")  # of a block, with what each normalises
 _SUMS = ("attention_add", "output_add")
-_CLASSIFIERS = ("classifier", "token_classifier", "span_classifier")
+_CLASSIFIERS = ("classifier", "token_classifier", "span_classifier", "vector_dense")
 
 
 def refit(
@@ -40,7 +40,8 @@ def refit(
       wide) and what is missing, ``r = C^T z - (the student's state before the LayerNorm)``;
     - LayerNorm (`norms`): for each dimension the gamma and beta with the least
       ``E (C^T x - gamma n - beta)^2``, n being the student's normalised state;
-    - classifier (`head`): as the output matrices, to the teacher's logits.
+    - classifier (`head`): as the output matrices, to the teacher's logits; the linear projection of
+      a sentence encoder to the teacher's vectors before they are normalised.
 
     Args:
       student: The pruned student, changed in place.
@@ -108,8 +109,13 @@ def _fit_head(student: keras.Model, teacher: keras.Model, sample: Sample, ridge:
     ):
         return
     layer = student.get_layer(name)
-    over_tokens = name != "classifier"
+    over_tokens = name in ("token_classifier", "span_classifier")
     view = keras.Model(student.inputs, layer.input)
+    if models.head_of(teacher) == "embedding":
+        if models.read_head(student).projection != "linear":
+            return
+        # What the last layer of the head is given: a vector of any length.
+        teacher = keras.Model(teacher.inputs, teacher.layers[-1].input)
     features, logits = [], []
     for batch in sample:
         real = np.asarray(batch["attention_mask"]).reshape(-1) > 0 if over_tokens else slice(None)

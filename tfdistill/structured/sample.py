@@ -66,10 +66,12 @@ def answer_loss(
     start and end, each a softmax over the real tokens. Several labels: the sum of the binary cross
     entropies to ``z > 0``. A regression: the answer itself, for the squared error to itself has no
     gradient; removing a part of the network then counts by how far it moves the answer. An encoder
-    without a head: the product of its last states with fixed random signs, for the same reason.
+    without a head: the product of its last states with fixed random signs, for the same reason; a
+    sentence encoder: that of its vector.
 
     Args:
-      answer: Logits (B, C), or (B, L, C) over tokens and spans; states (B, L, d) without a head.
+      answer: Logits (B, C), or (B, L, C) over tokens and spans; states (B, L, d) without a head;
+        vectors (B, d).
       mask: 1 for real tokens, (B, L).
       head: As `models.head_of` calls it.
       multi_label: Whether a text may have several labels.
@@ -79,9 +81,10 @@ def answer_loss(
     """
     answer = tf.cast(answer, tf.float32)
     mask = tf.cast(mask, tf.float32)
-    if head == "none":
+    if head in ("none", "embedding"):
         signs = np.random.default_rng(_PROBE_SEED).choice([-1.0, 1.0], answer.shape[-1])
-        return tf.reduce_sum(tf.linalg.matvec(answer, signs.astype(np.float32)) * mask, axis=-1)
+        products = tf.linalg.matvec(answer, signs.astype(np.float32))  # (B,), of states (B, L)
+        return products if head == "embedding" else tf.reduce_sum(products * mask, axis=-1)
     if head == "span":
         answer = tf.transpose(answer, (0, 2, 1)) - 1e9 * (1.0 - mask[:, tf.newaxis])  # (B, 2, L)
     elif answer.shape[-1] == 1:

@@ -32,6 +32,9 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
       The metric's value.
     """
     metric = task.primary_metric
+    if task.kind == "embedding" and metric == "accuracy":
+        share = float(np.mean(labels == labels.max()))
+        return max(share, 1 - share)
     if task.kind == "span":
         return float(np.mean(labels)) if task.spans.unanswerable else 0.0
     if task.kind == "multi_label":

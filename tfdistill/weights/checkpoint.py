@@ -73,6 +73,9 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         splits text in a way that ours does not.
     """
     folder = checkpoint_folder(source)
+    if not (folder / CONFIG_FILE).is_file():
+        inner = sorted(folder.glob(f"0_*/{CONFIG_FILE}"))  # the encoder of a sentence encoder
+        folder = inner[0].parent if len(inner) == 1 else folder
     raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
     tensors, ignored, layout = _read_parts(folder)

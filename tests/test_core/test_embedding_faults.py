@@ -1,0 +1,54 @@
+import pytest
+
+from tfdistill import config, errors
+
+
+def values(**changes):
+    recipe = {
+        "name": "near",
+        "data": {"task": "stsb", "kind": "embedding"},
+        "teacher": {"source": "./teacher"},
+        "student": {"preset": "pruned:layers=2"},
+        "stages": {"near": {"kind": "embedding"}, "layers": {"kind": "intermediate"}},
+        "variants": {"one": {"stages": ["layers", "near"]}},
+    }
+    for key, value in changes.items():
+        section, name = key.split("__")
+        recipe[section] = {**recipe[section], name: value}
+    return recipe
+
+
+def test_a_recipe_of_kind_embedding_is_read_with_its_defaults():
+    recipe = config.Recipe.model_validate(values())
+    stage = recipe.stages["near"]
+    assert isinstance(stage, config.EmbeddingStage)
+    assert (stage.objective, stage.temperature, stage.prefixes) == ("vector_cosine", 0.05, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"data__kind": None}, "stages.near, kind embedding: expected data.kind embedding"),
+        ({"stages__near": {"kind": "logits"}}, "stages.near, kind, for an embedding"),
+        ({"variants__one": {"stages": ["near", "layers"]}}, "ends in a intermediate|the last one"),
+        ({"stages__near": {"kind": "embedding", "compress": {"method": "prune"}}}, "near.compress"),
+        ({"teacher__source": "preset:bert_tiny"}, "a sentence encoder that is trained already"),
+        ({"teacher__finetune": {"epochs": 1}}, "received finetune"),
+        ({"student__preset": "static"}, "student.preset of an embedding"),
+        ({"student__preset": "static:width=8"}, "student.preset of an embedding"),
+        ({"student__keep_head": True}, "student.keep_head of an embedding"),
+    ],
+)
+def test_what_an_embedding_cannot_have_is_refused_by_name(changes, expected):
+    with pytest.raises(ValueError, match=expected):
+        config.Recipe.model_validate(values(**changes))
+
+
+def test_the_baseline_without_a_teacher_is_refused():
+    with pytest.raises(ValueError, match="baselines of an embedding"):
+        config.Recipe.model_validate({**values(), "baselines": "all"})
+
+
+def test_no_toy_stands_for_a_sentence_encoder():
+    with pytest.raises(errors.ConfigError, match="a task with labels"):
+        config.scaled_down(config.Recipe.model_validate(values()))

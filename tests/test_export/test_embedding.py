@@ -1,0 +1,156 @@
+"""Sentence encoders as files: the vector itself, checked by direction and by neighbours."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import export
+from export.checking import parity
+from export.file.runtime import TfliteModel
+from export.model import heads
+from tfdistill import errors, manifest, models
+from tfdistill.data.batches import encode_examples
+from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.data.tokenize import Tokenizer
+
+LENGTHS = (8, 16)
+TASK = TaskSpec("near", "a", "score", "b", kind="embedding")
+
+
+@pytest.fixture(scope="module")
+def made(toy, lively):
+    """A model, its texts in pairs and their ids; gold is what the model itself finds similar."""
+    config = toy.config.replace(pooler=False, num_layers=1)
+    model = lively(models.build_embedder(config, 24), seed=5)
+    random = np.random.default_rng(3)
+    texts = [
+        " ".join(f"w{random.integers(190)}" for _ in range(random.integers(2, 12)))
+        for _ in range(40)
+    ]
+    examples = Examples(TASK, texts, None, None, paired=True)
+    encoded = encode_examples(examples, Tokenizer(toy.vocab_file), max(LENGTHS))
+    from export.checking import verify
+
+    vectors = verify.model_logits(model, encoded)
+    gold = np.repeat((vectors[0::2] * vectors[1::2]).sum(axis=1), 2).astype(np.float32)
+    examples = Examples(TASK, texts, None, gold, paired=True)
+    return model, examples, encode_examples(examples, Tokenizer(toy.vocab_file), max(LENGTHS))
+
+
+def arguments(made, toy, **changes):
+    _, examples, encoded = made
+    given = {"check_on": encoded, "texts": examples, "task": TASK, "vocab_file": toy.vocab_file}
+    return {"lengths": LENGTHS, **given, **changes}
+
+
+@pytest.fixture(scope="module")  # the float32 file is made and checked on the way
+def exported(made, toy, tmp_path_factory):
+    path = tmp_path_factory.mktemp("vectors") / "model.tflite"
+    options = arguments(made, toy, quantize="dynamic_wi8_afp32")
+    return path, export.to_tflite(made[0], path, **options)
+
+
+def test_the_file_gives_the_vectors_of_the_model(made, exported):
+    path, card = exported
+    model, _, encoded = made
+    assert card.task.kind == "embedding"
+    assert not card.task.pair
+    file = TfliteModel(path)
+    assert file.outputs == ("embedding",)
+    for index in (0, 7):
+        ids = encoded.row(index)
+        given = {
+            "input_ids": ids[None],
+            "attention_mask": np.ones_like(ids)[None],
+            "token_type_ids": np.zeros_like(ids)[None],
+        }
+        expected = model({name: tf.constant(given[name]) for name in model.input_names})[0]
+        found = file.predict(ids)
+        assert found.shape == (24,)
+        # Weights and inputs of each product are rounded to 8 bits.
+        assert 1 - float(np.dot(found, expected)) < 0.03
+        assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_manifest_says_how_near_the_vectors_are(exported):
+    path, card = exported
+    known = json.loads((path.parent / "model.json").read_text())["parity"]
+    assert 0.97 < known["min_cosine"] < 0.99999
+    assert 0.75 < known["neighbour_agreement"] <= 1
+    assert known["model_metrics"]["spearman"] == pytest.approx(1, abs=1e-6)
+    assert known["file_metrics"]["spearman"] > 0.97
+    assert manifest.read_manifest(path) == card
+
+
+def test_the_golden_vectors_have_each_text_by_itself(made, exported):
+    golden = json.loads((exported[0].parent / "golden.json").read_text())["examples"]
+    assert all(entry["pair"] is None for entry in golden)
+    assert {entry["text"] for entry in golden} <= set(made[1].texts)
+    assert all(len(entry["outputs"]) == 24 for entry in golden)
+
+
+def test_parity_of_other_files_has_nothing_about_vectors():
+    record = manifest.Parity(
+        num_examples=1, max_abs_error=0, mean_abs_error=0, sqnr_db=None, argmax_agreement=None
+    )
+    assert "min_cosine" not in record.model_dump()
+    assert "neighbour_agreement" not in record.model_dump()
+
+
+def test_neighbours_equal_a_loop():
+    vectors = np.random.default_rng(1).standard_normal((9, 3))
+    found = heads.neighbours(vectors, 3)
+    for index, row in enumerate(vectors):
+        cosines = {
+            other: row @ x / (np.linalg.norm(row) * np.linalg.norm(x))
+            for other, x in enumerate(vectors)
+            if other != index
+        }
+        assert found[index].tolist() == sorted(cosines, key=cosines.get, reverse=True)[:3]
+    vectors[4] = np.nan
+    assert (heads.neighbours(vectors, 1) == -1).all()
+
+
+def test_vectors_are_compared_by_direction_and_by_their_ten_nearest():
+    random = np.random.default_rng(2)
+    model = random.standard_normal((30, 5))
+    same = parity.compare_vectors(model, 2 * model)
+    assert same == {"min_cosine": pytest.approx(1), "neighbour_agreement": 1.0}
+    other = model.copy()
+    other[7] = -other[7]
+    found = parity.compare_vectors(model, other)
+    assert found["min_cosine"] == pytest.approx(-1)
+    assert 0.5 < found["neighbour_agreement"] < 1
+    strange = parity.compare_vectors(model, random.standard_normal((30, 5)))
+    assert strange["neighbour_agreement"] < 0.6  # of 29 others by chance 10 / 29
+    assert parity.compare_vectors(model[:1], model[:1]) == {"min_cosine": pytest.approx(1)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"softmax": True}, "softmax: expected classes that exclude each other"),
+        ({"labels": ("a", "b")}, "labels: expected 0 different names"),
+        ({"metadata": True}, "MediaPipe's text embedder"),
+        ({"task": TaskSpec("t", "a", "b", labels=("x", "y"))}, "a model for classification"),
+    ],
+)
+def test_what_vectors_do_not_have_is_refused(made, toy, tmp_path, changes, expected):
+    with pytest.raises(errors.ConfigError, match=expected):
+        export.to_tflite(made[0], tmp_path / "m.tflite", **arguments(made, toy, **changes))
+
+
+def test_a_saved_model_gives_vectors_from_text(made, toy, tmp_path):
+    model, examples, encoded = made
+    folder = export.to_saved_model(
+        model, tmp_path / "saved", vocab_file=toy.vocab_file, max_length=16, check_on=examples
+    )
+    loaded = tf.saved_model.load(str(folder))
+    assert set(loaded.signatures) == {"serving_text", "serving_default"}
+    found = loaded.signatures["serving_text"](text=tf.constant(examples.texts))
+    from export.checking import verify
+
+    # The same products in batches of another size.
+    np.testing.assert_allclose(found["embedding"], verify.model_logits(model, encoded), atol=1e-5)

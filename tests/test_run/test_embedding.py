@@ -1,0 +1,170 @@
+"""A sentence encoder from a folder: distilled, measured on pairs, exported, evaluated."""
+
+import json
+
+import numpy as np
+import pytest
+import toys
+
+from tfdistill import cli, config, errors, models, run, structured, weights
+from tfdistill.data import tasks, vocab
+from tfdistill.run import task_models
+
+WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()
+
+
+def sentence(random):
+    return " ".join(random.choice(WORDS, random.integers(3, 9)))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Pairs that share words, more or less, and a random teacher, whose vectors tell some of it."""
+    folder = tmp_path_factory.mktemp("embedding")
+    random = np.random.default_rng(0)
+    (folder / "train.txt").write_text("\n".join(sentence(random) for _ in range(80)) + "\n")
+    (folder / "more.txt").write_text("\n".join(sentence(random) for _ in range(20)) + "\n")
+    rows = ["a\tb\tscore"]
+    for _ in range(60):
+        first = sentence(random).split()
+        second = [w if random.random() < 0.5 else str(random.choice(WORDS)) for w in first]
+        share = len({*first} & {*second}) / len({*first, *second})
+        rows.append(f"{' '.join(first)}\t{' '.join(second)}\t{5 * share:.3f}")
+    (folder / "dev.tsv").write_text("\n".join(rows) + "\n")
+    tokens = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *WORDS]
+    vocab.write_vocab(tokens, folder / "vocab.txt")
+    shape = toys.SHALLOW_TEACHER.replace(vocab_size=len(tokens), max_positions=16, pooler=False)
+    teacher = toys.randomise(models.build_embedder(shape, pooling="max"), 1)
+    weights.save_hf(teacher, folder / "teacher", vocab_file=folder / "vocab.txt")
+    return folder
+
+
+def recipe(data, **student):
+    return config.parse_recipe(
+        {
+            "name": "near",
+            "data": {
+                "task": "near",
+                "kind": "embedding",
+                "dir": str(data),
+                "text_column": "a",
+                "pair_column": "b",
+                "label_column": "score",
+                "max_length": 12,
+                "unlabelled": [str(data / "more.txt")],
+            },
+            "teacher": {"source": str(data / "teacher"), "export": False, "allow_weak": True},
+            "student": {"preset": "pruned:layers=1,width=8,heads=2,head_size=4", **student},
+            "stages": {"near": {"kind": "embedding", "epochs": 2, "min_steps": 8}},
+            "variants": {"one": {"stages": ["near"]}},
+            "export": {"lengths": [12]},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def done(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "near"
+    return folder, run.distill(recipe(data, allow_weak=True), folder)
+
+
+def test_the_student_embeds_as_its_teacher_does_into_the_same_space(done):
+    folder, record = done
+    student = weights.load_embedder(folder / record.model_folder).model
+    expected = models.Head("embedding", 12, pooling="max", projection="linear")
+    assert models.read_head(student) == expected
+    assert models.config_of(student).hidden_size == 8
+
+
+def test_it_learns_from_training_and_unlabelled_texts_and_is_measured_on_pairs(done):
+    folder, record = done
+    assert set(record.metrics) == {"spearman", "pearson"}
+    assert record.num_examples == 60
+    rows = (folder / "stages" / "near" / "seed-1" / "history.csv").read_text().splitlines()
+    names = rows[0].split(",")
+    assert {"vectors", "similarity", "val_spearman"} <= set(names)
+    assert "hidden" not in names
+    # 100 texts less repetitions in batches of 32 are 4 steps, 2 epochs of them.
+    assert [row.split(",")[1] for row in rows[1:]] == ["4", "8"]
+
+
+def test_its_baselines_are_vectors_without_a_network(done, data):
+    _, record = done
+    found = {row.name: row.metrics["spearman"] for row in record.baselines}
+    assert set(found) == {"tfidf", "word_vectors"}
+    assert found["tfidf"] > 0.5  # the gold numbers are shares of common words
+    examples = tasks.load_examples(recipe_task(), data, "dev")
+    table = weights.load_embedder(data / "teacher").model.get_layer("word_embeddings")
+    table = table.get_weights()[0]
+
+    def mean(text):
+        return np.mean([table[5 + WORDS.index(word)] for word in text.split()], axis=0)
+
+    rows = [mean(text) for text in examples.texts]
+    rows = [row / np.linalg.norm(row) for row in rows]
+    cosines = np.sum(np.multiply(rows[0::2], rows[1::2]), axis=1)
+    import scipy.stats
+
+    expected = scipy.stats.spearmanr(cosines, examples.labels[0::2]).statistic
+    assert found["word_vectors"] == pytest.approx(expected, abs=1e-4)
+
+
+def recipe_task():
+    return tasks.TaskSpec("near", "a", "score", "b", kind="embedding")
+
+
+def test_a_pruned_start_is_nearer_to_its_teacher_than_a_random_one(data):
+    teacher = weights.load_embedder(data / "teacher").model
+    shape = models.config_of(teacher).replace(
+        num_layers=1, hidden_size=8, num_heads=2, head_size=4, intermediate_size=8
+    )
+    random = np.random.default_rng(3)
+    ids = random.integers(5, 20, (24, 7)).astype(np.int32)
+    features = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    features["token_type_ids"] = np.zeros_like(ids)
+    head = task_models.embedding_head(config.StudentConfig(preset="pruned:layers=1"), teacher)
+    cosines = {}
+    for start in ("random", "pruned", "greedy"):
+        student = models.build_model(shape, head)
+        if start != "random":
+            layers = "greedy" if start == "greedy" else "uniform"
+            structured.initialise_by_pruning(student, teacher, [features], layers=layers)
+        found = [model(features).numpy() for model in (teacher, student)]
+        cosines[start] = float(np.mean(np.sum(found[0] * found[1], axis=1)))
+    assert cosines["pruned"] > 0.8 > cosines["random"] + 0.2, cosines
+    assert cosines["greedy"] > 0.8, cosines
+
+
+def test_a_run_is_exported_and_its_file_evaluated(done, data, tmp_path, capsys):
+    folder, record = done
+    out = str(tmp_path / "export")
+    assert cli.main(["export", str(folder), "--quantize", "float32", "--out", out]) == 0
+    assert "same nearest text 1.0000" in capsys.readouterr().out
+    columns = ["--text-column", "a", "--pair-column", "b", "--label-column", "score"]
+    data_options = ["--task", "near", "--kind", "embedding", "--data-dir", str(data), *columns]
+    for source in (out, str(folder)):
+        assert cli.main(["evaluate", source, *data_options, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["spearman"] == pytest.approx(record.metrics["spearman"], abs=1e-3)
+
+
+@pytest.mark.parametrize(("size", "projection"), [(None, "linear"), (8, None), (5, "linear")])
+def test_vectors_are_as_wide_as_the_teachers_or_as_the_recipe_says(data, size, projection):
+    teacher = weights.load_embedder(data / "teacher").model
+    settings = config.StudentConfig(preset="pruned:layers=1", vector_size=size)
+    head = task_models.embedding_head(settings, teacher)
+    shape = models.config_of(teacher).replace(hidden_size=8, num_heads=2)
+    found = models.read_head(models.build_model(shape, head))
+    assert (found.num_labels, found.projection) == (size or 12, projection)
+    assert (found.pooling, found.normalize) == ("max", True)
+
+
+def test_a_plain_encoder_is_no_teacher(data, tmp_path):
+    plain = tmp_path / "plain"
+    weights.save_hf(weights.load_encoder(data / "teacher"), plain, vocab_file=data / "vocab.txt")
+    changed = recipe(data)
+    changed = changed.model_copy(
+        update={"teacher": changed.teacher.model_copy(update={"source": str(plain)})}
+    )
+    with pytest.raises(errors.WeightsError, match="a sentence-transformers folder"):
+        run.distill(changed, tmp_path / "run")
