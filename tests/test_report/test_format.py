@@ -58,3 +58,18 @@ def test_what_is_absent_is_a_dash():
         fmt.mean_and_spread("accuracy", None, None),
     ]
     assert set(absent) == {"–"}
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "words", "written"),
+    [
+        ("accuracy", "Accuracy", "accuracy", "91.3%"),
+        ("entity_f1", "Entity F1", "entity F1", "91.3%"),
+        ("f1", "F1", "F1", "91.3%"),
+        ("matthews", "Matthews correlation", "Matthews correlation", "0.913"),
+        ("of_a_user", "of_a_user", "of_a_user", "0.913"),
+    ],
+)
+def test_metrics_are_named_for_a_title_and_for_a_sentence(name, title, words, written):
+    assert (fmt.metric_title(name), fmt.metric_words(name)) == (title, words)
+    assert fmt.metric(name, 0.9126) == written

@@ -54,3 +54,18 @@ def test_a_file_that_was_checked_on_random_ids_or_not_at_all_is_named(analysis_o
     said = summary.limits(analysis_of())
     assert "The student file was checked on random token ids, not on sentences." in said
     assert "The teacher file was not compared with its model." in said
+
+
+def test_two_figures_that_are_written_alike_are_called_as_good(analysis_of, run_dir, edit):
+    def equal(metrics):
+        for model in metrics["models"]:
+            if model["name"] == "full":
+                model["metrics"]["accuracy"] = 0.9001
+            if model["role"] == "teacher":
+                model["metrics"]["accuracy"] = 0.9
+
+    edit(run_dir / "metrics.json", equal)
+    run = analysis_of()
+    student = summary.key_figures(run)[0]
+    assert (student.label, student.detail) == ("accuracy, as high as the teacher’s", "")
+    assert "is as good as its teacher by accuracy (90.0" in summary.headline(run)

@@ -12,7 +12,15 @@ _TITLES = {
     "matthews": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
+    "auc": "AUC",
+    "entity_f1": "Entity F1",
+    "entity_precision": "Entity precision",
+    "entity_recall": "Entity recall",
+    "exact_match": "Exact match",
+    "macro_f1": "Macro F1",
+    "micro_f1": "Micro F1",
 }
+_NAMES = ("f1", "auc", "matthews", "pearson", "spearman")  # whose capitals stay in a sentence
 _BASELINES = {
     "majority": "Always the most frequent answer",
     "tfidf": "TF-IDF and a linear model",
@@ -21,7 +29,14 @@ _BASELINES = {
     "no_teacher": "The same student without a teacher",
 }
 _SHORT = {"tfidf": "TF-IDF", "majority": "most frequent answer"}
-_SHARES = ("accuracy", "f1")  # shown in percent; correlations are not shares of anything
+_SHARES = (
+    "accuracy",
+    "f1",
+    "entity_",
+    "exact_match",
+    "macro_f1",
+    "micro_f1",
+)  # shown in percent; correlations are not shares of anything
 
 
 def metric_title(name: str) -> str:
@@ -31,7 +46,8 @@ def metric_title(name: str) -> str:
 
 def metric_words(name: str) -> str:
     """Names a metric inside a sentence: "accuracy", "Matthews correlation"."""
-    return _TITLES[name].lower() if name == "accuracy" else metric_title(name)
+    title = metric_title(name)
+    return title if name in _NAMES or name not in _TITLES else f"{title[0].lower()}{title[1:]}"
 
 
 def baseline_title(name: str) -> str:

@@ -63,7 +63,8 @@ def render_markdown(report: Report) -> str:
     parts = [f"# {escape(report.name)}", escape(report.headline)]
     if report.figures:
         lines = (
-            f"**{escape(f.value)}** {escape(f'{f.label} ({f.detail})')}" for f in report.figures
+            f"**{escape(f.value)}** {escape(f'{f.label} ({f.detail})' if f.detail else f.label)}"
+            for f in report.figures
         )
         parts.append(_list(lines))
     parts += _sentences("Not in this report", report.missing)

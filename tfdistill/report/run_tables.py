@@ -80,7 +80,8 @@ def models(run: RunAnalysis) -> Table | None:
     meaning += [f"FLOPs at {length} tokens"] if length is not None else []
     meaning += [f"median latency {run.where} at {fmt.case(*case)}"] if case is not None else []
     notes = ["; ".join([*meaning, "training time of one model"]) + "."]
-    if borrowed or any(found.name == "no_teacher" for found in beside):
+    alone = any(found.name == "no_teacher" for found in beside)
+    if borrowed or (alone and run.manifest_of(run.student) is not None):
         notes.append("† Of the exported student, which has the same shape; not exported itself.")
     if any(found.parameters is not None for found in beside):
         notes.append(

@@ -118,7 +118,9 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
     if _is_lower(run):
         return KeyFigure(_percent(kept), f"of the teacher’s {words}", detail)
     paired = run.against_teacher
-    if paired is None:
+    if _alike(run):
+        label, detail = f"{words}, as high as the teacher’s", ""
+    elif paired is None:
         label = f"{words}, as high as the teacher’s (not tested)"
     elif paired.is_clear:
         label = f"{words}, more than the teacher’s"
@@ -142,6 +144,12 @@ def _is_lower(run: RunAnalysis) -> bool:
     if share is None or share >= 1:
         return False
     return paired is None or paired.is_clear
+
+
+def _alike(run: RunAnalysis) -> bool:
+    """Whether student and teacher have figures that are written alike."""
+    means = [group.mean(run.metric) for group in (run.student, run.teacher) if group]
+    return len({fmt.metric(run.metric, mean) for mean in means}) == 1
 
 
 def limits(run: RunAnalysis) -> list[str]:
@@ -239,7 +247,10 @@ def _kept(run: RunAnalysis) -> str:
     title = fmt.metric_words(run.metric)
     if _is_lower(run):
         return f"keeps {_percent(share)} of the teacher’s {title}"
-    values = f"({_value(run, run.student)} against {_value(run, run.teacher)})"
+    own, other = _value(run, run.student), _value(run, run.teacher)
+    if _alike(run):
+        return f"is as good as its teacher by {title} ({own})"
+    values = f"({own} against {other})"
     paired = run.against_teacher
     if paired is None:
         return f"reaches the teacher’s {title} {values}; the difference was not tested"
