@@ -76,6 +76,19 @@ def test_an_archive_that_fits_no_table_is_refused(arrays, message, tmp_path):
         answer_files.read_columns(tmp_path / "a.npz")
 
 
+def test_a_damaged_archive_is_refused_wherever_the_damage_is(tmp_path):
+    path = tmp_path / "a.npz"
+    answer_files.write_columns(path, {"text": TEXTS}, "logits", np.eye(4, 2), LABELS)
+    content, refused = path.read_bytes(), 0
+    for place in range(0, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        try:
+            answer_files.read_columns(path)
+        except errors.DataError:
+            refused += 1
+    assert refused > len(content) // 14  # a date or a comment may be damaged unseen
+
+
 def test_parquet_without_its_package_is_an_error_of_the_environment(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)

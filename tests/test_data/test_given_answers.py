@@ -89,6 +89,7 @@ def test_an_answer_is_a_label_several_labels_or_a_number(tmp_path):
         ("logits.sad logits.glad logits.calm", "1 nan 2",
          "line 3, 'logits.glad': expected a finite number, received 'nan'"),
         ("logits.sad logits.glad logits.calm", "1 inf 2", "a finite number"),
+        ("logits.sad logits.glad logits.calm", "1 1e300 2", "a finite number"),
         ("logits.sad logits.glad logits.calm", "1 much 2", "received 'much'"),
         ("answer", "angry", "line 3, 'answer': expected one of sad, glad, calm, received 'angry'"),
         ("score", "1", "logits.LABEL, probabilities.LABEL or answer, received the columns"),

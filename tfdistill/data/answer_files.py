@@ -10,6 +10,7 @@ import importlib
 import json
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ import numpy as np
 from tfdistill import errors, files, reading
 from tfdistill.data import tables
 
+# Of NumPy and zipfile, where an archive is damaged; RuntimeError where it is encrypted.
+_ARCHIVE_FAULTS = (
+    *(OSError, ValueError, EOFError, KeyError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 # A column, and "FILE, line N" of its rows.
 Column = Sequence[Any]
 Columns = tuple[dict[str, Column], list[str]]
@@ -108,7 +114,7 @@ def _read_archive(path: pathlib.Path) -> Columns:
             if isinstance(archive, np.ndarray):
                 raise ValueError("one array, no archive")
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as fault:
+    except _ARCHIVE_FAULTS as fault:
         raise errors.DataError(f"{path}", "NumPy arrays without Python objects", fault) from None
     names = [str(name) for name in arrays.pop("labels", ())]
     columns: dict[str, Column] = {}

@@ -23,6 +23,7 @@ KINDS = ("classification", "regression", "multi_label")
 LEAST_PROBABILITY = 1e-7
 _OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
 _SAME = 0.02  # between probabilities of one text that occurs twice; batches and float16 differ less
+_LARGEST = 1e30  # of a number, so that no temperature makes float32 overflow
 _INDEXED = re.compile(r"label_(\d+)", re.IGNORECASE)
 
 Given = Literal["logits", "probabilities", "answer"]
@@ -273,7 +274,7 @@ def _numbers(cells: Any, places: list[str], name: str) -> np.ndarray:
         numbers = np.asarray(cells, np.float64)
     except (TypeError, ValueError):
         numbers = np.array([_number(cell) for cell in cells])
-    bad = np.flatnonzero(~np.isfinite(numbers))
+    bad = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))  # NaN, too
     if len(bad):
         raise errors.DataError(
             f"{places[bad[0]]}, {name!r}", "a finite number", repr(cells[bad[0]])
