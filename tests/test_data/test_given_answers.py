@@ -61,6 +61,7 @@ def test_probabilities_become_logits_of_the_same_softmax(tmp_path):
     np.testing.assert_allclose(
         p, [[0.5, 0.3, 0.2], [1 / 3] * 3, [0, 0, 1]], rtol=0, atol=3e-7
     )  # float32, and the least probability
+    np.testing.assert_allclose(found.logits[1], np.log(1 / 3), rtol=1e-6)  # of a sum of 0.99
     assert np.isfinite(found.logits).all()
 
 
@@ -74,6 +75,9 @@ def test_probabilities_of_several_labels_are_independent(tmp_path):
 def test_an_answer_is_a_label_several_labels_or_a_number(tmp_path):
     found = read(tmp_path, ["text", "answer"], ["x", "calm"], ["y", "Sad"])
     assert found.given == "answer" and found.logits.argmax(axis=1).tolist() == [2, 0]
+    spelt = dataclasses.replace(TASK, label_values=("0", "1", "2"))
+    found = read(tmp_path, ["text", "answer"], ["x", 2], ["y", "glad"], spec=spelt)
+    assert found.logits.argmax(axis=1).tolist() == [2, 1]
     found = read(tmp_path, ["text", "answer"], ["x", "a, c"], ["y", ""], spec=SEVERAL)
     assert (found.logits > 0).tolist() == [[True, False, True], [False] * 3]
     found = read(tmp_path, ["text", "answer"], ["x", "2.5"], spec=NUMBER)

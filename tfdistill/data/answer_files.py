@@ -76,12 +76,12 @@ def _flattened(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     for number, row in enumerate(rows):
         for name, value in row.items():
             inner = value if isinstance(value, Mapping) else None
-            cells = (
-                {name: value} if inner is None else {f"{name}.{key}": inner[key] for key in inner}
-            )
+            cells = {name: value} if inner is None else {f"{name}.{k}": inner[k] for k in inner}
             for column, cell in cells.items():
-                columns.setdefault(column, [None] * len(rows))[number] = cell
-    return columns  # type: ignore[return-value]
+                if column not in columns:
+                    columns[column] = [None] * len(rows)
+                columns[column][number] = cell
+    return dict(columns)
 
 
 def _read_cells(path: pathlib.Path) -> Columns:
