@@ -69,6 +69,7 @@ def scaled_down(recipe: Recipe) -> Recipe:
         **_NO_SIZES,
         **(_IB_BERT if mobile else _BERT),
         "source": "preset:ib_bert_large" if mobile else "preset:bert_base",
+        "answers": None,
         "general": None,
         "dtype": "float32",
         "allow_weak": True,
