@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 
 # Before the first import of TensorFlow or transformers in any test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -30,6 +31,27 @@ def pytest_collection_modifyitems(config, items):
     if without:
         config.hook.pytest_deselected(items=without)
         items[:] = [item for item in items if item not in without]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def converter_process():
+    """Converts in the process of the tests: one of its own imports TensorFlow each time."""
+    if "tensorflow" not in sys.modules:  # no collected test needs it
+        yield None
+        return
+    from export.conversion import convert
+
+    own_process = convert.run_in_child
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convert, "run_in_child", lambda given, timeout_s=None: convert.run(given))
+        yield own_process
+
+
+@pytest.fixture
+def convert_in_child(converter_process, monkeypatch):
+    """Converts in a process of its own, as users do."""
+    if converter_process is not None:
+        monkeypatch.setattr("export.conversion.convert.run_in_child", converter_process)
 
 
 @pytest.fixture(scope="session")

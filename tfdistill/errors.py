@@ -162,6 +162,11 @@ def explain_os_error(error: OSError) -> str:
     return f"{where}{reason}." + (f" {remedy}" if remedy else "")
 
 
+def shortened(text: str, longest: int = 60) -> str:
+    """A text of the data as a message shows it: of at most so many characters."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
 def nearest(name: object, choices: Iterable[str]) -> str:
     """Suggests the choice that a misspelt name probably meant.
 

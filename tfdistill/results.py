@@ -189,11 +189,13 @@ class SavedModel(ModelResult):
 
     Attributes:
       model_folder: The folder.
+      primary_metric: The task's; "" where there is none.
       baselines: What it is compared with.
       teacher_metrics: Of its teacher, where it is a student of one.
     """
 
     model_folder: str
+    primary_metric: str = ""
     baselines: tuple[BaselineResult, ...] = ()
     teacher_metrics: Mapping[str, Metric] = {}
 

@@ -14,7 +14,7 @@ from tfdistill.data.tokenize import Tokenizer
 
 from ..conversion.plan import ExportPlan
 from ..model import signature
-from ..model.heads import HEADS, Head
+from ..model.heads import HEADS, OutputHead
 from . import golden_answers
 
 FORMAT_VERSION = 1
@@ -107,7 +107,7 @@ def golden(
     logits: np.ndarray,
     outputs: np.ndarray,
     *,
-    head: Head = HEADS["sequence"],
+    head: OutputHead = HEADS["sequence"],
 ) -> dict[str, Any]:
     """Makes the content of golden.json.
 

@@ -15,24 +15,22 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
-from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from ..file.runtime import TfliteModel
-from ..model import inputs, signature
+from . import tracing
 
 NUM_EXAMPLES = 16
 # A dense layer's tensor is named after all that the converter merged into it; the product decides.
 _PRODUCTS = ("/MatMul", "/BiasAdd")
+_KEPT = (np.float32, np.float16, np.int8, np.int16)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,19 +89,19 @@ def layer_errors(
     busiest = int(np.bincount(runs_at).argmax())
     chosen = encoded.select(fitting[runs_at == busiest][:NUM_EXAMPLES])
     length = file.lengths[busiest]
-    with files.temporary_folder("layers") as folder:
-        names = frozenset(layer_names)
-        exact = _Trace(float_file, length, names, folder / "float.tflite")
-        rough = _Trace(quantized_file, length, names, folder / "quantized.tflite")
-        exact_values = exact.run(chosen)
-        rough_values = rough.run(chosen)
+    names = frozenset(layer_names)
+    with tracing.trace(float_file, length) as exact:
+        exact_values = _values(exact, chosen, names)
+    with tracing.trace(quantized_file, length) as rough:
+        rough_values = _values(rough, chosen, names)
+        operators = _operators(rough.graph, names)
     found = {}
     for name in exact_values.keys() & rough_values.keys():
         if exact_values[name].shape == rough_values[name].shape:
             found[name] = compare(exact_values[name], rough_values[name])
     if not found:
         raise errors.ExportError("layers of the two files", "tensors of the same names", "none")
-    return _by_layer(rough.operators(), found)
+    return _by_layer(operators, found)
 
 
 def culprits(found: Sequence[LayerError], *, share: float = 0.5) -> tuple[str, ...]:
@@ -153,73 +151,31 @@ def compare(exact: np.ndarray, rough: np.ndarray) -> tuple[float | None, float]:
     return 10 * math.log10(total / squares.sum()) if total else -math.inf, noise
 
 
-class _Trace:
-    """One signature of a file, run with every tensor kept.
+def _values(
+    traced: tracing.SignatureTrace, encoded: EncodedExamples, layer_names: frozenset[str]
+) -> dict[str, np.ndarray]:
+    """Runs examples; returns what operators computed: name -> (examples, ...), as floats."""
+    computed = {int(i) for operator in traced.graph.operators for i in operator.outputs}
+    found = {index: traced.details[index] for index in sorted(computed & traced.details.keys())}
+    kept = {index: detail for index, detail in found.items() if detail["dtype"] in _KEPT}
+    rows: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    for value_of in traced.run(encoded):
+        for index, detail in kept.items():
+            name = _from_layer_on(detail["name"], layer_names)
+            rows[name].append(_as_float(value_of(index), detail))
+    return {name: np.stack(values) for name, values in rows.items()}
 
-    Args:
-      source: The file.
-      length: The signature's sequence length.
-      layer_names: The names of the model's layers.
-      copy: Where the signature is cut out to.
-    """
 
-    def __init__(
-        self,
-        source: files.Path,
-        length: int,
-        layer_names: frozenset[str],
-        copy: pathlib.Path,
-    ) -> None:
-        self._model = editing.read(source)
-        editing.keep_signature(self._model, signature.signature_name(length))
-        editing.write(self._model, copy)
-        self._length = length
-        self._layer_names = layer_names
-        try:
-            self._interpreter = litert.Interpreter(
-                str(copy),
-                experimental_preserve_all_tensors=True,
-                # XNNPACK does not give out the tensors inside its partitions.
-                experimental_op_resolver_type=(
-                    litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-                ),
-            )
-            self._runner = self._interpreter.get_signature_runner()
-        except (ValueError, RuntimeError) as error:
-            raise errors.ExportError(
-                f"model file {source}", "a file that LiteRT runs", error
-            ) from error
-
-    def run(self, encoded: EncodedExamples) -> dict[str, np.ndarray]:
-        """Runs examples; returns what operators computed: name -> (examples, ...), as floats."""
-        (graph,) = self._model.subgraphs
-        computed = sorted({int(i) for operator in graph.operators for i in operator.outputs})
-        details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
-        kept = [index for index in computed if index in details]
-        rows: dict[str, list[np.ndarray]] = collections.defaultdict(list)
-        for example in range(len(encoded)):
-            ids, types = encoded.row(example), encoded.row_types(example)
-            features = inputs.padded(ids, types, self._length, encoded.pad_id)
-            self._runner(**{name: features[name] for name in self._runner.get_input_details()})
-            for index in kept:
-                detail = details[index]
-                if detail["dtype"] in (np.float32, np.float16, np.int8, np.int16):
-                    value = self._interpreter.get_tensor(index)
-                    name = _from_layer_on(detail["name"], self._layer_names)
-                    rows[name].append(_as_float(value, detail))
-        return {name: np.stack(values) for name, values in rows.items()}
-
-    def operators(self) -> list[_Operator]:
-        """Lists what the signature computes, in order, with the layers that it belongs to."""
-        (graph,) = self._model.subgraphs
-        names = [_from_layer_on(text(tensor.name), self._layer_names) for tensor in graph.tensors]
-        listed = []
-        for operator in graph.operators:
-            outputs = tuple(names[i] for i in operator.outputs)
-            inputs = tuple(names[i] for i in operator.inputs if i >= 0)
-            layer = layer_of(outputs[0], self._layer_names)
-            listed.append(_Operator(inputs, outputs, layer))
-        return listed
+def _operators(graph: Any, layer_names: frozenset[str]) -> list[_Operator]:
+    """Lists what the signature computes, in order, with the layers that it belongs to."""
+    names = [_from_layer_on(text(tensor.name), layer_names) for tensor in graph.tensors]
+    listed = []
+    for operator in graph.operators:
+        outputs = tuple(names[i] for i in operator.outputs)
+        inputs = tuple(names[i] for i in operator.inputs if i >= 0)
+        layer = layer_of(outputs[0], layer_names)
+        listed.append(_Operator(inputs, outputs, layer))
+    return listed
 
 
 def _from_layer_on(tensor_name: str, layer_names: frozenset[str]) -> str:

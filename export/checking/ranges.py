@@ -8,18 +8,17 @@ tensor is held against the range that the quantized file stores it in.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from ..model import inputs, signature
+from ..model import signature
+from . import tracing
 from .pairing import Pair
 
 NUM_TRACED = 16  # examples of each signature besides those of the calibration
@@ -120,13 +119,15 @@ def check(
     for rank, length in enumerate(lengths):
         ranges = stored_ranges(by_length[length])
         seen = [{index: _Seen() for index in ranges} for _ in range(2)]
-        with _Trace(float_file, length, ranges) as trace:
+        with tracing.trace(float_file, length) as traced:
             for given, values in zip((calibration, examples), seen, strict=True):
                 if given is not None:
                     chosen = np.flatnonzero(np.searchsorted(lengths, given.lengths) == rank)
                     # All that were calibrated on: one of them may have made a range.
                     kept = chosen if given is calibration else chosen[:NUM_TRACED]
-                    trace.run(given.select(kept), values)
+                    for value_of in traced.run(given.select(kept)):
+                        for index, stored in ranges.items():
+                            _add(values[index], value_of(index), stored)
         for index, stored in ranges.items():
             calibrated, other = seen[0][index], seen[1][index]
             if not calibrated.count:
@@ -176,40 +177,6 @@ def _width(stored: Range, *seen: _Seen) -> float:
 def _line(names: Sequence[str], expected: str, received: str) -> str:
     more = f" and {len(names) - 1} others" if len(names) > 1 else ""
     return errors.explain(f"range of {names[0]}{more}", expected, received)
-
-
-class _Trace:
-    """One signature of the float32 file, run with every tensor kept."""
-
-    def __init__(self, source: files.Path, length: int, ranges: Mapping[int, Range]) -> None:
-        self._length, self._ranges = length, ranges
-        self._folder = files.temporary_folder("ranges")
-        self._model = editing.read(source)
-        editing.keep_signature(self._model, signature.signature_name(length))
-
-    def __enter__(self) -> _Trace:
-        copy = self._folder.__enter__() / "signature.tflite"
-        editing.write(self._model, copy)
-        self._interpreter = litert.Interpreter(
-            str(copy),
-            experimental_preserve_all_tensors=True,
-            # XNNPACK does not give out the tensors inside its partitions.
-            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-        self._runner = self._interpreter.get_signature_runner()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._folder.__exit__(*error)
-
-    def run(self, encoded: EncodedExamples, seen: Mapping[int, _Seen]) -> None:
-        """Runs examples and adds the values of the tensors to what was seen of them."""
-        for example in range(len(encoded)):
-            ids, types = encoded.row(example), encoded.row_types(example)
-            features = inputs.padded(ids, types, self._length, encoded.pad_id)
-            self._runner(**{name: features[name] for name in self._runner.get_input_details()})
-            for index, stored in self._ranges.items():
-                _add(seen[index], self._interpreter.get_tensor(index), stored)
 
 
 def _add(seen: _Seen, values: np.ndarray, stored: Range) -> None:

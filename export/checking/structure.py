@@ -12,7 +12,7 @@ from ..conversion.plan import ExportPlan
 from ..conversion.quantize import Quantization
 from ..file.inspection import GraphReport, ModelReport
 from ..model import signature
-from ..model.heads import Head
+from ..model.heads import OutputHead
 
 # Operators that only exist where a variable was not frozen into the file.
 _VARIABLES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
@@ -38,7 +38,7 @@ class Expectation:
     quantization: Quantization
     lengths: tuple[int, ...]
     inputs: tuple[str, ...]
-    head: Head
+    head: OutputHead
     outputs: tuple[str, ...]
     num_labels: int
     weights: tuple[StoredWeight, ...]

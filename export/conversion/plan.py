@@ -15,7 +15,7 @@ from tfdistill.data.tokenize import Tokenizer
 
 from ..file import metadata as tflite_metadata
 from ..model import checks, graph, inputs, signature
-from ..model.heads import HEADS, Head
+from ..model.heads import HEADS, OutputHead
 from ..model.request import ExportRequest
 from . import calibrate, mixed
 from . import quantize as quantizing
@@ -45,7 +45,7 @@ class ExportPlan:
 
     request: ExportRequest
     model: keras.Model
-    head: Head
+    head: OutputHead
     quantization: Quantization
     layers: Mapping[str, Quantization]
     quantize_aware: bool

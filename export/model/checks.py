@@ -9,13 +9,13 @@ from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
 
-from .heads import HEADS, Head
+from .heads import HEADS, OutputHead
 
 # Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
 _MOST_PADDING = 127
 
 
-def check_task(task: TaskSpec | None, head: Head, num_labels: int, *, softmax: bool) -> None:
+def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, softmax: bool) -> None:
     """Checks that a model can answer a task, and with probabilities where they are asked for.
 
     Args:
@@ -55,7 +55,7 @@ def check_task(task: TaskSpec | None, head: Head, num_labels: int, *, softmax: b
 
 
 def labels_of(
-    task: TaskSpec | None, labels: Sequence[str] | None, head: Head, num_labels: int
+    task: TaskSpec | None, labels: Sequence[str] | None, head: OutputHead, num_labels: int
 ) -> tuple[tuple[str, ...], TaskSpec | None]:
     """Returns the label names and the task that has them.
 

@@ -24,7 +24,7 @@ _MOST_NEIGHBOURS = 4096  # rows whose nearest others are looked for
 _SIMILAR = 6  # decimals of a cosine; equal texts are equally near
 
 
-class Head(abc.ABC):
+class OutputHead(abc.ABC):
     """One kind of head; `HEADS` has all by their names in `models.head_of`.
 
     Attributes:
@@ -87,7 +87,7 @@ class Head(abc.ABC):
         return np.concatenate(answers)
 
 
-class SequenceHead(Head):
+class SequenceHead(OutputHead):
     """A row (num_labels,) for each text."""
 
     name = "sequence"
@@ -162,7 +162,7 @@ def neighbours(vectors: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(-cosines, axis=1, kind="stable")[:, :count]
 
 
-class TokenHead(Head):
+class TokenHead(OutputHead):
     """A row (num_labels,) for each token."""
 
     name = "token"
@@ -180,7 +180,7 @@ class TokenHead(Head):
         return outputs[slice(None) if labels is None else labels != UNLABELLED].argmax(axis=1)
 
 
-class SpanHead(Head):
+class SpanHead(OutputHead):
     """A row (2,) for each token: the logits of being the start and the end of the answer."""
 
     name = "span"
@@ -206,12 +206,12 @@ class SpanHead(Head):
         return np.stack([output[0, :num_tokens] for output in outputs], axis=-1)
 
 
-HEADS: dict[str, Head] = {
+HEADS: dict[str, OutputHead] = {
     head.name: head for head in (SequenceHead(), TokenHead(), SpanHead(), EmbeddingHead())
 }
 
 
-def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> Head | None:
+def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> OutputHead | None:
     """Returns the head that gives outputs of these names and ranks; None if none does."""
     for head in HEADS.values():
         for softmax in (False, True):

@@ -138,14 +138,16 @@ COVERED_BY = (
         "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/models "
         "tfdistill/commands/quantizations tfdistill/commands/result_paths "
         "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
-        "tfdistill/commands/export_targets tfdistill/commands/plan "
+        "tfdistill/commands/export_targets tfdistill/commands/measurement_options "
+        "tfdistill/commands/plan "
         "tfdistill/commands/quickstart_recipe",
     ),
     (
         "test_export/test_planted_faults.py",
         "planted faults are refused by the comparison with the float32 conversion",
         "export/checking/outputs export/checking/pairing export/checking/ranges "
-        "export/checking/reference export/checking/rounding export/checking/simulation",
+        "export/checking/reference export/checking/rounding export/checking/simulation "
+        "export/checking/tracing",
     ),
     (
         "test_export/test_damaged_files.py",

@@ -151,9 +151,10 @@ def test_doctor_reports_every_package_as_json(capsys):
         ("compress r --methods prune --task assistant --out o", "distill", {"devices": 1}),
     ],
 )
-def test_where_to_work_reaches_the_training(line, work, options, monkeypatch):
+def test_where_to_work_reaches_the_training(line, work, options, monkeypatch, tmp_path):
     from tfdistill import run
 
+    monkeypatch.chdir(tmp_path)  # a user's runs are not in the way
     seen = {}
 
     def stand_in(recipe, out, **given):

@@ -139,6 +139,16 @@ def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
     assert "the file, the seed or the columns changed" in capsys.readouterr().err
 
 
+def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
+    before = {path: path.stat().st_mtime_ns for path in done.run.rglob("*") if path.is_file()}
+    wrong = ["--overwrite", "--set", "data.vocab=missing.txt"]
+    assert cli.main(command(done.folder, *wrong)) == 2
+    assert "missing.txt is not there" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert cli.main(command(done.folder, "--overwrite", "--student", "./nowhere")) == 2
+    assert "--student: expected an existing path" in capsys.readouterr().err
+
+
 def test_a_folder_with_other_files_is_not_touched(inputs, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("x")
     given = command(inputs)

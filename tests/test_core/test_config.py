@@ -368,11 +368,15 @@ def test_the_student_without_a_teacher_is_added_once():
     values = copy.deepcopy(MINIMAL)
     values["stages"] = {"answers": {"kind": "prediction", "epochs": 7, "learning_rate": 2e-4}}
     values["variants"] = {"full": {"stages": ["answers"]}}
+    values["student"] = {"preset": "tinybert_4l_312d", "initialise": "teacher"}
     recipe = config.with_baseline(config.parse_recipe(values))
     assert list(recipe.variants) == ["no_teacher", "full"]
     baseline = recipe.stages["no_teacher"]
     assert (baseline.kind, baseline.epochs, baseline.learning_rate) == ("labels", 7, 2e-4)
     assert config.with_baseline(recipe) == recipe
+    values["student"]["initialise"] = "pruned"
+    part = config.parse_recipe(values)
+    assert config.with_baseline(part) == part.model_copy(update={"baselines": "all"})
 
 
 def test_a_recipe_without_a_task_refuses_stages_that_learn_one():

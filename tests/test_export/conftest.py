@@ -37,14 +37,6 @@ def _lively(model, seed=0):
     return model
 
 
-def _convert_here(conversion, *, timeout_s=None):
-    """Runs in this process what the converter's process runs, without the wait for a new one."""
-    from export.conversion import convert
-
-    del timeout_s
-    convert.run(conversion)
-
-
 @dataclasses.dataclass(frozen=True)
 class Toy:
     """A three-class classifier of pairs, with everything that an export may want to know."""
@@ -126,14 +118,10 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     )
 
 
-@pytest.fixture
-def convert_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Converts in this process."""
-    monkeypatch.setattr("export.conversion.convert.run_in_child", _convert_here)
-
-
 @pytest.fixture(scope="session")
-def exported(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Exported]:
+def exported(
+    toy: Toy, converter_process: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Exported]:
     """Exports the toy in a quantization, once; float32 through the real converter process."""
     done: dict[str, Exported] = {}
 
@@ -141,13 +129,12 @@ def exported(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
         if quantize not in done:
             path = tmp_path_factory.mktemp(quantize) / "model.tflite"
             with pytest.MonkeyPatch.context() as patch:
-                if quantize != "float32":
-                    patch.setattr("export.conversion.convert.run_in_child", _convert_here)
+                if quantize == "float32" and converter_process is not None:
+                    patch.setattr("export.conversion.convert.run_in_child", converter_process)
                 card = export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
             done[quantize] = Exported(path, card)
         return done[quantize]
 
-    get.convert_here = _convert_here
     return get
 
 

@@ -49,7 +49,7 @@ def arguments(collapsing, toy):
 
 @pytest.mark.slow
 def test_the_layers_of_an_outlier_are_left_in_float_and_the_rest_stays_int8(
-    collapsing, arguments, convert_here, tmp_path
+    collapsing, arguments, tmp_path
 ):
     told = []
     path = tmp_path / "model.tflite"
@@ -67,9 +67,7 @@ def test_the_layers_of_an_outlier_are_left_in_float_and_the_rest_stays_int8(
 
 
 @pytest.mark.slow
-def test_a_drop_that_no_file_can_keep_writes_nothing(
-    collapsing, arguments, convert_here, tmp_path, monkeypatch
-):
+def test_a_drop_that_no_file_can_keep_writes_nothing(collapsing, arguments, tmp_path, monkeypatch):
     monkeypatch.setattr("export.trials.automatic._MAX_ROUNDS", 0)
     path = tmp_path / "out" / "model.tflite"
     with pytest.raises(errors.ParityError, match="none of 1 trials; nothing was written"):

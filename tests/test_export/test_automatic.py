@@ -227,7 +227,7 @@ def test_arguments_are_checked_before_the_first_trial(attempts, toy, tmp_path, a
 
 
 def test_a_real_search_writes_a_file_that_its_manifest_describes_beside_another_model(
-    toy, exported, convert_here, tmp_path
+    toy, exported, tmp_path
 ):
     others = {}
     for file in exported("dynamic_wi8_afp32").path.parent.iterdir():

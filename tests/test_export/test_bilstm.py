@@ -25,16 +25,12 @@ BYTES = {"float32": 4, "float16": 2, "dynamic_wi8_afp32": 1}
         pytest.param("float16", marks=pytest.mark.slow),
     ],
 )
-def done(request, toy, lively, exported, tmp_path_factory):
+def done(request, toy, lively, tmp_path_factory):
     """A siamese BiLSTM, its file, the card and the examples that it was checked on."""
     model = lively(models.build_classifier(CONFIG, 3))
     examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
     path = tmp_path_factory.mktemp("bilstm") / "model.tflite"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
-        card = export.to_tflite(
-            model, path, quantize=request.param, lengths=LENGTHS, check_on=examples
-        )
+    card = export.to_tflite(model, path, quantize=request.param, lengths=LENGTHS, check_on=examples)
     return request.param, model, path, card, examples
 
 
@@ -89,13 +85,10 @@ def test_all_steps_and_signatures_share_the_weights(done):
 
 
 @pytest.mark.parametrize("quantize", ["dynamic_wi8_afp32", "float32"])
-def test_a_static_student_is_a_table_and_a_classifier(
-    quantize, toy, lively, exported, tmp_path, monkeypatch
-):
+def test_a_static_student_is_a_table_and_a_classifier(quantize, toy, lively, tmp_path):
     config = models.StaticConfig(embedding_size=48, vocab_size=200)
     model = lively(models.build_classifier(config, 3))
     examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
-    monkeypatch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
     path = tmp_path / "model.tflite"
     card = export.to_tflite(model, path, quantize=quantize, lengths=LENGTHS, check_on=examples)
     assert card.architecture.family == "static"

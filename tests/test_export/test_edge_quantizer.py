@@ -29,7 +29,7 @@ MATRICES = 23_808  # elements in matrices of at least 1,024
 
 
 @pytest.fixture(scope="module")
-def made(toy, exported, tmp_path_factory):
+def made(toy, tmp_path_factory):
     """Exports the toy, calibrated on its own examples, once for each choice."""
     done = {}
 
@@ -44,9 +44,7 @@ def made(toy, exported, tmp_path_factory):
             arguments["bounds"] = tight.as_dict() if coarse else {"metric_drop": tight.metric_drop}
             if quantize.quantization(name).needs_calibration:
                 arguments |= {"calibrate_on": toy.encoded, "num_calibration": 64, "seed": 5}
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
-                done[key] = path, export.to_tflite(toy.model, path, **arguments)
+            done[key] = path, export.to_tflite(toy.model, path, **arguments)
         return done[key]
 
     return get

@@ -63,7 +63,7 @@ def folder(toy, tmp_path):
 
 
 def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_so(
-    folder, toy, convert_here, capsys
+    folder, toy, capsys
 ):
     columns = ["--text-column", "text", "--pair-column", "pair", "--label-column", "label"]
     data = ["--task", "mine", "--data-dir", str(folder), *columns]

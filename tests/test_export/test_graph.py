@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import export
+from export.conversion import convert
 from export.conversion.convert import Conversion
 from export.model import graph
 from export.model.heads import HEADS
@@ -147,7 +148,7 @@ def test_a_quantization_aware_model_is_run_as_it_is(toy):
 
 
 @pytest.fixture(scope="module")
-def reports(toy, lively, exported, tmp_path_factory):
+def reports(toy, lively, tmp_path_factory):
     """Each head converted by its inference function and as the model is, looked at by LiteRT."""
     heads = {
         "sequence": toy.model,
@@ -164,7 +165,7 @@ def reports(toy, lively, exported, tmp_path_factory):
         traced = tf.function(run, input_signature=[specs], autograph=False)
         signatures = {"len16": traced.get_concrete_function()}
         tf.saved_model.save(module, str(folder / name), signatures=signatures)
-        exported.convert_here(Conversion(str(folder / name), str(path), quantize, ["len16"]))
+        convert.run(Conversion(str(folder / name), str(path), quantize, ["len16"]))
         return export.inspect(path, open_it=True).signatures["len16"]
 
     def get(head, quantize, *, plain=False):

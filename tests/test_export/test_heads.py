@@ -112,7 +112,7 @@ def token_toy(toy, lively):
 
 
 @pytest.fixture(scope="session")
-def done(span_toy, token_toy, exported, tmp_path_factory):
+def done(span_toy, token_toy, tmp_path_factory):
     """Exports one of the two in a quantization, once."""
     cache = {}
 
@@ -120,11 +120,9 @@ def done(span_toy, token_toy, exported, tmp_path_factory):
         if (head, name) not in cache:
             toy = {"span": span_toy, "token": token_toy}[head]
             path = tmp_path_factory.mktemp(f"{head}_{name}") / "model.tflite"
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
-                # Random tags lie close together: more of them turn than those of a trained model.
-                arguments = toy.arguments(quantize=name, bounds={"metric_drop": 0.06})
-                card = export.to_tflite(toy.model, path, **arguments)
+            # Random tags lie close together: more of them turn than those of a trained model.
+            arguments = toy.arguments(quantize=name, bounds={"metric_drop": 0.06})
+            card = export.to_tflite(toy.model, path, **arguments)
             cache[head, name] = toy, path, card
         return cache[head, name]
 
@@ -364,7 +362,7 @@ def test_a_model_of_spans_takes_the_place_of_no_classifier(done, toy, monkeypatc
 
 
 @pytest.mark.slow
-def test_the_tags_of_tokens_can_be_had_as_probabilities(done, convert_here, tmp_path):
+def test_the_tags_of_tokens_can_be_had_as_probabilities(done, tmp_path):
     toy, _, _ = done("token", "float32")
     card = export.to_tflite(
         toy.model,

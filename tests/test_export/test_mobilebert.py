@@ -66,7 +66,6 @@ def test_computing_the_last_layer_for_cls_alone_changes_nothing(name, lively):
         pytest.param("ib-bert", "float32", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.usefixtures("convert_here")
 def test_the_file_answers_like_the_model(name, quantize, toy, lively, tmp_path):
     model = lively(models.build_classifier(CONFIGS[name], 3))
     # Some examples fill a signature to the last place, where no padding follows.
@@ -96,7 +95,6 @@ def test_an_example_that_fills_its_signature_need_not_be_answered_alike_by_other
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("convert_here")
 def test_padding_does_not_change_the_answer_of_the_file(toy, lively, tmp_path):
     model = lively(models.build_classifier(SHARED, 3))
     export.to_tflite(model, tmp_path / "m.tflite", quantize="float32", lengths=LENGTHS)

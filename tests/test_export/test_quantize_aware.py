@@ -23,7 +23,6 @@ CONFIG = models.EncoderConfig(
     dropout=0.0,
     attention_dropout=0.0,
 )
-pytestmark = pytest.mark.usefixtures("convert_here")
 
 
 def batch(count, seed):

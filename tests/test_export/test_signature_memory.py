@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import interpreter as litert
 
+from export.conversion import convert
 from export.conversion.convert import Conversion
 from export.model import signature
 from tfdistill import models
@@ -55,7 +56,7 @@ def peak_bytes(path, keys, *options):
 
 
 @pytest.mark.slow
-def test_three_lengths_take_hardly_more_memory_than_one(exported, tmp_path):
+def test_three_lengths_take_hardly_more_memory_than_one(tmp_path):
     """The shape of TinyBERT4 with a small vocabulary: 19 MB of float32 weights to rearrange."""
     config = models.preset("tinybert_4l_312d").replace(vocab_size=1000, max_positions=64)
     model = models.build_classifier(config, 2)
@@ -64,7 +65,7 @@ def test_three_lengths_take_hardly_more_memory_than_one(exported, tmp_path):
         saved, path = tmp_path / f"saved{len(lengths)}", tmp_path / f"{len(lengths)}.tflite"
         signature.save(model, saved, lengths=lengths)
         keys = [f"len{length}" for length in lengths]
-        exported.convert_here(Conversion(str(saved), str(path), "float32", keys))
+        convert.run(Conversion(str(saved), str(path), "float32", keys))
         shared[len(lengths)] = peak_bytes(path, keys)
         copies[len(lengths)] = peak_bytes(path, keys, "--copies")
     assert shared[3] < 1.5 * shared[1]  # measured: 1.06

@@ -24,11 +24,9 @@ def request_of(toy):
 
 
 @pytest.fixture(scope="module")
-def swept(toy, exported, request_of, tmp_path_factory):
+def swept(toy, request_of, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep") / "all"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
-        return sweeping.sweep(toy.model, folder, NAMES, **request_of)
+    return sweeping.sweep(toy.model, folder, NAMES, **request_of)
 
 
 @pytest.fixture

@@ -85,13 +85,11 @@ def test_the_file_is_as_large_as_its_weights_in_that_format(name, bytes_per_weig
 
 
 @pytest.fixture(scope="module")
-def scores(toy, exported, tmp_path_factory):
+def scores(toy, tmp_path_factory):
     """The toy with softmax and a single signature."""
     path = tmp_path_factory.mktemp("scores") / "model.tflite"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.run_in_child", exported.convert_here)
-        arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True)
-        return path, export.to_tflite(toy.model, path, **arguments)
+    arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True)
+    return path, export.to_tflite(toy.model, path, **arguments)
 
 
 def test_signatures_share_the_weights(scores, exported):
@@ -324,9 +322,7 @@ def test_softmax_gives_probabilities_called_scores(toy, scores):
     assert sum(example["logits"]) != pytest.approx(1.0, abs=1e-2)
 
 
-def test_a_regression_without_token_types_or_pooler_is_exported(
-    toy, lively, convert_here, tmp_path
-):
+def test_a_regression_without_token_types_or_pooler_is_exported(toy, lively, tmp_path):
     config = toy.config.replace(family="distilbert", pooler=False, type_vocab_size=0, num_layers=1)
     model = lively(models.build_classifier(config, 1))
     from tfdistill.data.tasks import TaskSpec

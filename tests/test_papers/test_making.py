@@ -65,22 +65,8 @@ class Stopwatch:
         )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def convert_here():
-    """Converts in this process, without the wait for a new one."""
-    from export.conversion import convert
-
-    def convert_here(conversion, *, timeout_s=None):
-        del timeout_s
-        convert.run(conversion)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.conversion.convert.run_in_child", convert_here)
-        yield
-
-
 @pytest.fixture(scope="module")
-def files_made(tmp_path_factory, convert_here):
+def files_made(tmp_path_factory):
     """The exports of a table, made once: a table that was stopped at its first measurement."""
     folder = tmp_path_factory.mktemp("table") / "out"
     with pytest.raises(KeyboardInterrupt):

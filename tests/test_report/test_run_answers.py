@@ -158,7 +158,7 @@ def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
     headline = summary.headline(analysis_of())
     assert headline.startswith(
-        "TF-IDF and a linear model beats the student: accuracy 89.0% against 88.0%. A 3-layer"
+        "TF-IDF and a linear model beats the student: accuracy 89.0% against 88.0%."
     )
     models = table_of(page_of(run_dir), "models")
     assert models[-1][:3] == ["TF-IDF and a linear modelbaseline", "89.0%", "98.9%"]

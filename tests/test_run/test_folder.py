@@ -33,7 +33,7 @@ def test_overwriting_leaves_nothing_of_the_earlier_run(place):
     with place.open(RECIPE, overwrite=True):
         found = {child.name for child in place.path.iterdir()}
 
-    assert found == {files.LOCK, folder.RECIPE, folder.ENVIRONMENT}
+    assert found == {files.LOCK, config.RECIPE_FILE, folder.ENVIRONMENT}
 
 
 def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):

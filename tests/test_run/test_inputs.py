@@ -28,7 +28,7 @@ def save(tmp_path, toy_vocab_file):
 
 
 def write_recipe(root, recipe):
-    files.atomic_write_text(root / folder.RECIPE, config.dump_recipe(recipe))
+    files.atomic_write_text(root / config.RECIPE_FILE, config.dump_recipe(recipe))
 
 
 def test_a_fine_tuned_teacher_alone_is_what_its_folder_stands_for(save, tmp_path):

@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 import toys
 
-from tfdistill import cli, config, errors, models, results, run, weights
+from tfdistill import cli, config, errors, models, results, run, training, weights
 from tfdistill.data import answers, batches, synthetic
-from tfdistill.run import baselines, initialise, inputs, records, stage_batches, stages
+from tfdistill.run import baselines, initialise, inputs, records, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
 
@@ -82,8 +82,8 @@ def test_a_floor_of_steps_is_reached_by_more_epochs(distilled, data_dir):
     )
     assert result.steps == 50  # 25 batches an epoch, two epochs instead of the one named
     stage = recipe_of(data_dir).stages["joint"]
-    assert stage_batches.num_epochs(stage, 25) == 2
-    assert stage_batches.num_epochs(stage, 100) == 1
+    assert stage.num_epochs(25) == 2
+    assert stage.num_epochs(100) == 1
 
 
 def test_its_baselines_are_measured_once(distilled):
@@ -127,14 +127,6 @@ def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     assert found.within_chance == ("whole",)
     assert not [*(tmp_path / "kept" / "candidates").rglob("stages")]
     assert not [*(tmp_path / "kept" / "candidates").rglob("model.keras")]
-
-
-def test_a_run_without_baselines_measures_none(distilled, data_dir, tmp_path):
-    record = run.distill(
-        recipe_of(data_dir, distilled[0], baselines=False, student__allow_weak=True),
-        tmp_path / "run",
-    )
-    assert record.baselines == ()
 
 
 def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
@@ -190,22 +182,38 @@ def test_the_mean_of_the_states_is_that_of_the_real_tokens_of_either_text():
             np.testing.assert_allclose(result[index], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_second_run_of_the_same_recipe_starts_from_the_same_weights(distilled, data_dir):
+@pytest.fixture
+def not_trained(monkeypatch):
+    """Ends a run where its first stage would be trained."""
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "fit", interrupt)
+
+
+def test_a_second_run_of_the_same_teacher_starts_from_the_same_weights(
+    distilled, data_dir, not_trained
+):
     out, _ = distilled
     before = safetensors.numpy.load_file(out / "stages" / initialise.START)
     again = out.parent / "again"
-    run.distill(recipe_of(data_dir), again)
+    with pytest.raises(KeyboardInterrupt):
+        run.distill(recipe_of(data_dir, out), again)
     after = safetensors.numpy.load_file(again / "stages" / initialise.START)
     assert before.keys() == after.keys()
     for name, array in before.items():
         np.testing.assert_array_equal(array, after[name], err_msg=name)
 
 
-def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(distilled, data_dir, tmp_path):
+def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
+    distilled, data_dir, tmp_path, capsys, not_trained
+):
     other = {"preset": "bert_tiny", "num_layers": 1, "hidden_act": "relu"}  # the teacher has GELU
     out = tmp_path / "run"
-    start = {"initialise": "auto", "allow_weak": True}
-    run.distill(recipe_of(data_dir, distilled[0], student={**other, **start}), out)
+    with pytest.raises(KeyboardInterrupt):
+        run.distill(recipe_of(data_dir, distilled[0], student={**other, "initialise": "auto"}), out)
+    assert "not pruned: " in capsys.readouterr().err
     assert not (out / "stages" / initialise.START).exists()
 
 
@@ -251,7 +259,11 @@ def test_a_tuned_model_near_chance_is_kept_with_a_warning(data_dir, tmp_path, ca
     out = tmp_path / "run"
     run.finetune(recipe_of(data_dir, teacher__finetune=weak), out)
     shown = capsys.readouterr().err
-    assert "WARNING" in shown and "chance is" in shown and "updates: give it more" in shown
+    assert (
+        "WARNING" in shown
+        and "chance is" in shown
+        and "updates: give it more, with --set teacher.finetune.epochs=N" in shown
+    )
     assert (out / "report.html").is_file()
     assert (out / "teacher" / "model" / "hf" / "config.json").is_file()
 
@@ -264,8 +276,11 @@ def test_a_shape_that_no_folder_can_hold_is_refused_before_any_training(data_dir
 
 
 def test_the_rate_falls_with_the_width_beyond_what_was_measured():
-    assert stages.joint_rate(192) == stages.joint_rate(384) == 3e-4
-    assert stages.joint_rate(768) == pytest.approx(1.5e-4)
+    teacher = models.preset("bert_tiny")
+    shapes = {width: teacher.replace(hidden_size=width) for width in (192, 384, 768)}
+    assert stages.joint_rate(shapes[192]) == stages.joint_rate(shapes[384]) == 3e-4
+    assert stages.joint_rate(shapes[768]) == pytest.approx(1.5e-4)
+    assert stages.joint_rate(models.StaticConfig(embedding_size=384)) == 3e-3
 
 
 def test_a_shape_that_is_no_part_of_the_teacher_is_named_before_any_training(data_dir, tmp_path):
@@ -342,39 +357,32 @@ def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     assert (out / "stages" / initialise.START).is_file()  # cut out of the task's teacher
 
 
-@pytest.mark.parametrize(
-    ("changes", "layers"),
-    [
-        ({"preset": "pruned:layers=1,choose=bottom,embedding=32"}, (0,)),
-        ({"preset": "bert_tiny", "num_layers": 1, "teacher_layers": [0]}, (0,)),
-    ],
-)
 def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
-    changes, layers, distilled, data_dir, tmp_path, capsys
+    distilled, data_dir, tmp_path, capsys
 ):
-    teacher = {"source": str(distilled[0] / "teacher" / "model" / "hf"), "export": False}
     recipe = recipe_of(
         data_dir,
-        teacher=teacher,
-        data__vocab="teacher",
-        student={**changes, "allow_weak": True},
+        distilled[0],
+        student={"preset": "pruned:layers=1,choose=bottom,embedding=32", "allow_weak": True},
         stages={"joint": {"kind": "joint", **STEP, "min_steps": 1}},
         baselines=False,
     )
     record = run.distill(recipe, tmp_path / "run")
     kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)["layers"]
-    assert tuple(kept) == layers
+    assert tuple(kept) == (0,)
     assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
     assert record.architecture["head_size"] == 64
-    if "embedding" in changes["preset"]:
-        folder = tmp_path / "run" / "student" / "hf"
-        assert weights.load_classifier(folder).config.embedding_size == 32
+    assert record.baselines == ()
+    folder = tmp_path / "run" / "student" / "hf"
+    assert weights.load_classifier(folder).config.embedding_size == 32
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):
     student = {"preset": "pruned:layers=1,choose=greedy", "teacher_layers": "top"}
     with pytest.raises(errors.ConfigError, match="none beside choose=greedy"):
         initialise.chosen_layers(recipe_of(data_dir, student=student).student)
+    named = {"preset": "bert_tiny", "num_layers": 1, "teacher_layers": [0]}
+    assert initialise.chosen_layers(recipe_of(data_dir, student=named).student) == (0,)
 
 
 def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tmp_path, capsys):

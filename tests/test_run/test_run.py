@@ -10,7 +10,7 @@ import yaml
 
 from tfdistill import config, errors, manifest, results, run, training
 from tfdistill.data import parallel, synthetic
-from tfdistill.run import prepare, records, students, teachers
+from tfdistill.run import prepare, records, students, teachers, variables
 
 
 def toy_values(data_dir: pathlib.Path) -> dict:
@@ -186,9 +186,7 @@ def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
         run.run_recipe(recipe, out, resume=True)
     for stages in (("labels",), ("intermediate", "prediction")):
         ours, theirs = (
-            students.read_weights(
-                students.stage_folder(root, recipe, stages, 1) / "student.safetensors"
-            )
+            variables.read(students.stage_folder(root, recipe, stages, 1) / "student.safetensors")
             for root in (out, reference)
         )
         assert ours.keys() == theirs.keys()

@@ -171,6 +171,7 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     values = values_of(name, tmp_path / "data")
     values["teacher"]["finetune"]["epochs"] = 3
     values["teacher"] |= {"allow_weak": True, "export": False}
+    values["student"]["allow_weak"] = True
     values["variants"]["full"]["stages"] = ["prediction"]
     values["stages"]["prediction"]["epochs"] = 3
     values["export"] = {"quantize": "float32", **({"lengths": [16]} if name == "ner" else {})}
@@ -216,6 +217,7 @@ def test_several_labels_are_exported_and_measured(tmp_path):
     values = values_of("several", tmp_path / "data")
     values["teacher"]["finetune"]["epochs"] = 2
     values["teacher"] |= {"allow_weak": True, "export": False}
+    values["student"]["allow_weak"] = True
     for stage in values["stages"].values():
         stage["epochs"] = 1
     run.run_recipe(config.parse_recipe(values), tmp_path / "run")

@@ -44,9 +44,18 @@ def test_nothing_is_named_where_nothing_stands_out(run_dir):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rows": ["1,20,2.0,5e-4", "2,40,1.0,5e-4"]}, "it had 40 updates"),
-        ({"rows": ["1,800,2.0,1e-7", "2,1600,1.99,1e-7"]}, "1.0e-07: try a higher --learning-rate"),
-        ({"rows": ["1,800,2.0,0.1", "2,1600,2.5,0.1"]}, "1.0e-01: try a lower --learning-rate"),
+        (
+            {"rows": ["1,20,2.0,5e-4", "2,40,1.0,5e-4"]},
+            "it had 40 updates: give it more, with --set stages.joint.epochs=N",
+        ),
+        (
+            {"rows": ["1,800,2.0,1e-7", "2,1600,1.99,1e-7"]},
+            "1.0e-07: try a higher rate, --set stages.joint.learning_rate=3.0e-07",
+        ),
+        (
+            {"rows": ["1,800,2.0,0.1", "2,1600,2.5,0.1"]},
+            "1.0e-01: try a lower rate, --set stages.joint.learning_rate=3.3e-02",
+        ),
         ({"rows": ["1,800,2,1", "2,900,1,1"], "teacher": 0.1}, "nearly uniform (entropy 1.00"),
         ({"rows": ["1,800,2,1", "2,900,1,1"], "initialise": "random"}, "random weights"),
         ({"rows": ["1,800,2,1", "2,900,1,1"], "student": 1}, "one answer to 100% of the examples"),

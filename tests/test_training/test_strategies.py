@@ -86,12 +86,12 @@ def test_what_cannot_be_spread_is_refused_first(found):
     assert "received 0" in messages["none"]
     assert messages["batch"].splitlines() == [
         "stages.prediction.batch_size: expected a multiple of 2, the devices that share a batch, "
-        "received 15. Use 14 or 16, or --devices 1.",
+        "received 15. Use 14 or 16, or --gpus 1.",
         "teacher.finetune.batch_size: expected a multiple of 2, the devices that share a batch, "
-        "received 1. Use 2, or --devices 1.",
+        "received 1. Use 2, or --gpus 1.",
     ]
     assert "stages.prediction.compress: expected one device" in messages["quantize"]
-    assert messages["quantize"].endswith("received 2 devices. Use --devices 1.")
+    assert messages["quantize"].endswith("received 2 devices. Use --gpus 1.")
 
 
 @pytest.mark.slow
@@ -103,7 +103,8 @@ def test_stages_and_whole_recipes_on_two_devices_equal_those_on_one(tmp_path, su
     assert [recipes[n]["devices"] for n in ("1", "2")] == [["CPU:0"], ["CPU:0", "CPU:1"]]
     for devices in ("2", "21"):
         with subtests.test(f"recipe {devices}"):
-            check_alike(recipes[devices], recipes["1"])
+            # Steps of Adam on gradients near 0 carry their rounding.
+            check_alike(recipes[devices], recipes["1"], atol=5e-5)
 
 
 CLUSTER = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}

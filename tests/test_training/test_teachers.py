@@ -369,12 +369,12 @@ def test_chance_is_reached_by_a_constant_answer(metric, positive):
 def test_a_teacher_near_chance_is_refused_unless_told():
     labels = np.array([0] * 60 + [1] * 40)
     with pytest.raises(errors.TeacherError) as caught:
-        training.check_teacher({"accuracy": 0.63}, SPEC, labels)
+        training.check_model("teacher", {"accuracy": 0.63}, SPEC, labels)
     assert "at least 0.640 (chance is 0.600), received 0.630" in str(caught.value)
     assert "teacher.finetune" in str(caught.value)
-    training.check_teacher({"accuracy": 0.63}, SPEC, labels, allow_weak=True)
-    training.check_teacher({"accuracy": 0.65}, SPEC, labels)
+    training.check_model("teacher", {"accuracy": 0.63}, SPEC, labels, allow_weak=True)
+    training.check_model("teacher", {"accuracy": 0.65}, SPEC, labels)
     with pytest.raises(errors.TeacherError):  # worse than chance: the labels are swapped
-        training.check_teacher({"accuracy": 0.1}, SPEC, labels)
+        training.check_model("teacher", {"accuracy": 0.1}, SPEC, labels)
     with pytest.raises(errors.TeacherError):
-        training.check_teacher({"accuracy": float("nan")}, SPEC, labels)
+        training.check_model("teacher", {"accuracy": float("nan")}, SPEC, labels)

@@ -15,6 +15,7 @@ from tfdistill.analysis.breakdown import (
     confusion_matrix,
 )
 from tfdistill.analysis.calibration import (
+    NEARLY_UNIFORM,
     entropy_share,
     expected_calibration_error,
     fit_temperature,
@@ -23,6 +24,7 @@ from tfdistill.analysis.data_checks import DataFindings, check_data
 from tfdistill.analysis.paired import PairedDifference, paired_difference
 
 __all__ = [
+    "NEARLY_UNIFORM",
     "ClassScores",
     "DataFindings",
     "LinearModel",

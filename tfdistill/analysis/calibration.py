@@ -8,6 +8,8 @@ import scipy.special
 
 from tfdistill import errors
 
+NEARLY_UNIFORM = 0.9  # entropy share; soft targets from here on teach next to nothing
+
 
 def entropy_share(logits: np.ndarray) -> float:
     """The mean entropy of the answers as a share of the largest one.

@@ -16,7 +16,6 @@ from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.unlabelled import example_keys, normal_text
 
 _SHOWN = 3  # examples of a fault that a message shows
-_LONGEST = 60  # characters of a text in a message
 _MOST_CUT = 0.10  # share of texts that may be cut without a word
 _LONGEST_INPUT = 512  # tokens that BERT's position table serves
 _FEW_CLASSES = 5  # classes of one example that are rare, not a wrong column
@@ -249,12 +248,8 @@ def _check_lengths(
     )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
 def _shown(keys: Sequence[tuple[str, ...]]) -> str:
-    return repr(_cut(" | ".join(part for part in keys[0] if part)))
+    return repr(errors.shortened(" | ".join(part for part in keys[0] if part)))
 
 
 def _listed(names: Sequence[str]) -> str:

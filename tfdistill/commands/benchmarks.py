@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from tfdistill import config, errors, files
 from tfdistill.benchmark.settings import Settings, WhenThrottled
-from tfdistill.commands import base, options, plan, result_paths
+from tfdistill.commands import base, measurement_options, options, plan, result_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     _add_what(parser.add_argument_group("what to measure"))
     _add_how_long(parser.add_argument_group("how long"))
     device = parser.add_argument_group("where")
-    options.add_device(device, several=True)
+    measurement_options.add_device(device, several=True)
     device.add_argument(
         "--app",
         nargs="?",
@@ -67,7 +67,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         help="of xnnpack, none, and on phones gpu, nnapi "
         f"(default: {','.join(_DEFAULTS.delegates)})",
     )
-    options.add_affinity(group)
+    measurement_options.add_affinity(group)
     group.add_argument(
         "--sustained",
         type=float,
@@ -81,7 +81,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_how_long(group: argparse._ArgumentGroup) -> None:
-    options.add_measurement(group, _DEFAULTS)
+    measurement_options.add_measurement(group, _DEFAULTS)
     group.add_argument(
         "--when-throttled",
         choices=get_args(WhenThrottled),
@@ -181,7 +181,10 @@ def _check_options(args: argparse.Namespace) -> None:
         for name in examples:
             if getattr(args, name) is not None:
                 faults.append((f"--{name.replace('_', '-')}", "--task", "none"))
-    lines = [*options.device_faults(args), *(errors.explain(*fault) for fault in faults)]
+    lines = [
+        *measurement_options.device_faults(args),
+        *(errors.explain(*fault) for fault in faults),
+    ]
     if lines:
         raise errors.ConfigError("\n".join(lines))
     for model in args.models:

@@ -52,7 +52,8 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     plan.existing(args.student, "student")
     student = config.model_folder(args.student)
     teacher = student if args.teacher is None else config.model_folder(args.teacher)
-    own = args.teacher is None and args.objective != "labels"
+    itself = args.teacher is None
+    own = itself and args.objective != "labels"
     stages = {
         name: {
             "kind": args.objective,
@@ -68,7 +69,7 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     return models.recipe_of(
         args,
         data=options.data_of(args, run=args.student),
-        teacher={"source": teacher, "export": False, "allow_weak": True},
+        teacher={"source": teacher, "export": False, "allow_weak": itself or args.allow_weak},
         student={
             "preset": "tinybert_4l_312d",
             "initialise": student,
@@ -76,6 +77,7 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
             "allow_weak": args.allow_weak,
         },
         stages=stages,
+        baselines="none",  # the student was compared with them when it was distilled
         variants={"student": {"stages": names}},
     )
 

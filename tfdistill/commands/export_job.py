@@ -98,7 +98,7 @@ class Job:
             return
         dev = batches.Batches(self.encode(self.examples), batch_size=64, shuffle=False)
         metrics = training.evaluate(self.source.model, dev, self.task)
-        training.check_student(metrics, self.task, training.gold_labels(dev))
+        training.check_model("student", metrics, self.task, training.gold_labels(dev))
 
 
 def open_job(args: argparse.Namespace) -> Job:
@@ -112,10 +112,8 @@ def open_job(args: argparse.Namespace) -> Job:
     """
     from tfdistill.data import from_config
     from tfdistill.run import deliver, inputs
-    from tfdistill.run import folder as folders
 
-    saved = pathlib.Path(args.model) / folders.RECIPE
-    recipe = config.load_recipe(str(saved)) if saved.is_file() else None
+    recipe = config.saved_recipe(args.model)
     settings = None if recipe is None else recipe.data
     if args.task is not None:
         settings = config.parse_section(

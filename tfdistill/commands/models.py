@@ -15,11 +15,11 @@ STAGES = (
     "embedding",
 )
 # MiniLM on MRPC, development F1: 0.853 after 345 steps, see docs/guides/getting-started.md.
-MIN_STEPS = 1000
+_JOINT = config.JointStage.model_fields  # what a student gets by default, a teacher gets, too
+_MIN_STEPS, _PATIENCE = _JOINT["min_steps"].default, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 _STAGE_OPTIONS = ("temperature", "layer_map", "min_steps")
-_PATIENCE = 5  # evaluations of a fine-tuning, one an epoch
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
 _GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": 3e-4}
 
@@ -48,7 +48,7 @@ def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or hub id, or preset:NAME")
     options.add_field(parser, config.DataConfig, "vocab")
     training = add_run(parser)
-    options.add_field(training, config.FineTuneConfig, "min_steps", MIN_STEPS)
+    options.add_field(training, config.FineTuneConfig, "min_steps", _MIN_STEPS)
 
 
 def _finetune(args: argparse.Namespace) -> None:
@@ -72,16 +72,15 @@ def _finetune(args: argparse.Namespace) -> None:
 
 def _resumed(args: argparse.Namespace) -> config.Recipe | None:
     """The recipe of the run that is continued: an earlier version's defaults stay with it."""
-    saved = pathlib.Path(args.out) / "recipe.yaml"
-    return config.load_recipe(str(saved)) if args.resume and saved.is_file() else None
+    return config.saved_recipe(args.out) if args.resume else None
 
 
 def general_of(teacher: str) -> str | None:
     """The model before the fine-tuning that a run folder holds, where that is a folder still."""
-    saved = pathlib.Path(teacher) / "recipe.yaml"
-    if not saved.is_file():
+    recipe = config.saved_recipe(teacher)
+    if recipe is None:
         return None
-    settings = config.load_recipe(str(saved)).teacher
+    settings = recipe.teacher
     source = settings.general or settings.source
     return source if settings.finetune is not None and pathlib.Path(source).is_dir() else None
 
@@ -140,11 +139,11 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_LAYER_MAPS,
         help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
-    options.add_field(parser, config.Recipe, "baselines", choices=("none", "cheap", "all"))
+    options.add_field(parser, config.Recipe, "baselines")
     options.add_allow_weak(parser, "a teacher or a student that answers near chance")
     training = add_run(parser, rate=None, of_run="--teacher")
     own = config.FineTuneConfig.model_fields["min_steps"].description
-    shown = f"{own} (default: {MIN_STEPS} of joint, else none)"
+    shown = f"{own} (default: {_MIN_STEPS} of joint, else none)"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
 
 
@@ -247,11 +246,11 @@ def train(
         recipe, args.out, devices=devices, resume=args.resume, overwrite=args.overwrite
     )
     lines = [*record.metric_lines(), f"model: {pathlib.Path(args.out) / record.model_folder}"]
-    if record.role == "student" and record.metrics:
-        metric = next(iter(record.metrics))
+    metric = record.primary_metric
+    if record.role == "student" and record.baselines:
         teacher = record.teacher_metrics.get(metric)
         lines += results.compare_with_baselines(
-            metric, record.metrics[metric], teacher, record.baselines
+            metric, record.metrics.get(metric), teacher, record.baselines
         )
     lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
     if quantize is not None:

@@ -12,9 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 import pydantic
 
 from tfdistill import config, errors, manifest
-from tfdistill.benchmark.settings import Settings
 
-DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
+_DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 SEED = 1  # of everything that is drawn at random
 _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
@@ -276,10 +275,13 @@ def data_of(args: argparse.Namespace, run: str | None = None, **more: Any) -> di
       run: What may be a run or an export, whose `max_length` is the default.
       **more: Further fields.
     """
-    length = args.max_length or trained_length(run) or DEFAULT_LENGTH
+    length = args.max_length
+    if length is None:
+        length = trained_length(run) or _DEFAULT_LENGTH
+    stride = max(length // 2, 1) if args.doc_stride is None else args.doc_stride
     return {
         **task_of(args),
-        "doc_stride": args.doc_stride or max(length // 2, 1),
+        "doc_stride": stride,
         "max_length": length,
         "train_limit": getattr(args, "train_limit", None),
         **more,
@@ -291,8 +293,9 @@ def trained_length(source: str | None) -> int | None:
     path = pathlib.Path(source or "")
     if source is None or not path.exists():
         return None
-    if (path / "recipe.yaml").is_file():
-        return config.load_recipe(str(path / "recipe.yaml")).data.max_length
+    recipe = config.saved_recipe(path)
+    if recipe is not None:
+        return recipe.data.max_length
     folder = path if path.is_dir() else path.parent
     if not (folder / manifest.FILE_NAME).is_file():
         return None
@@ -310,80 +313,6 @@ DATA_FLAGS = flags_of(
     "data",
     ["task", "dir", *_OWN_TASK, "doc_stride", "max_length", "train_limit", "dev_limit", "vocab"],
 )
-
-
-def add_measurement(
-    group: argparse._ActionsContainer, defaults: Settings, quick: Settings | None = None
-) -> None:
-    """Adds how long to measure.
-
-    Args:
-      group: A group of a parser.
-      defaults: The defaults, which the help shows.
-      quick: Other defaults with --quick: then an option that is not given is None.
-    """
-    for name in ("warmup", "runs", "min_seconds", "repetitions"):
-        usual = getattr(defaults, name)
-        hurried = None if quick is None else getattr(quick, name)
-        if hurried in (None, usual):
-            add_field(group, config.BenchmarkConfig, name, usual)
-        else:
-            text = config.BenchmarkConfig.model_fields[name].description
-            text = f"{text} (default: {usual}; quick: {hurried})"
-            add_field(group, config.BenchmarkConfig, name, None, help=text)
-    group.add_argument(
-        "--cool-down",
-        type=float,
-        default=defaults.cool_down_seconds,
-        metavar="S",
-        help=f"rest before each repetition (default: {defaults.cool_down_seconds:g})",
-    )
-
-
-def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
-    """Adds where to measure: --device, and which phone and program.
-
-    Args:
-      group: A group of a parser.
-      several: Whether --serial may be repeated.
-    """
-    group.add_argument(
-        "--device",
-        choices=("host", "adb"),
-        default="host",
-        help="this machine, or a phone through adb (default: %(default)s)",
-    )
-    repeated: dict[str, Any] = {"action": "append", "default": []} if several else {}
-    group.add_argument(
-        "--serial",
-        metavar="SERIAL",
-        help="which phone, as `adb devices` lists it"
-        + (", or all; may be given several times" if several else ""),
-        **repeated,
-    )
-    group.add_argument(
-        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
-    )
-    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
-
-
-def device_faults(args: argparse.Namespace) -> list[str]:
-    """Options of a phone that were given for the host."""
-    phone = ("serial", "binary", "binary_sha256", "app", "fixed_performance")
-    return [
-        errors.explain(flag_of(name), "--device adb", "--device host")
-        for name in phone
-        if args.device == "host" and getattr(args, name, None)
-    ]
-
-
-def add_affinity(group: argparse._ActionsContainer) -> None:
-    """Adds --affinity."""
-    group.add_argument(
-        "--affinity",
-        metavar="MASK",
-        help="cores to run on: a hexadecimal mask such as f0, or big, little, all",
-    )
 
 
 def add_lengths(

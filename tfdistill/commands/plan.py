@@ -78,7 +78,7 @@ def check_output(out: str | pathlib.Path, args: argparse.Namespace) -> None:
     Raises:
       OutputExistsError: If there is one.
     """
-    if (pathlib.Path(out) / "recipe.yaml").is_file() and not (args.resume or args.overwrite):
+    if (pathlib.Path(out) / config.RECIPE_FILE).is_file() and not (args.resume or args.overwrite):
         raise errors.OutputExistsError(
             f"--out {out}",
             "an absent folder",

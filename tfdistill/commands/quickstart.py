@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import filecmp
 import pathlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +15,7 @@ from tfdistill import config, errors, files, manifest, results, tables
 from tfdistill.commands import base, options, plan, quickstart_recipe
 
 _KINDS = ("classification", "regression", "multi_label")
-_RECIPE, _DATA = "recipe.yaml", "data"
+_DATA = "data"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +64,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _quickstart(args: argparse.Namespace) -> None:
     plan.existing(args.teacher, "--teacher")
     plan.existing(args.data, "--data")
+    student = args.student
+    if student is not None and config.is_checkpoint(student):
+        plan.existing(student, "--student")
+        student = config.model_folder(student)
     if args.kind not in (None, *_KINDS):
         remedy = "For words and questions use `tfdistill finetune` and `tfdistill distill`."
         raise errors.ConfigError("--kind", f"one of {', '.join(_KINDS)}", args.kind, remedy)
@@ -87,7 +91,6 @@ def _quickstart(args: argparse.Namespace) -> None:
     _say(data.notes)
 
     from tfdistill import run, weights
-    from tfdistill.run import shapes
 
     teacher = config.model_folder(args.teacher)
     recipe, notes = quickstart_recipe.make_recipe(
@@ -96,26 +99,26 @@ def _quickstart(args: argparse.Namespace) -> None:
         weights.open_checkpoint(teacher),
         data,
         out / _DATA,
-        student=args.student,
+        student=student,
         finetune=args.finetune,
         seed=args.seed,
         changes=args.set,
     )
     _say(notes)
-    faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
-    if faults:
-        raise errors.ConfigError("\n".join(faults))
     if args.dry_run:
+        _check(recipe)
         _say(f"WARNING: {warning}" for warning in findings.warnings)
         lines = [config.dump_recipe(recipe).rstrip(), "Nothing was written."]
         base.show(recipe.model_dump(mode="json"), as_json=args.json, lines=lines)
         return
-    with tempfile.TemporaryDirectory(prefix="tfdistill-quickstart-") as temporary:
-        written = pathlib.Path(temporary)
-        data.write(written)
-        _place(out, recipe, written, overwrite=args.overwrite)
-    print(f"recipe: {out / _RECIPE}, data: {out / _DATA}", file=sys.stderr, flush=True)
-    metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
+    lock = files.output_lock(out) if args.out is None else contextlib.nullcontext()
+    with lock:
+        with files.temporary_folder("quickstart") as written:
+            data.write(written)
+            _check(recipe, written)
+            _place(out, recipe, written, overwrite=args.overwrite)
+        print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
+        metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
     test = _test_metrics(recipe, out)
     result = {**metrics.model_dump(mode="json"), "test_metrics": test}
     base.show(result, as_json=args.json, lines=_summary(metrics, test, out))
@@ -124,6 +127,22 @@ def _quickstart(args: argparse.Namespace) -> None:
 def _say(notes: Any) -> None:
     for note in notes:
         print(note, file=sys.stderr, flush=True)
+
+
+def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
+    """Refuses a recipe that cannot run, before an earlier run is replaced.
+
+    Raises:
+      ConfigError: With every fault.
+    """
+    from tfdistill.run import shapes
+
+    faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
+    if data is not None:
+        section = recipe.data.model_copy(update={"dir": str(data)})
+        faults += config.missing_inputs(recipe.model_copy(update={"data": section}))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
 
 
 def _place(
@@ -135,7 +154,8 @@ def _place(
       ConfigError: If the data of that run is not what the file gives now.
       OutputExistsError: If the folder holds other files.
     """
-    if (out / _RECIPE).is_file() and not overwrite:
+    earlier = (out / config.RECIPE_FILE).is_file()
+    if earlier and not overwrite:
         changed = [
             file.name
             for file in sorted(data.iterdir())
@@ -150,19 +170,17 @@ def _place(
                 "Start again with --overwrite, or choose another --out.",
             )
         return
-    if out.exists() and not (out / _RECIPE).is_file() and (out.is_file() or any(out.iterdir())):
+    if not earlier and out.exists() and (out.is_file() or any(out.iterdir())):
         raise errors.OutputExistsError(
             f"--out {out}",
             "an empty or absent folder, or an earlier run",
             "other files",
             "Choose another --out.",
         )
-    if (out / _RECIPE).is_file():
-        with files.exclusive_lock(out):  # nobody else works in it
-            shutil.rmtree(out)
-    with files.atomic_folder(out) as temporary:
+    alone = files.exclusive_lock(out) if earlier else contextlib.nullcontext()
+    with alone, files.atomic_folder(out) as temporary:
         shutil.copytree(data, temporary / _DATA)
-        files.atomic_write_text(temporary / _RECIPE, config.dump_recipe(recipe))
+        files.atomic_write_text(temporary / config.RECIPE_FILE, config.dump_recipe(recipe))
 
 
 def _test_metrics(recipe: config.Recipe, out: pathlib.Path) -> dict[str, dict[str, float]]:
@@ -212,7 +230,7 @@ def _summary(
     return [
         *tables.table(rows),
         f"report: {out / 'report.html'}",
-        f"again: tfdistill run {out / _RECIPE} --out {out}-again",
+        f"again: tfdistill run {out / config.RECIPE_FILE} --out {out}-again",
         f"next: tfdistill benchmark {out} --device adb --binary benchmark_model --out phone.json",
         f"      tfdistill export {out} --android android_demo/app/src/main/assets",
     ]

@@ -93,7 +93,6 @@ def make_recipe(
         "stages": {"joint": {"kind": "joint", "epochs": 1 if num_train > _LONG_SET else 3}},
         "variants": {"student": {"stages": ["joint"]}},
         "seeds": [seed],
-        "export": {"lengths": [*(n for n in (32, 64, 128) if n < max_length), max_length]},
     }
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
     if not recipe.export.also_quantize:  # the teacher in the format of the student: like for like

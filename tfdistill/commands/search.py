@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from tfdistill import config, errors
 from tfdistill.benchmark.settings import Delegate, Settings
-from tfdistill.commands import base, models, options, plan
+from tfdistill.commands import base, measurement_options, models, options, plan
 
 if TYPE_CHECKING:
     from tfdistill.search.bench import Measure
@@ -123,7 +123,7 @@ def _add_students(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_device(group: argparse._ArgumentGroup) -> None:
-    options.add_device(group)
+    measurement_options.add_device(group)
     delegates = group.add_argument(
         "--delegates",
         choices=get_args(Delegate),
@@ -131,7 +131,7 @@ def _add_device(group: argparse._ArgumentGroup) -> None:
         help="delegate that computes, one of them (default: %(default)s)",
     )
     options.renamed(group, "--delegate", delegates)
-    options.add_affinity(group)
+    measurement_options.add_affinity(group)
 
 
 def _add_effort(group: argparse._ArgumentGroup) -> None:
@@ -146,7 +146,7 @@ def _add_effort(group: argparse._ArgumentGroup) -> None:
         f"as well (default: {_UPDATES}; quick: {_QUICK_UPDATES}; 0 if students are not pruned or "
         "the data is not given)",
     )
-    options.add_measurement(group, _USUAL, _QUICK)
+    measurement_options.add_measurement(group, _USUAL, _QUICK)
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -213,7 +213,7 @@ def _check_options(args: argparse.Namespace) -> None:
                 args.quantize,
             )
         )
-    faults += options.device_faults(args)
+    faults += measurement_options.device_faults(args)
     plan.existing(args.teacher, "--teacher")
     if args.updates is not None and args.updates < 0:
         faults.append(errors.explain("--updates", "at least 0", args.updates))

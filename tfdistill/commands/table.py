@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tfdistill import config, errors, models
 from tfdistill.benchmark.settings import Settings
-from tfdistill.commands import base, options
+from tfdistill.commands import base, measurement_options, options
 
 if TYPE_CHECKING:
     from tfdistill.papers.making import Measure
@@ -47,8 +47,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="toy models of the same kinds: the whole path in a minute, figures that mean nothing",
     )
     group = parser.add_argument_group("measurement")
-    options.add_measurement(group, _DEFAULTS)
-    options.add_device(group)
+    measurement_options.add_measurement(group, _DEFAULTS)
+    measurement_options.add_device(group)
     options.add_output(parser)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="write the table as JSON to stdout")
@@ -56,7 +56,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _table(args: argparse.Namespace) -> None:
-    faults = options.device_faults(args)
+    faults = measurement_options.device_faults(args)
     if faults:
         raise errors.ConfigError("\n".join(faults))
     for name in args.models or ():

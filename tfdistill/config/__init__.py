@@ -13,7 +13,13 @@ from tfdistill.config.compression import (
     PruneConfig,
     QuantizeConfig,
 )
-from tfdistill.config.inputs import is_missing, missing_inputs, model_folder
+from tfdistill.config.inputs import (
+    RECIPE_FILE,
+    is_missing,
+    missing_inputs,
+    model_folder,
+    saved_recipe,
+)
 from tfdistill.config.pruned import (
     PrunedShape,
     StaticShape,
@@ -89,6 +95,7 @@ __all__ = [
     "ANSWERS_ALONE",
     "BUILT_IN_DATA",
     "METHODS",
+    "RECIPE_FILE",
     "STAGES",
     "STARTS",
     "AnswersConfig",
@@ -151,6 +158,7 @@ __all__ = [
     "parse_section",
     "parse_static",
     "recipes",
+    "saved_recipe",
     "scaled_down",
     "short_form_faults",
     "usual_lengths",

@@ -39,14 +39,15 @@ def with_baseline(recipe: Recipe) -> Recipe:
     """Adds the student that learns from gold labels alone, unless the recipe has it.
 
     It is trained as long, in batches as large and at the rate of the exported variant's last
-    stage, which trains the classifier there.
+    stage, which trains the classifier there. A student that starts as a part of its teacher, or
+    whose rate follows from its start, gets the baseline "no_teacher" instead, which starts alike.
 
     Args:
       recipe: A recipe.
 
     Returns:
-      The recipe with a first variant "no_teacher"; the recipe itself, if it has no task or a
-      variant whose stages are all of kind "labels".
+      The recipe with a first variant "no_teacher", or with all baselines; the recipe itself, if it
+      has no task or a variant whose stages are all of kind "labels".
     """
     alone = any(
         all(recipe.stages[stage].kind == "labels" for stage in variant.stages)
@@ -55,6 +56,8 @@ def with_baseline(recipe: Recipe) -> Recipe:
     if alone or recipe.data.task is None:
         return recipe
     last = recipe.stages[list(recipe.variants.values())[-1].stages[-1]]
+    if recipe.student.start in ("auto", "pruned") or last.learning_rate is None:
+        return recipe.model_copy(update={"baselines": "all"})
     values = recipe.model_dump()
     values["stages"][NAME] = labels_alone(last, learning_rate=last.learning_rate).model_dump()
     values["variants"] = {NAME: {"stages": (NAME,)}, **values["variants"]}

@@ -11,6 +11,18 @@ from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe
 from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
 
+RECIPE_FILE = "recipe.yaml"  # of a run folder
+
+
+def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
+    """The recipe of a run folder; None where there is none.
+
+    Raises:
+      ConfigError: If it is damaged.
+    """
+    file = pathlib.Path(folder) / RECIPE_FILE
+    return load_recipe(str(file)) if file.is_file() else None
+
 
 def model_folder(source: str) -> str:
     """Finds the model of a folder; reads no weights.
@@ -28,12 +40,12 @@ def model_folder(source: str) -> str:
     path = pathlib.Path(source)
     candidates = (path / "student" / "hf", path / "model" / "hf", path / "hf")
     found = next((folder for folder in candidates if folder.is_dir()), None)
-    recipe_file = path / "recipe.yaml"
-    if found is None and recipe_file.is_file():
+    recipe = saved_recipe(path) if found is None else None
+    if recipe is not None:
         found = path / "teacher" / "model" / "hf"
         # Only of `finetune` is the teacher the result: elsewhere students come after it.
         students_began = (path / "stages").is_dir()
-        students_began |= load_recipe(str(recipe_file)).teacher.finetune is None
+        students_began |= recipe.teacher.finetune is None
         if students_began or not found.is_dir():
             raise errors.WeightsError(
                 f"run {path}", "a trained model", "none yet", "Continue it with --resume first."

@@ -13,7 +13,7 @@ import pydantic
 
 from tfdistill.config import unions
 from tfdistill.config.compression import Compress
-from tfdistill.config.training import OptimizerConfig, PathText, Section
+from tfdistill.config.training import OptimizerConfig, PathText, Section, at_least
 
 # The defaults of options when every kind had all of them: see `unions.without_former_defaults`.
 _FORMER_DEFAULTS: dict[str, Any] = {
@@ -65,6 +65,10 @@ class StageConfig(OptimizerConfig):
     bucketing: bool = True
     max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
     loss_weights: dict[str, float] = pydantic.Field(default={})
+
+    def num_epochs(self, steps_per_epoch: int) -> int:
+        """The epochs to train, of so many batches each."""
+        return self.epochs
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -129,6 +133,10 @@ class ClassifierStage(TaskStage):
     min_steps: int | None = pydantic.Field(default=None, gt=0)
     patience: int | None = pydantic.Field(default=None, gt=0)
 
+    def num_epochs(self, steps_per_epoch: int) -> int:
+        """The epochs to train, of so many batches each."""
+        return at_least(self.epochs, self.min_steps, steps_per_epoch)
+
 
 class EitherStage(PlainTextStage, TaskStage):
     """A stage that can learn from the task's text or from a corpus; None: the task's."""
@@ -188,11 +196,11 @@ class PrunedStage(ClassifierStage):
 
     Attributes:
       learning_rate: None: by the student's width, see `run.stages.joint_rate`.
-      patience: None: 5.
     """
 
     learning_rate: float | None = pydantic.Field(default=None, gt=0)  # pyright: ignore
     min_steps: int | None = pydantic.Field(default=1000, gt=0)
+    patience: int | None = pydantic.Field(default=5, gt=0)
     layer_map: LayerMap = "uniform"
 
 

@@ -82,7 +82,12 @@ class FineTuneConfig(OptimizerConfig):
 
     def num_epochs(self, steps_per_epoch: int) -> int:
         """The epochs to train, of so many batches each."""
-        return max(self.epochs, math.ceil((self.min_steps or 0) / steps_per_epoch))
+        return at_least(self.epochs, self.min_steps, steps_per_epoch)
+
+
+def at_least(epochs: int, min_steps: int | None, steps_per_epoch: int) -> int:
+    """Epochs of so many batches each: more than are named where these have too few steps."""
+    return max(epochs, math.ceil((min_steps or 0) / steps_per_epoch))
 
 
 class PretrainConfig(Section):

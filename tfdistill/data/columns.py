@@ -40,7 +40,7 @@ _LEAST_VARIED = 0.3  # share of different values in a column of texts
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class RawTable:
     """All columns of a file.
 
     Attributes:
@@ -84,13 +84,12 @@ class LabelKind(NamedTuple):
     why: str
 
 
-def read_columns(path: pathlib.Path, encoding: str = "utf-8") -> Table:
+def read_columns(path: pathlib.Path) -> RawTable:
     """Reads all columns of a file, whatever separates its cells.
 
     Args:
       path: A file of cells between commas, tabs, semicolons or vertical bars, with the names of the
         columns in its first row, or JSON Lines.
-      encoding: Of the file.
 
     Returns:
       The table; a column without a name is left out.
@@ -133,7 +132,7 @@ def read_columns(path: pathlib.Path, encoding: str = "utf-8") -> Table:
     }
     lines = [line for line, _ in filled[1:]]
     blank = tuple(line for line, cells in rows if not cells and line < lines[-1])
-    return Table(path, columns, lines, blank, separator)
+    return RawTable(path, columns, lines, blank, separator)
 
 
 def _separator_of(header: str) -> str:
@@ -154,12 +153,12 @@ def _check_header(path: pathlib.Path, names: list[str], rows: list[list[str]]) -
         raise errors.DataError(
             f"{path}, line 1",
             "the names of the columns",
-            f"what looks like data: {_cut(shown)}{why}",
+            f"what looks like data: {errors.shortened(shown)}{why}",
             "Put a line with names such as text,label on top of the file.",
         )
 
 
-def _read_json_lines(path: pathlib.Path) -> Table:
+def _read_json_lines(path: pathlib.Path) -> RawTable:
     columns, table, fault = {}, None, None
     for name in tables.column_names(path):
         try:
@@ -170,11 +169,11 @@ def _read_json_lines(path: pathlib.Path) -> Table:
         columns[name] = table.columns[name]
     if table is None:
         raise fault or errors.DataError(f"data file {path}", "objects with keys", "an empty one")
-    return Table(path, columns, table.lines, table.blank_lines, "")
+    return RawTable(path, columns, table.lines, table.blank_lines, "")
 
 
 def choose_roles(
-    table: Table, text: str | None = None, pair: str | None = None, label: str | None = None
+    table: RawTable, text: str | None = None, pair: str | None = None, label: str | None = None
 ) -> Roles:
     """Finds the columns of texts and labels by their values, then by their names.
 
@@ -241,9 +240,11 @@ def _choose_label(others: list[str]) -> str | None:
     return known[0] if len(known) == 1 else None
 
 
-def _unclear(table: Table, option: str, candidates: Sequence[str], what: str) -> errors.ConfigError:
+def _unclear(
+    table: RawTable, option: str, candidates: Sequence[str], what: str
+) -> errors.ConfigError:
     shown = ", ".join(
-        f"{name} (such as {_cut(next(filter(None, table.columns[name]), ''))!r})"
+        f"{name} (such as {errors.shortened(next(filter(None, table.columns[name]), ''))!r})"
         for name in candidates
     )
     received = f"{len(candidates)} that may be: {shown}" if len(candidates) > 1 else shown
@@ -268,7 +269,7 @@ def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
     return bool(varied > _LEAST_VARIED and long)
 
 
-def _is_id(name: str, table: Table) -> bool:
+def _is_id(name: str, table: RawTable) -> bool:
     """Whether a column counts or names the rows."""
     cells = table.columns[name]
     if _ID_NAME.search(name):
@@ -320,7 +321,3 @@ def kind_of(labels: Sequence[str]) -> LabelKind:
         if several and len(parts) <= len(whole) and alone >= len(parts) / 2:
             return LabelKind("multi_label", mark, f"several labels with {mark!r} between")
     return LabelKind("classification", ",", f"{len(whole)} different names")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -135,7 +135,7 @@ def _gold(examples: tasks.Examples) -> np.ndarray:
     return examples.labels
 
 
-def _check_filled(table: columns.Table, label: str) -> None:
+def _check_filled(table: columns.RawTable, label: str) -> None:
     cells = table.columns[label]
     empty = [index for index, cell in enumerate(cells) if not cell.strip()]
     if empty:
@@ -169,13 +169,13 @@ def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> 
     return task.with_found_labels(found, f"{path}, column {task.label_column!r}")
 
 
-def _key(table: columns.Table, roles: columns.Roles, index: int) -> tuple[str, ...]:
+def _key(table: columns.RawTable, roles: columns.Roles, index: int) -> tuple[str, ...]:
     names = (roles.text,) if roles.pair is None else (roles.text, roles.pair)
     return tuple(unlabelled.normal_text(table.columns[name][index]) for name in names)
 
 
 def _kept_rows(
-    table: columns.Table, roles: columns.Roles, cells: list[str], notes: list[str]
+    table: columns.RawTable, roles: columns.Roles, cells: list[str], notes: list[str]
 ) -> list[int]:
     """The rows with a text that say something new; notes tell how many the others are."""
     kept: list[int] = []

@@ -10,7 +10,6 @@ from tfdistill import errors
 from tfdistill.data import tables
 from tfdistill.data.tasks import Examples, TaskSpec, load_texts
 
-_LONGEST = 60  # characters of a text in a message
 _KINDS = ("classification", "regression", "multi_label", "embedding")
 
 
@@ -110,8 +109,7 @@ def select_new(
         known = set(example_keys(part))
         leaked = [index for index, key in enumerate(keys) if key in known]
         if leaked:
-            text = found.examples.texts[leaked[0]]
-            shown = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+            shown = errors.shortened(found.examples.texts[leaked[0]])
             raise errors.DataError(
                 "unlabelled text",
                 f"no text of the {name} set",

@@ -8,13 +8,12 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import errors, files, reading, results
+from tfdistill import config, errors, files, reading, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.report.devices import NamedResult
 from tfdistill.results import METRICS_FILE, SWEEP_FILE
 
 _BENCHMARK = "benchmark.json"
-_RECIPE = "recipe.yaml"
 _DEEPEST = 3  # folders below the one that was named
 
 
@@ -81,7 +80,7 @@ def gather(paths: Sequence[files.Path]) -> Collection:
 def _nothing_in(path: pathlib.Path) -> str:
     received = "neither benchmark.json nor sweep.json nor metrics.json in it"
     remedy = "`tfdistill benchmark MODEL --out FILE.json` makes a result."
-    if (path / _RECIPE).is_file():
+    if (path / config.RECIPE_FILE).is_file():
         received, remedy = "a run without results", "Continue it with --resume."
     return errors.explain(
         f"{path}", "a finished run, a benchmark result, or a folder of them", received, remedy

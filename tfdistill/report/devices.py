@@ -25,7 +25,7 @@ class NamedResult:
 
 
 @dataclasses.dataclass(frozen=True)
-class MeasuredFile:
+class DeviceFile:
     """A measured file.
 
     Attributes:
@@ -51,7 +51,7 @@ class Timing:
       series: Number of its colour and mark.
     """
 
-    file: MeasuredFile
+    file: DeviceFile
     summary: schema.Summary
     configuration: str
     series: int
@@ -93,7 +93,7 @@ class DeviceResults:
         return f"on the {kind_word(self.kind)} {self.device.name}"
 
     @functools.cached_property
-    def files(self) -> tuple[MeasuredFile, ...]:
+    def files(self) -> tuple[DeviceFile, ...]:
         """Every file of every result.
 
         A file that several results measured in different cases has one name; one that they
@@ -121,7 +121,7 @@ class DeviceResults:
             ]
         )
         return tuple(
-            MeasuredFile(labels[i], model, named)
+            DeviceFile(labels[i], model, named)
             for i, (named, model) in zip(identities, rows, strict=True)
         )
 
@@ -150,7 +150,7 @@ class DeviceResults:
         """The position of each file in each configuration, from 1: its short name in charts."""
         return {label: number for number, label in enumerate(self.numbers, start=1)}
 
-    def name(self, file: MeasuredFile, case: schema.BenchmarkCase) -> str:
+    def name(self, file: DeviceFile, case: schema.BenchmarkCase) -> str:
         """Returns the label of a file, and its configuration where there are several."""
         return ", ".join(filter(None, (file.label, self.configuration(case, file.source))))
 
@@ -224,7 +224,7 @@ class DeviceResults:
 
     def parts(
         self, name: Literal["operators", "sustained", "answers"]
-    ) -> list[tuple[MeasuredFile, Any]]:
+    ) -> list[tuple[DeviceFile, Any]]:
         """Returns the parts of a kind of all results, each with its file."""
         return [
             (file, part)

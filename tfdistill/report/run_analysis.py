@@ -151,9 +151,12 @@ class RunAnalysis:
     def best_baseline(self) -> BaselineResult | None:
         """The baseline with the best metric that a student should be above, or None."""
         listed = self.results.metrics.baselines if self.results.metrics else ()
-        known = {row.metrics.get(self.metric): row for row in listed if row.is_alternative}
-        known.pop(None, None)
-        return known[max(known)] if known else None  # pyright: ignore
+        known = [
+            (value, row)
+            for row in listed
+            if row.is_alternative and (value := row.metrics.get(self.metric)) is not None
+        ]
+        return max(known, key=lambda pair: pair[0])[1] if known else None
 
     @property
     def levels(self) -> dict[tuple[str, str], tuple[tuple[str, float], ...]]:

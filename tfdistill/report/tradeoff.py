@@ -9,7 +9,7 @@ from tfdistill import pareto
 from tfdistill.report import device_tables, devices
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
-from tfdistill.report.devices import DeviceResults, MeasuredFile, Timing
+from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
 from tfdistill.report.table_cells import Cell, Table, row
 from tfdistill.results import SweepResults
 
@@ -238,7 +238,7 @@ def _answers(timing: Timing, metric: str) -> tuple[float, int] | None:
     return None
 
 
-def _task(file: MeasuredFile) -> tuple[str, str] | None:
+def _task(file: DeviceFile) -> tuple[str, str] | None:
     metric = device_tables.primary_metric(file.model)
     manifest = file.model.manifest
     if metric is None or manifest is None:

@@ -85,11 +85,14 @@ def finetune(
         compared = baselines.measure_baselines(context)
         _report(context, [teacher], compared)
         try:
-            records.check_teacher(context, teacher)
+            records.check(context, teacher)
         except errors.TeacherError as error:  # the model is what was asked for: it is kept
             say(f"WARNING: {error}")
     return results.SavedModel(
-        **teacher.model_dump(), model_folder="teacher/model/hf", baselines=compared
+        **teacher.model_dump(),
+        model_folder="teacher/model/hf",
+        primary_metric=context.task_data.task.primary_metric,
+        baselines=compared,
     )
 
 
@@ -107,17 +110,18 @@ def distill(
         context = _with_students(_begin(recipe, folder))
         found, compared = [], ()
         if context.data.task is not None:
-            found = [records.check_teacher(context, records.train_teacher(context))]
+            found = [records.check(context, records.train_teacher(context))]
             compared = baselines.measure_baselines(context)
         student = records.train_student(context, list(recipe.variants)[-1], recipe.seeds[0])
         _keep_chosen(context.root, student)
         _report(context, [*found, student], compared, student)
         if context.data.task is not None:
-            records.check_student(context, student)
+            records.check(context, student)
     saved = "student/hf" if (context.root / "student" / "hf").is_dir() else "student"
     return results.SavedModel(
         **student.model_dump(),
         model_folder=saved,
+        primary_metric="" if context.data.task is None else context.data.task.primary_metric,
         baselines=compared,
         teacher_metrics=found[0].metrics if found else {},
     )
@@ -143,7 +147,7 @@ def distill_candidates(
     opening = multi_gpu.open_run(recipe, out, None, resume=True, overwrite=False)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
-        teacher = records.check_teacher(context, records.train_teacher(context))
+        teacher = records.check(context, records.train_teacher(context))
         compared = baselines.measure_baselines(context)
         return candidates.compare(context, teacher, compared, students)
 
@@ -182,7 +186,7 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
     if context.data.task is not None:
         data = context.task_data
         say(f"{len(data.train)} training and {data.dev.num_examples} development examples")
-        found = [records.check_teacher(context, records.train_teacher(context))]
+        found = [records.check(context, records.train_teacher(context))]
         say(f"teacher: {_describe(found[0].metrics)}")
         _say_layer_maps(context)
     elif recipe.teacher.pretrain is not None:
@@ -205,7 +209,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
     _keep_chosen(root, chosen)
     compared = baselines.measure_baselines(context)
     _report(context, found, compared, chosen)  # of a student that is refused, too
-    records.check_student(context, chosen)
+    records.check(context, chosen)
     exports = _export_all(context, chosen)
     measured = root / "benchmark.json"
     if exports and not (measured.is_file() and deliver.holds(measured, exports, recipe.export)):

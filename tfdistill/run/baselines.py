@@ -268,7 +268,7 @@ def _no_teacher(context: RunContext) -> _Baseline:
     ]
     alone = config.labels_alone(
         stages[-1],
-        learning_rate=stages[-1].learning_rate or joint_rate(models.config_of(student).hidden_size),
+        learning_rate=stages[-1].learning_rate or joint_rate(models.config_of(student)),
         batches=sum(counts),
     )
     changed = recipe.model_copy(update={"stages": {**recipe.stages, _STAGE: alone}})

@@ -19,8 +19,8 @@ from tfdistill._version import __version__
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
 
-RECIPE, ENVIRONMENT = "recipe.yaml", "environment.json"
-_BEFORE_TRAINING = {RECIPE, ENVIRONMENT, files.LOCK, "data"}
+ENVIRONMENT = "environment.json"
+_BEFORE_TRAINING = {config.RECIPE_FILE, ENVIRONMENT, files.LOCK, "data"}
 _PACKAGES = (
     "tensorflow",
     "tf-keras",
@@ -75,12 +75,12 @@ class RunFolder:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         self._refuse_other_files()
         with files.exclusive_lock(self.path):
-            if (self.path / RECIPE).is_file():  # only now: nobody else works in it
+            if (self.path / config.RECIPE_FILE).is_file():  # only now: nobody else works in it
                 self._take_over(recipe, resume=resume, overwrite=overwrite)
             if not (self.path / ENVIRONMENT).is_file():
                 files.atomic_write_json(self.path / ENVIRONMENT, environment(self._devices))
-            if not (self.path / RECIPE).is_file():
-                files.atomic_write_text(self.path / RECIPE, config.dump_recipe(recipe))
+            if not (self.path / config.RECIPE_FILE).is_file():
+                files.atomic_write_text(self.path / config.RECIPE_FILE, config.dump_recipe(recipe))
             try:
                 yield self
             except errors.TfdistillError:
@@ -90,7 +90,7 @@ class RunFolder:
                 raise
 
     def _refuse_other_files(self) -> None:
-        if not self.path.exists() or (self.path / RECIPE).is_file():
+        if not self.path.exists() or (self.path / config.RECIPE_FILE).is_file():
             return
         received = "a file"
         if self.path.is_dir():
@@ -105,7 +105,7 @@ class RunFolder:
         )
 
     def _take_over(self, recipe: config.Recipe, *, resume: bool, overwrite: bool) -> None:
-        saved = self.path / RECIPE
+        saved = self.path / config.RECIPE_FILE
         if overwrite:
             self._clear()
             return
@@ -135,8 +135,9 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Removes everything but the lock, the recipe last: until then it is a run folder."""
-        others = [child for child in self.path.iterdir() if child.name not in (files.LOCK, RECIPE)]
-        for child in (*others, self.path / RECIPE):
+        kept = (files.LOCK, config.RECIPE_FILE)
+        others = [child for child in self.path.iterdir() if child.name not in kept]
+        for child in (*others, self.path / config.RECIPE_FILE):
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child)
             else:

@@ -155,7 +155,7 @@ def _check_missing(
     first = int(left[0])
     lacking = [p for p, rows in zip(settings.files, found, strict=True) if rows[first] < 0]
     text = keys[first][0]
-    shown = text if len(text) <= 60 else text[:57] + "..."
+    shown = errors.shortened(text)
     remedy = (
         "Answer them, or learn such texts from their gold labels alone: --set "
         "teacher.answers.missing=gold."

@@ -10,7 +10,6 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import (
-    arrays,
     config,
     errors,
     models,
@@ -20,7 +19,7 @@ from tfdistill import (
     weights,
 )
 from tfdistill.data import batches, vocab
-from tfdistill.run import task_models, teachers
+from tfdistill.run import task_models, teachers, variables
 from tfdistill.run.context import RunContext
 
 START = "start.safetensors"  # a pruned student before any training
@@ -140,9 +139,14 @@ def resolve_start(
         )
     try:
         structured.check_prunable(models.config_of(context.teachers.task), shape)
-    except (errors.ConfigError, errors.ShapeError):
+    except (errors.ConfigError, errors.ShapeError) as error:
         if start == "pruned":
             raise
+        print(
+            f"student: it starts from the teacher's projected embeddings, not pruned: {error}",
+            file=sys.stderr,
+            flush=True,
+        )
         return "teacher"
     return "pruned"
 
@@ -150,28 +154,28 @@ def resolve_start(
 def _prune(context: RunContext, model: keras.Model) -> Student:
     """Starts a student as a part of the task's teacher; computed once in a run, for all seeds."""
     path = context.root / "stages" / START
+    teacher = context.teachers.task
+    made_from = training.teacher_digest(teacher).hexdigest()
     if path.is_file():
-        saved = arrays.read_arrays(path, remedy="Delete it and resume: it is made again.")
-        basis, layers = saved.pop(_BASIS, None), saved.pop(_LAYERS, None)
-        for variable in model.weights:
-            variable.assign(saved[variable.name])
-        kept = None if layers is None else tuple(layers.tolist())
-        return Student(model, basis=basis, layers=kept)
+        remedy = "Delete it and resume: it is made again."
+        names = (_BASIS, _LAYERS)
+        more = variables.load(model.weights, path, made_from=made_from, beside=names, remedy=remedy)
+        kept = tuple(more[_LAYERS].tolist())
+        return Student(model, basis=more.get(_BASIS), layers=kept)
     data = context.task_data
     texts = batches.Batches(data.all_texts, batch_size=32, seed=context.recipe.seeds[0])
     pruned = structured.initialise_by_pruning(
         model,
-        context.teachers.task,
+        teacher,
         structured.take_sample(texts.dataset()),
         layers=chosen_layers(context.recipe.student),
         multi_label=data.task.kind == "multi_label",
     )
     layers = pruned.kept.layers
-    made = {variable.name: np.asarray(variable) for variable in model.weights}
-    made[_LAYERS] = np.array(layers, np.int64)
+    more: dict[str, np.ndarray] = {_LAYERS: np.array(layers, np.int64)}
     if pruned.basis is not None:
-        made[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
-    arrays.write_arrays(path, made)
+        more[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
+    variables.save(model.weights, path, made_from=made_from, beside=more)
     described = objectives.describe_layer_map(layers)
     print(f"pruned student: {described}", file=sys.stderr, flush=True)
     return Student(model, basis=pruned.basis, layers=layers)

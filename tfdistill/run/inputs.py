@@ -15,7 +15,6 @@ from export.file import bundle, runtime
 from tfdistill import config, errors, files, manifest, models, training, weights
 from tfdistill.benchmark.host import isolated
 from tfdistill.data import batches, metrics, tasks, tokenize
-from tfdistill.run import folder as folders
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
 
 
@@ -208,8 +207,7 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
       WeightsError: If it holds no classifier with a vocabulary.
     """
     path = pathlib.Path(source)
-    saved = path / folders.RECIPE
-    recipe = config.load_recipe(str(saved)) if saved.is_file() else None
+    recipe = config.saved_recipe(path)
     data = None if recipe is None else recipe.data
     for folder in (path / "student", path):
         if (folder / weights.DESCRIPTION).is_file():

@@ -56,7 +56,7 @@ def _check_stages(recipe: config.Recipe, replicas: int) -> None:
                 f"stages.{name}.compress",
                 "one device: the ranges of activations are those of whole batches",
                 f"{replicas} devices",
-                "Use --devices 1.",
+                "Use --gpus 1.",
             )
 
 

@@ -95,26 +95,34 @@ def _given_teacher(context: RunContext, given: GivenTeacher) -> results.ModelRes
     )
 
 
-def check_teacher(context: RunContext, teacher: results.ModelResult) -> results.ModelResult:
-    """Refuses a teacher that answers near chance; it is saved all the same.
+def check(context: RunContext, model: results.ModelResult) -> results.ModelResult:
+    """Refuses a teacher or a student that answers near chance; it is saved all the same.
 
     Raises:
-      TeacherError: If it does, and the recipe does not allow it.
+      TeacherError: If the teacher does, and the recipe does not allow it.
+      StudentError: If the student does.
     """
-    data, given = context.task_data, context.teachers.given
-    labels, causes = training.gold_labels(data.dev), []
+    data, recipe = context.task_data, context.recipe
+    taught = model.role == "student"
+    labels, given = training.gold_labels(data.dev), None if taught else context.teachers.given
     if given is not None:
         labels = labels[given.dev_rows]
-        causes = ["the files answer other texts, or name their labels in another order"]
-    training.check_teacher(
-        teacher.metrics,
+    training.check_model(
+        model.role,
+        model.metrics,
         data.task,
         labels,
-        allow_weak=context.recipe.teacher.allow_weak,
-        causes=causes or weakness.likely_causes(context.root, teacher),
+        allow_weak=(recipe.student if taught else recipe.teacher).allow_weak,
+        causes=lambda: (
+            weakness.likely_causes(
+                context.root, model, initialise=recipe.student.initialise if taught else ""
+            )
+            if given is None
+            else ["the files answer other texts, or name their labels in another order"]
+        ),
         is_model=given is None,
     )
-    return teacher
+    return model
 
 
 def train_student(
@@ -162,24 +170,6 @@ def train_student(
         )
 
     return context.folder.step(f"results/{name}-{seed}.json", results.ModelResult, work)
-
-
-def check_student(context: RunContext, student: results.ModelResult) -> None:
-    """Refuses a student that answers near chance.
-
-    Raises:
-      StudentError: If it does, and the recipe does not allow it.
-    """
-    data = context.task_data
-    training.check_student(
-        student.metrics,
-        data.task,
-        training.gold_labels(data.dev),
-        allow_weak=context.recipe.student.allow_weak,
-        causes=weakness.likely_causes(
-            context.root, student, initialise=context.recipe.student.initialise
-        ),
-    )
 
 
 def choose(found: Sequence[results.ModelResult], variant: str, metric: str) -> results.ModelResult:

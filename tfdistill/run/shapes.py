@@ -29,7 +29,10 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
 
 def unequal_heads(recipe: config.Recipe) -> bool:
     """Whether teacher and student are known to have other numbers of attention heads."""
-    teacher, student = _shapes(recipe, [])
+    return _unequal(*_shapes(recipe, []))
+
+
+def _unequal(teacher: models.EncoderConfig | None, student: models.EncoderConfig | None) -> bool:
     if teacher is None or student is None:
         return False
     if any(isinstance(shape, models.WordVectorConfig) for shape in (teacher, student)):
@@ -76,7 +79,7 @@ def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
 def _head_faults(
     recipe: config.Recipe, teacher: models.EncoderConfig, student: models.EncoderConfig
 ) -> list[str]:
-    if not unequal_heads(recipe):
+    if not _unequal(teacher, student):
         return []
     return [
         errors.explain(

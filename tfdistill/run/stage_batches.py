@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tfdistill import config, distillers, training
@@ -47,13 +46,7 @@ def num_batches(context: RunContext, stage: config.StageConfig, name: str, seed:
     if stage.steps is not None:
         return stage.steps
     steps = stage_batches(context, stage, name, seed).steps_per_epoch
-    return steps * num_epochs(stage, steps)
-
-
-def num_epochs(stage: config.StageConfig, steps_per_epoch: int) -> int:
-    """The epochs of a stage: more than it names where these are fewer than its `min_steps`."""
-    least = stage.min_steps if isinstance(stage, config.ClassifierStage) else None
-    return max(stage.epochs, math.ceil((least or 0) / steps_per_epoch))
+    return steps * stage.num_epochs(steps)
 
 
 def _of_task(

@@ -15,21 +15,21 @@ from tfdistill import analysis, config, distillers, models, objectives, results,
 from tfdistill.data import streaming
 from tfdistill.run import given, teachers
 from tfdistill.run.context import RunContext
-from tfdistill.run.stage_batches import num_epochs, stage_batches
+from tfdistill.run.stage_batches import stage_batches
 
-_PATIENCE = 5  # evaluations of a joint stage, one an epoch
 _WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
-STATIC_RATE = 3e-3  # of a joint stage; measured on questions of 6 types
-_NEARLY_UNIFORM = 0.9  # of the largest entropy; soft targets beyond that teach next to nothing
+_STATIC_RATE = 3e-3  # the one that was tried for static students, on questions of 6 types
 
 
-def joint_rate(hidden_size: int) -> float:
-    """The learning rate of a joint stage: ``3e-4 * min(1, 384 / hidden_size)``.
+def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.StaticConfig) -> float:
+    """The learning rate of a joint stage: ``3e-4 * min(1, 384 / hidden_size)``, static 3e-3.
 
     Measured for pruned students that are 192 to 384 wide (docs/guides/methods/pruned.md). Wider
     ones get less in proportion, as in Yang et al. 2022, Tensor Programs V, for Adam.
     """
-    return 3e-4 * min(1.0, 384 / hidden_size)
+    if isinstance(shape, models.StaticConfig):
+        return _STATIC_RATE
+    return 3e-4 * min(1.0, 384 / shape.hidden_size)
 
 
 def _resolved(
@@ -39,16 +39,12 @@ def _resolved(
     student: keras.Model,
     kept: tuple[int, ...] | None,
 ) -> config.PrunedStage:
-    """Chooses rate, temperature, patience and layers where the recipe leaves them open.
+    """Chooses rate, temperature and layers where the recipe leaves them open.
 
     A pruned student is compared at the teacher layers that it was cut from (`kept`).
     """
-    shape = models.config_of(student)
-    usual = STATIC_RATE if isinstance(shape, models.StaticConfig) else joint_rate(shape.hidden_size)
-    chosen: dict[str, Any] = {
-        "learning_rate": stage.learning_rate or usual,
-        "patience": stage.patience or _PATIENCE,
-    }
+    rate = stage.learning_rate or joint_rate(models.config_of(student))
+    chosen: dict[str, Any] = {"learning_rate": rate}
     if isinstance(stage, config.JointStage) and stage.temperature is None and teacher is not None:
         chosen["temperature"] = _sharpening(context, teacher)
     if kept is not None and stage.layer_map == "uniform":
@@ -58,7 +54,8 @@ def _resolved(
 
 def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
-    data = context.task_data
+    itself = not context.teachers.knows(teacher)  # a student that compresses reads its own tokens
+    data = context.student_task_data if itself else context.task_data
     if data.task.kind != "classification":
         return 1.0
     labels = training.gold_labels(data.dev)
@@ -67,7 +64,7 @@ def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     else:
         logits = training.predict_logits(teacher, data.dev)
     share = analysis.entropy_share(logits)
-    if share < _NEARLY_UNIFORM:
+    if share < analysis.NEARLY_UNIFORM:
         return 1.0
     temperature = min(analysis.fit_temperature(logits, labels), 1.0)
     print(
@@ -150,7 +147,7 @@ def build_stage(
     )
     distiller = _distiller(stage, pair)
     train = stage_batches(context, stage, name, seed, distiller)
-    epochs = num_epochs(stage, train.steps_per_epoch)
+    epochs = stage.num_epochs(train.steps_per_epoch)
     if stage.steps is not None:
         parts = streaming.MOST_PARTS
         if isinstance(stage, config.JointStage):

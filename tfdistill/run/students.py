@@ -6,18 +6,16 @@ import pathlib
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import arrays, config, errors, models, results, training
-from tfdistill.run import compression
+from tfdistill import config, models, results, training
+from tfdistill.run import compression, variables
 from tfdistill.run.context import RunContext
 from tfdistill.run.initialise import Student, initialise_words, new_student
 from tfdistill.run.stage_batches import num_batches
 from tfdistill.run.stages import build_stage
 
 RESULT = "result.json"
-_AGAIN = f"Delete {RESULT} next to it and resume: the stage is trained again."
 STUDENT, PROJECTION, MASKED = (
     "student.safetensors",
     "projection.safetensors",
@@ -65,7 +63,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None:
             trained = student.model = compression.restart(compressing, student.model)
-        _load_weights(trained.weights, weights_file)
+        variables.load(trained.weights, weights_file)
     else:
         teacher = None
         if compressing is not None:
@@ -77,10 +75,10 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
             trained = student.model = compression.finish(trained)
-        _save_weights(trained.weights, weights_file)
+        variables.save(trained.weights, weights_file)
         if job.projections:
-            variables = [weight for layer in job.projections for weight in layer.weights]
-            _save_weights(variables, folder / PROJECTION)
+            held = [weight for layer in job.projections for weight in layer.weights]
+            variables.save(held, folder / PROJECTION)
         results.write_result_file(result, folder / RESULT)
     if isinstance(stage, config.MaskedStage):
         models.copy_encoder(trained, student.model)
@@ -129,11 +127,11 @@ def _start_projections(
     """Hidden projections continue from the stage before, or start as the teacher's directions."""
     if not layers:
         return
-    variables = [variable for layer in layers for variable in layer.weights]
+    held = [variable for layer in layers for variable in layer.weights]
     before = [folder / PROJECTION for folder in _folders(context, earlier, seed).values()]
     last = next((path for path in reversed(before) if path.is_file()), None)
-    if last is not None and _names(variables).keys() == read_weights(last).keys():
-        _load_weights(variables, last)
+    if last is not None and variables.by_name(held).keys() == variables.read(last).keys():
+        variables.load(held, last)
     elif student.basis is not None:
         for layer in layers:
             if tuple(layer.kernel.shape) == student.basis.T.shape:  # vectors may have other widths
@@ -141,27 +139,3 @@ def _start_projections(
     elif context.recipe.student.start in ("auto", "teacher"):
         teacher = context.teachers.in_float32(stage)
         training.initialise_projections(layers, student.model, teacher)
-
-
-def _names(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:
-    return {variable.name.removesuffix(":0"): variable for variable in variables}
-
-
-def _save_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:
-    named = _names(variables).items()
-    arrays.write_arrays(path, {name: np.asarray(variable) for name, variable in named})
-
-
-def read_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """The weights that a stage ended with: variable name -> array."""
-    return arrays.read_arrays(path, remedy=_AGAIN)
-
-
-def _load_weights(variables: Sequence[tf.Variable], path: pathlib.Path) -> None:
-    saved, named = read_weights(path), _names(variables)
-    if {name: array.shape for name, array in saved.items()} != {
-        name: tuple(variable.shape) for name, variable in named.items()
-    }:
-        raise errors.WeightsError(f"{path}", "the weights of this stage", "others", _AGAIN)
-    for name, variable in named.items():
-        variable.assign(saved[name])

@@ -12,7 +12,6 @@ from tfdistill.training import callbacks
 
 _FEW_STEPS = 500
 _ONE_ANSWER = 0.9  # share of the examples that get the same answer
-_UNIFORM = 0.9  # of the largest entropy: soft targets that teach next to nothing
 _LEAST_FALL = 0.05  # of the loss, from the first epoch to the last
 
 
@@ -32,23 +31,24 @@ def likely_causes(
     Returns:
       Clauses; empty where nothing stands out.
     """
+    part = f"stages.{model.stages[-1]}" if model.role == "student" else "teacher.finetune"
     rows = [callbacks.read_history(root / part.csv) for part in model.history]
     rows = [part for part in rows if part]
     found = []
     teacher = _logits(root / "teacher") if model.role == "student" else None
     if teacher is not None and teacher.shape[1] > 1 and model.stages != ("labels",):
         share = analysis.entropy_share(teacher)
-        if share > _UNIFORM:
+        if share >= analysis.NEARLY_UNIFORM:
             found.append(
                 f"the teacher's answers are nearly uniform (entropy {share:.2f} of the largest): "
-                "add gold labels (--set stages.joint.loss_weights.label=1)"
+                f"add gold labels (--set {part}.loss_weights.label=1)"
             )
     if initialise == "random":
         found.append("it started from random weights: student.initialise=auto starts it pruned")
     steps = sum(int(_last(part, "step") or 0) for part in rows)
     if rows and steps < _FEW_STEPS:
-        found.append(f"it had {steps} updates: give it more --epochs or min_steps")
-    found += _of_loss(rows[-1] if rows else [])
+        found.append(f"it had {steps} updates: give it more, with --set {part}.epochs=N")
+    found += _of_loss(rows[-1] if rows else [], part)
     own = _logits(root / str(model.folder))
     if own is not None and own.shape[1] > 1:
         share = np.bincount(own.argmax(axis=1)).max() / len(own)
@@ -57,18 +57,19 @@ def likely_causes(
     return found
 
 
-def _of_loss(rows: list[dict[str, str]]) -> list[str]:
+def _of_loss(rows: list[dict[str, str]], part: str) -> list[str]:
     losses = [float(row["loss"]) for row in rows if row.get("loss")]
     rates = [float(row["learning_rate"]) for row in rows if row.get("learning_rate")]
     if len(losses) < 2:
         return []
     first, last = losses[0], losses[-1]
     rate = f" at a learning rate of {max(rates):.1e}" if rates else ""
+    key = f"--set {part}.learning_rate="
     fell = f"its loss went from {first:.3g} to {last:.3g}{rate}"
     if not last < first:
-        return [f"{fell}: try a lower --learning-rate"]
+        return [f"{fell}: try a lower rate, {key}{max(rates, default=1e-4) / 3:.1e}"]
     if first - last < _LEAST_FALL * abs(first):
-        return [f"{fell}: try a higher --learning-rate"]
+        return [f"{fell}: try a higher rate, {key}{max(rates, default=1e-5) * 3:.1e}"]
     return []
 
 

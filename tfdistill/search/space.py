@@ -147,7 +147,7 @@ def candidates(
             f"students for {method}",
             "a width that the heads of the teacher divide",
             f"{teacher.num_heads} heads, at most {teacher.hidden_size} wide, {quantize}",
-            "Try --method logits, which asks for no equal heads, or another quantization.",
+            "Try --distiller logits, which asks for no equal heads, or another quantization.",
         )
     return tuple(found)
 

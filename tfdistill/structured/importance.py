@@ -86,13 +86,15 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
     outputs["answer"] = teacher.output if head != "none" else teacher.output["sequence_output"]
     view = keras.Model(teacher.inputs, outputs)
     words = teacher.get_layer("word_embeddings").weights[0]
+    copies = getattr(words, "values", (words,))  # one on each device of a strategy
     num_heads, size = config.num_heads, config.attention_width // config.num_heads
     specs = {name: tf.TensorSpec((None, None), tf.int32) for name in teacher.input_names}
 
     @tf.function(input_signature=[specs, tf.TensorSpec((None, None), tf.int32)])
     def run(features: dict[str, tf.Tensor], mask: tf.Tensor) -> dict[str, tf.Tensor]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(words)  # everything depends on it: the tape then records every activation
+            for copy in copies:  # everything depends on it: so every activation is recorded
+                tape.watch(copy)
             found = view(features, training=False)
             loss = answer_loss(found["answer"], mask, head, multi_label=multi_label)
         gradients = tape.gradient(

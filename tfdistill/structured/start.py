@@ -18,7 +18,7 @@ from tfdistill.structured.weights import Kept, choose, pruned_weights, stream_ba
 
 
 @dataclasses.dataclass(frozen=True)
-class Pruned:
+class PrunedStart:
     """What a student was cut from.
 
     Attributes:
@@ -41,7 +41,7 @@ def initialise_by_pruning(
     norms: bool = True,
     head: bool = True,
     multi_label: bool = False,
-) -> Pruned:
+) -> PrunedStart:
     """Starts a smaller student as a part of its teacher.
 
     Layers are chosen by `choose_layers`, neurons and heads by importance (`measure`), directions
@@ -74,10 +74,10 @@ def initialise_by_pruning(
     """
     theirs, ours = models.config_of(teacher), models.config_of(student)
     check_prunable(theirs, ours)
-    measured = measure(teacher, sample, multi_label=multi_label)
     chosen = choose_layers(teacher, sample, ours.num_layers, layers)
     if list(chosen) != sorted(set(chosen)):
         raise errors.ConfigError("layers of a pruned student", "each once, ascending", list(chosen))
+    measured = measure(teacher, sample, multi_label=multi_label)
     kept = choose(measured, ours, chosen)
     basis = stream_basis(measured, ours, chosen)
     source = {layer.name: layer.get_weights() for layer in teacher.layers if layer.weights}
@@ -86,7 +86,7 @@ def initialise_by_pruning(
     smaller = dataclasses.replace(ours, family=theirs.family) != theirs
     if smaller:
         refit(student, teacher, sample, chosen, basis, outputs=outputs, norms=norms, head=head)
-    return Pruned(kept, basis)
+    return PrunedStart(kept, basis)
 
 
 def _fill(student: keras.Model, name: str, arrays: Sequence[np.ndarray]) -> None:

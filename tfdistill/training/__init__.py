@@ -16,8 +16,8 @@ from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pairs import align_labels, build_student, load_teacher
 from tfdistill.training.pretrain import pretrain
-from tfdistill.training.teacher_answers import cached_logits
-from tfdistill.training.teachers import chance_level, check_student, check_teacher
+from tfdistill.training.teacher_answers import cached_logits, teacher_digest
+from tfdistill.training.teachers import chance_level, check_model
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,
@@ -38,8 +38,7 @@ __all__ = [
     "build_student",
     "cached_logits",
     "chance_level",
-    "check_student",
-    "check_teacher",
+    "check_model",
     "evaluate",
     "fit",
     "gold_labels",
@@ -56,5 +55,6 @@ __all__ = [
     "published_optimizer",
     "run_transfer",
     "scale_words",
+    "teacher_digest",
     "transfer_stages",
 ]

@@ -225,7 +225,7 @@ def _open_model(
             name = min(unknown)
             names = [field.name for field in dataclasses.fields(shape)]
             raise errors.ConfigError(
-                "--set", f"a field of {source.name}", repr(name), errors.nearest(name, names)
+                "--shape", f"a field of {source.name}", repr(name), errors.nearest(name, names)
             )
         shape = shape.replace(**{**source.overrides, "vocab_size": tokenizer.vocab_size})
         shape = shape.replace(pad_token_id=tokenizer.pad_id)
@@ -235,7 +235,7 @@ def _open_model(
             tokenizer,
         )
     if source.overrides:
-        raise errors.ConfigError("--set", "a preset to change", f"the checkpoint {source.name!r}")
+        raise errors.ConfigError("--shape", "a preset to change", f"the checkpoint {source.name!r}")
     loaded = weights.load_masked_lm(
         source.name, new_head=source.new_head, next_sentence=config.next_sentence
     )

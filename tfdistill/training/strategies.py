@@ -92,7 +92,7 @@ def check_batch_sizes(sizes: Mapping[str, int], strategy: tf.distribute.Strategy
             name,
             f"a multiple of {replicas}, the devices that share a batch",
             size,
-            f"Use {' or '.join(str(s) for s in _multiples(size, replicas))}, or --devices "
+            f"Use {' or '.join(str(s) for s in _multiples(size, replicas))}, or --gpus "
             f"{max(n for n in range(1, replicas) if size % n == 0)}.",
         )
         for name, size in sizes.items()

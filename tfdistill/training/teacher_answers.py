@@ -38,7 +38,7 @@ class _Answers:
     def setup(self) -> Predict:
         assert self.load is not None
         teacher = self.load()
-        digest = _digest(teacher).hexdigest()
+        digest = teacher_digest(teacher).hexdigest()
         if digest != self.teacher:
             raise errors.TeacherError("teacher of a worker", f"sha256 {self.teacher}", digest)
         return evaluation.predictor(teacher)
@@ -89,7 +89,7 @@ def cached_logits(
             raise errors.ConfigError("load", "a function for the workers", load)
         parallel.check_pipeline(pipeline, folder)
         folder = os.path.abspath(folder)
-    digest = _digest(teacher)
+    digest = teacher_digest(teacher)
     work = _Answers(load, digest.hexdigest())
     for array in (examples.ids, examples.offsets, examples.types):
         _update(digest, array)
@@ -133,7 +133,7 @@ def _read(path: files.Path, made_from: str) -> np.ndarray | None:
         return None
 
 
-def _digest(teacher: keras.Model) -> hashlib._Hash:
+def teacher_digest(teacher: keras.Model) -> hashlib._Hash:
     """Begins a hash with a teacher's architecture, precision and weights."""
     policies = [layer.dtype_policy.name for layer in teacher.layers]
     digest = hashlib.sha256(repr((models.config_of(teacher), policies)).encode())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -68,67 +69,46 @@ def _chance_of_several(metric: str, labels: np.ndarray) -> float:
     return float(counts.max() / len(labels))
 
 
-def check_teacher(
+def check_model(
+    role: Literal["teacher", "student"],
     metrics: Mapping[str, float | None],
     task: tasks.TaskSpec,
     labels: np.ndarray,
     *,
     allow_weak: bool = False,
-    causes: Sequence[str] = (),
+    causes: Callable[[], Sequence[str]] = tuple,
     is_model: bool = True,
 ) -> None:
-    """Refuses a teacher that answers near chance.
+    """Refuses a teacher or a student that answers near chance.
 
     Args:
-      metrics: The teacher's development metrics.
+      role: Which of the two it is.
+      metrics: Its development metrics.
       task: Names the primary metric.
       labels: The development labels.
       allow_weak: Accept it all the same.
-      causes: What may be the reason, clauses for the message.
-      is_model: Whether it could be fine-tuned; False for answers from elsewhere.
+      causes: Finds what may be the reason, clauses for the message; asked only where it is weak.
+      is_model: Whether a teacher could be fine-tuned; False for answers from elsewhere.
 
     Raises:
       TeacherError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
+      StudentError: The same of a student.
     """
     fault = _weakness(metrics, task, labels)
-    if fault is not None and not allow_weak:
-        tune = "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
-        raise errors.TeacherError(
-            f"teacher's {task.primary_metric} on {task.name}",
-            *fault,
-            f"{_likely(causes) + ' ' if causes else ''}{tune if is_model else 'Check '}"
-            "the order of its labels, or continue all the same with --set "
-            "teacher.allow_weak=true.",
-        )
-
-
-def check_student(
-    metrics: Mapping[str, float | None],
-    task: tasks.TaskSpec,
-    labels: np.ndarray,
-    *,
-    allow_weak: bool = False,
-    causes: Sequence[str] = (),
-) -> None:
-    """Refuses a student that answers near chance, by the rule for teachers.
-
-    Args:
-      metrics: The student's development metrics.
-      task: Names the primary metric.
-      labels: The development labels.
-      allow_weak: Accept it all the same.
-      causes: What may be the reason, clauses for the message.
-
-    Raises:
-      StudentError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
-    """
-    fault = _weakness(metrics, task, labels)
-    if fault is not None and not allow_weak:
-        raise errors.StudentError(
-            f"student's {task.primary_metric} on {task.name}",
-            *fault,
-            f"{_likely(causes)} --allow-weak (student.allow_weak in a recipe) accepts it.",
-        )
+    if fault is None or allow_weak:
+        return
+    found = causes()
+    what = f"{role}'s {task.primary_metric} on {task.name}"
+    if role == "student":
+        accepts = "--allow-weak (student.allow_weak in a recipe) accepts it."
+        raise errors.StudentError(what, *fault, f"{_likely(found)} {accepts}")
+    tune = "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
+    raise errors.TeacherError(
+        what,
+        *fault,
+        f"{_likely(found) + ' ' if found else ''}{tune if is_model else 'Check '}"
+        "the order of its labels, or continue all the same with --set teacher.allow_weak=true.",
+    )
 
 
 def _likely(causes: Sequence[str]) -> str:

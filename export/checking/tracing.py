@@ -1,0 +1,70 @@
+"""What a signature of a file computes on the way to its outputs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import interpreter as litert
+
+from tfdistill import errors, files
+from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tflite import editing
+
+from ..model import inputs, signature
+
+
+class SignatureTrace:
+    """One signature of a file, cut out and run with every tensor kept.
+
+    Attributes:
+      graph: The signature's subgraph.
+      details: LiteRT's description of its tensors, by index.
+    """
+
+    def __init__(self, source: files.Path, length: int, copy: files.Path) -> None:
+        model = editing.read(source)
+        editing.keep_signature(model, signature.signature_name(length))
+        editing.write(model, copy)
+        (self.graph,) = model.subgraphs
+        self._length = length
+        try:
+            self._interpreter = litert.Interpreter(
+                str(copy),
+                experimental_preserve_all_tensors=True,
+                # XNNPACK does not give out the tensors inside its partitions.
+                experimental_op_resolver_type=(
+                    litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+                ),
+            )
+            self._runner = self._interpreter.get_signature_runner()
+        except (ValueError, RuntimeError) as error:
+            what = f"model file {source}"
+            raise errors.ExportError(what, "a file that LiteRT runs", error) from error
+        found: list[dict[str, Any]] = self._interpreter.get_tensor_details()
+        self.details = {int(detail["index"]): detail for detail in found}
+
+    def run(self, encoded: EncodedExamples) -> Iterator[Callable[[int], np.ndarray]]:
+        """Runs one example after the other; yields what gives a copy of a tensor of it."""
+        for example in range(len(encoded)):
+            ids, types = encoded.row(example), encoded.row_types(example)
+            features = inputs.padded(ids, types, self._length, encoded.pad_id)
+            self._runner(**{name: features[name] for name in self._runner.get_input_details()})
+            yield self._interpreter.get_tensor
+
+
+@contextlib.contextmanager
+def trace(source: files.Path, length: int) -> Iterator[SignatureTrace]:
+    """Opens the signature of a length.
+
+    Args:
+      source: The file.
+      length: Its tokens.
+
+    Raises:
+      ExportError: If LiteRT does not run it.
+    """
+    with files.temporary_folder("trace") as folder:
+        yield SignatureTrace(source, length, folder / "signature.tflite")

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdistill import errors
+from tfdistill.run import variables
+
+
+def held(*values):
+    return [tf.Variable(value, name=f"layer/{i}") for i, value in enumerate(values)]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "start.safetensors"
+    variables.save(held([1.0, 2.0], [3.0]), path, made_from="one", beside={"kept": np.arange(2)})
+    return path
+
+
+def test_variables_and_what_lies_beside_them_come_back(saved):
+    found = held([0.0, 0.0], [0.0])
+    more = variables.load(found, saved, made_from="one", beside=("kept", "basis"))
+    assert [variable.numpy().tolist() for variable in found] == [[1.0, 2.0], [3.0]]
+    assert {name: array.tolist() for name, array in more.items()} == {"kept": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("values", "made_from", "beside", "said"),
+    [
+        (([0.0, 0.0], [0.0]), "two", ("kept",), "arrays made from two"),
+        (([0.0, 0.0], [0.0]), "one", (), "the weights of this model"),
+        (([0.0, 0.0],), "one", ("kept",), "the weights of this model"),
+        (([0.0], [0.0]), "one", ("kept",), "the weights of this model"),
+    ],
+)
+def test_what_belongs_to_something_else_is_not_loaded(saved, values, made_from, beside, said):
+    found = held(*values)
+    with pytest.raises(errors.WeightsError, match=said):
+        variables.load(found, saved, made_from=made_from, beside=beside)
+    assert not any(variable.numpy().any() for variable in found)

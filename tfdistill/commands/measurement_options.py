@@ -1,0 +1,84 @@
+"""Options of the commands that measure: how long, on which device, on which cores."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tfdistill import config, errors
+from tfdistill.benchmark.settings import Settings
+from tfdistill.commands.options import add_field, flag_of
+
+
+def add_measurement(
+    group: argparse._ActionsContainer, defaults: Settings, quick: Settings | None = None
+) -> None:
+    """Adds how long to measure.
+
+    Args:
+      group: A group of a parser.
+      defaults: The defaults, which the help shows.
+      quick: Other defaults with --quick: then an option that is not given is None.
+    """
+    for name in ("warmup", "runs", "min_seconds", "repetitions"):
+        usual = getattr(defaults, name)
+        hurried = None if quick is None else getattr(quick, name)
+        if hurried in (None, usual):
+            add_field(group, config.BenchmarkConfig, name, usual)
+        else:
+            text = config.BenchmarkConfig.model_fields[name].description
+            text = f"{text} (default: {usual}; quick: {hurried})"
+            add_field(group, config.BenchmarkConfig, name, None, help=text)
+    group.add_argument(
+        "--cool-down",
+        type=float,
+        default=defaults.cool_down_seconds,
+        metavar="S",
+        help=f"rest before each repetition (default: {defaults.cool_down_seconds:g})",
+    )
+
+
+def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
+    """Adds where to measure: --device, and which phone and program.
+
+    Args:
+      group: A group of a parser.
+      several: Whether --serial may be repeated.
+    """
+    group.add_argument(
+        "--device",
+        choices=("host", "adb"),
+        default="host",
+        help="this machine, or a phone through adb (default: %(default)s)",
+    )
+    repeated: dict[str, Any] = {"action": "append", "default": []} if several else {}
+    group.add_argument(
+        "--serial",
+        metavar="SERIAL",
+        help="which phone, as `adb devices` lists it"
+        + (", or all; may be given several times" if several else ""),
+        **repeated,
+    )
+    group.add_argument(
+        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
+    )
+    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
+
+
+def device_faults(args: argparse.Namespace) -> list[str]:
+    """Options of a phone that were given for the host."""
+    phone = ("serial", "binary", "binary_sha256", "app", "fixed_performance")
+    return [
+        errors.explain(flag_of(name), "--device adb", "--device host")
+        for name in phone
+        if args.device == "host" and getattr(args, name, None)
+    ]
+
+
+def add_affinity(group: argparse._ActionsContainer) -> None:
+    """Adds --affinity."""
+    group.add_argument(
+        "--affinity",
+        metavar="MASK",
+        help="cores to run on: a hexadecimal mask such as f0, or big, little, all",
+    )

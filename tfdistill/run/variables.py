@@ -1,0 +1,78 @@
+"""The variables of models and projections in the files of a run, by name."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfdistill import arrays, errors
+
+_AGAIN = "Delete result.json next to it and resume: the stage is trained again."
+
+
+def by_name(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:
+    """Name -> variable."""
+    return {variable.name.removesuffix(":0"): variable for variable in variables}
+
+
+def save(
+    variables: Sequence[tf.Variable],
+    path: pathlib.Path,
+    *,
+    made_from: str = "",
+    beside: dict[str, np.ndarray] | None = None,
+) -> None:
+    """Writes the values of variables.
+
+    Args:
+      variables: Of one model, or of layers with names of their own.
+      path: The safetensors file.
+      made_from: What they follow from, as of `arrays.write_arrays`.
+      beside: More arrays, by name.
+    """
+    values = {name: np.asarray(variable) for name, variable in by_name(variables).items()}
+    arrays.write_arrays(path, {**values, **(beside or {})}, made_from=made_from)
+
+
+def read(
+    path: pathlib.Path, *, made_from: str | None = None, remedy: str = _AGAIN
+) -> dict[str, np.ndarray]:
+    """The arrays that `save` wrote: name -> array."""
+    return arrays.read_arrays(path, made_from=made_from, remedy=remedy)
+
+
+def load(
+    variables: Sequence[tf.Variable],
+    path: pathlib.Path,
+    *,
+    made_from: str | None = None,
+    beside: Sequence[str] = (),
+    remedy: str = _AGAIN,
+) -> dict[str, np.ndarray]:
+    """Sets variables to what `save` wrote of them.
+
+    Args:
+      variables: As they were saved.
+      path: The file.
+      made_from: What it must have been made from; None takes any.
+      beside: Names of further arrays that the file may have.
+      remedy: What to do about a faulty file, a sentence.
+
+    Returns:
+      These arrays, as far as they are there.
+
+    Raises:
+      WeightsError: If the file is damaged, made from something else, or of other variables.
+    """
+    saved, named = read(path, made_from=made_from, remedy=remedy), by_name(variables)
+    more = {name: saved.pop(name) for name in beside if name in saved}
+    if {name: array.shape for name, array in saved.items()} != {
+        name: tuple(variable.shape) for name, variable in named.items()
+    }:
+        raise errors.WeightsError(f"{path}", "the weights of this model", "others", remedy)
+    for name, variable in named.items():
+        variable.assign(saved[name])
+    return more
