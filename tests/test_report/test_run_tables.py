@@ -109,6 +109,7 @@ def test_like_is_compared_with_like_where_the_teacher_has_the_students_format(
     assert "4.50× faster on this host (both dynamic_wi8_afp32)" in summary.headline(run)
     assert run.smaller() == pytest.approx(23_000_000 / 7_611_000)
     assert "also_quantize" not in " ".join(summary.limits(run))
+    assert summary.key_figures(run)[2].detail == "7.61 MB against 23.0 MB, both dynamic_wi8_afp32"
     _, alike, mixed = table_of(page_of(run_dir), "formats")
     assert alike[:3] == ["dynamic_wi8_afp32both", "23.0 MB", "7.61 MB"]
     assert alike[4:6] == ["9.00 ms", "2.00 ms"] and alike[6].startswith("4.50×[")

@@ -76,9 +76,16 @@ def key_figures(run: RunAnalysis) -> list[KeyFigure]:
     if smaller is not None:
         groups = (run.student, run.teacher)
         manifests = [made for group in groups if (made := run.manifest_of(group))]
-        sizes = [f"{fmt.size(made.model.size_bytes)} ({made.quantization})" for made in manifests]
+        formats = {made.quantization for made in manifests}
+        sizes = [
+            fmt.size(made.model.size_bytes)
+            + (f" ({made.quantization})" if len(formats) > 1 else "")
+            for made in manifests
+        ]
+        detail = " against ".join(sizes)
+        detail += f", both {min(formats)}" if len(formats) == 1 else ""
         factor, label = (smaller, "smaller") if smaller >= 1 else (1 / smaller, "as large")
-        found.append(KeyFigure(fmt.ratio(factor), f"{label} as a file", " against ".join(sizes)))
+        found.append(KeyFigure(fmt.ratio(factor), f"{label} as a file", detail))
     elif (made := run.manifest_of(run.subject) or run.only_manifest()) is not None:
         size = fmt.size(made.model.size_bytes)
         found.append(KeyFigure(size, "as a file", made.quantization))
