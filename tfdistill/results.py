@@ -120,8 +120,8 @@ class BaselineResult(ResultPart):
     """A linear model, or an answer that ignores its input, on the run's data.
 
     Attributes:
-      name: "majority", "tfidf", "word_vectors", "frozen_teacher" or "no_teacher"; see
-        `run.baselines`.
+      name: "majority", "tfidf", "word_vectors", "frozen_teacher" or "no_teacher", of an embedding
+        "tfidf_cosine" or "mean_word_vectors"; see `run.baselines`.
       note: What it is, where the name leaves it open.
       metrics: On the development set.
       seconds: What it took.

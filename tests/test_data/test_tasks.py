@@ -325,7 +325,8 @@ def test_an_embedding_is_measured_on_pairs_of_texts_by_themselves(tmp_path):
     assert found.labels.tolist() == [2.5, 2.5, 0, 0]
     assert (found.pairs, found.lines, found.num_scored) == (None, [2, 2, 3, 3], 2)
     assert found.first(1).texts == ["first", "second"]
-    unlabelled = dataclasses.replace(EMBEDDING, label_column="")
+    unlabelled = tasks.TaskSpec("own", "a", "", "b", kind="embedding")
+    assert unlabelled.primary_metric == "mrr"
     assert tasks.load_examples(unlabelled, tmp_path, "dev").labels.tolist() == [1, 1, 1, 1]
     (tmp_path / "dev.tsv").write_text("a\tscore\tb\nfirst\tmuch\tsecond\n")
     with pytest.raises(errors.DataError, match=r"line 2.*a finite number, received 'much'"):
@@ -350,6 +351,10 @@ def test_an_embedding_learns_from_texts_each_once(tmp_path, name, content, lines
 
 
 def test_an_embedding_needs_pairs_and_has_no_labels():
+    with pytest.raises(
+        errors.ConfigError, match=r"metrics: expected recall_at_1.* without a label"
+    ):
+        dataclasses.replace(EMBEDDING, label_column="")
     with pytest.raises(errors.ConfigError, match="pair_column: expected the column of second"):
         tasks.TaskSpec("own", "a", "score", kind="embedding")
     with pytest.raises(errors.ConfigError, match="labels: expected none for the kind embedding"):

@@ -40,6 +40,7 @@ _USUAL = {
     "embedding": ("spearman", "pearson"),
 }
 _HEADS = {"classification": "sequence", "regression": "sequence"}
+_WITHOUT_GOLD = ("mrr", "recall_at_1", "recall_at_10", "ndcg_at_10")
 _UNNAMED = ("regression", "span", "embedding")  # kinds without label names
 _PLAIN_TEXT = ".txt"  # one text a line, to train an embedding on
 
@@ -125,8 +126,10 @@ class TaskSpec:
                 self._refuse(name, "a list of names")
             object.__setattr__(self, name, tuple(value))
         self._check_choice("kind", self.kind, KINDS)
+        matches_alone = self.kind == "embedding" and not self.label_column
         if not self.metrics:
-            object.__setattr__(self, "metrics", _USUAL[self.kind])
+            usual = _WITHOUT_GOLD if matches_alone else _USUAL[self.kind]
+            object.__setattr__(self, "metrics", usual)
         if not self.primary_metric:
             object.__setattr__(self, "primary_metric", self.metrics[0])
         fitting = LAYOUTS_OF[self.kind]
@@ -138,6 +141,11 @@ class TaskSpec:
             ("labels", f"none for the kind {self.kind}", not (unnamed and self.labels)),
             ("labels", "each name once", len(set(self.labels)) == len(self.labels)),
             ("labels", "at least two", len(self.labels) != 1),
+            (
+                "metrics",
+                f"{', '.join(pair_metrics.RETRIEVAL)} without a label_column",
+                not matches_alone or set(self.metrics) <= set(pair_metrics.RETRIEVAL),
+            ),
             (
                 "pair_column",
                 "the column of second texts for an embedding, which is measured on pairs",

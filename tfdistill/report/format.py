@@ -19,16 +19,29 @@ _TITLES = {
     "exact_match": "Exact match",
     "macro_f1": "Macro F1",
     "micro_f1": "Micro F1",
+    "recall_at_1": "Recall at 1",
+    "recall_at_10": "Recall at 10",
+    "mrr": "Mean reciprocal rank",
+    "ndcg_at_10": "nDCG at 10",
 }
-_NAMES = ("f1", "auc", "matthews", "pearson", "spearman")  # whose capitals stay in a sentence
+_NAMES = (
+    "f1",
+    "auc",
+    "matthews",
+    "pearson",
+    "spearman",
+    "ndcg_at_10",
+)  # whose capitals stay in a sentence
 _BASELINES = {
     "majority": "Always the most frequent answer",
     "tfidf": "TF-IDF and a linear model",
     "word_vectors": "The teacher’s word vectors and a linear model",
     "frozen_teacher": "The frozen teacher and a linear model",
+    "tfidf_cosine": "TF-IDF",
+    "mean_word_vectors": "The mean of the teacher’s word vectors",
     "no_teacher": "The same student without a teacher",
 }
-_SHORT = {"tfidf": "TF-IDF", "majority": "most frequent answer"}
+_SHORT = {"tfidf": "TF-IDF", "tfidf_cosine": "TF-IDF", "majority": "most frequent answer"}
 _SHARES = (
     "accuracy",
     "f1",

@@ -58,9 +58,9 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     neither these nor word vectors. "no_teacher", only with ``baselines: all``, is the student with
     the same start, trained on gold labels alone for as many batches.
 
-    Of an embedding "tfidf" and "word_vectors" are the vectors themselves, compared by cosine:
-    TF-IDF of words and pairs of words, and the mean of the teacher's word vectors without [CLS] and
-    [SEP].
+    Of an embedding "tfidf_cosine" and "mean_word_vectors" are vectors by themselves, compared by
+    cosine: TF-IDF of words and pairs of words, and the mean of the teacher's word vectors without
+    [CLS] and [SEP].
 
     Args:
       context: The run.
@@ -117,8 +117,8 @@ def _has_linear(context: RunContext) -> bool:
 def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     """Yields name, what fits it, and a note."""
     if context.task_data.task.kind == "embedding":
-        yield "tfidf", (_tfidf_vectors, "cosine")
-        yield "word_vectors", (_mean_words, "cosine")
+        yield "tfidf_cosine", (_tfidf_vectors, "")
+        yield "mean_word_vectors", (_mean_words, "")
     if _has_linear(context):
         yield "majority", (_majority, "")
         yield "tfidf", (_tfidf, "")
