@@ -10,6 +10,7 @@ import export
 from export.checking import parity
 from export.file.runtime import TfliteModel
 from export.model import heads
+from export.targets import android_bundle
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
 from tfdistill.data.tasks import Examples, TaskSpec
@@ -140,6 +141,11 @@ def test_vectors_are_compared_by_direction_and_by_their_ten_nearest():
 def test_what_vectors_do_not_have_is_refused(made, toy, tmp_path, changes, expected):
     with pytest.raises(errors.ConfigError, match=expected):
         export.to_tflite(made[0], tmp_path / "m.tflite", **arguments(made, toy, **changes))
+
+
+def test_the_app_has_no_screen_for_vectors(made):
+    with pytest.raises(errors.ConfigError, match="one of kind embedding"):
+        android_bundle.check_texts(made[1])
 
 
 def test_a_saved_model_gives_vectors_from_text(made, toy, tmp_path):

@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="copy of the longest length, with softmax, that MediaPipe runs from text",
     )
     group.add_argument(
-        "--saved-model", metavar="DIR", help="SavedModel from text to label and score"
+        "--saved-model",
+        metavar="DIR",
+        help="SavedModel from text to label and score, or to a vector",
     )
     group.add_argument("--keras", metavar="FILE.keras", help="Keras 3 model")
     group.add_argument("--keras-hub", metavar="DIR", help="KerasHub preset")
