@@ -10,7 +10,7 @@ It runs in an environment of its own and needs no tfdistill:
 Any AutoModelForSequenceClassification will do (RoBERTa, DeBERTa, ModernBERT, XLM-R, ELECTRA ...)
 with any tokenizer. A line of the output has the texts and a logit for each label by name, or the
 number that a regression answers. Lines are written as they come: the same command continues one
-that was stopped.
+that was stopped. OUT.meta.json names the model and its settings; others are not mixed in.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import json
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 # Texts (one, or two of a pair) -> for each a logit by label, or a number.
 Row = tuple[str, ...]
+Names = tuple[str, ...]
 Predict = Callable[[Sequence[Row]], list[Any]]
 _BATCHES_AT_ONCE = 64  # sorted by length, so that batches hold texts of like lengths
 
@@ -46,7 +47,7 @@ def read_rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[Row]:
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".jsonl":
-            table: Any = (json.loads(line) for line in file if line.strip())
+            table: Any = _json_rows(path, file)
         elif path.suffix == ".csv":
             table = csv.DictReader(file, strict=True)
         elif path.suffix == ".tsv":
@@ -56,34 +57,106 @@ def read_rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[Row]:
             return
         else:
             sys.exit(f"{path}: expected a table with {', '.join(columns)}, received plain text.")
-        for number, row in enumerate(table, start=1):
-            if any(row.get(column) is None for column in columns):
-                listed = ", ".join(map(str, row))
-                sys.exit(f"{path}, row {number}: expected {', '.join(columns)}, received {listed}.")
-            yield tuple(str(row[column]) for column in columns)
+        try:
+            for number, row in enumerate(table, start=1):
+                if any(row.get(column) is None for column in columns):
+                    sys.exit(
+                        f"{path}, row {number}: expected {', '.join(columns)}, received "
+                        f"{', '.join(map(str, row))}."
+                    )
+                yield tuple(str(row[column]) for column in columns)
+        except (csv.Error, UnicodeDecodeError) as fault:  # of .csv and .tsv
+            sys.exit(f"{path}: expected a table, received {fault}.")
 
 
-def read_done(path: pathlib.Path, columns: Sequence[str]) -> set[Row]:
+def _json_rows(path: pathlib.Path, file: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as fault:
+                sys.exit(f"{path}, line {number}: expected a JSON object, received {fault}.")
+            if not isinstance(row, dict):
+                sys.exit(f"{path}, line {number}: expected a JSON object, received {line.strip()}.")
+            yield row
+
+
+def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set[Names]]:
     """Reads which texts an earlier, stopped call has answered; cuts off an unfinished line.
 
+    Args:
+      path: The output.
+      columns: Those of the texts.
+
+    Returns:
+      The texts, and the names of their labels, none of a number.
+
     Raises:
-      SystemExit: If the file holds something else.
+      SystemExit: If the file holds something else; it stays as it is.
     """
-    if not path.exists():
-        return set()
+    if not path.exists() or not path.stat().st_size:
+        return set(), set()
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
-    if whole != content:
-        path.write_bytes(whole)
     try:
         rows = [json.loads(line) for line in whole.decode().split("\n") if line]
-        return {tuple(row[column] for column in columns) for row in rows}
-    except (ValueError, KeyError, TypeError):
+        done = {tuple(row[column] for column in columns) for row in rows}
+        named = {tuple(sorted(row["logits"])) if "logits" in row else () for row in rows}
+        if not rows or not all("logits" in row or "answer" in row for row in rows):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
         sys.exit(f"{path}: expected answers to {', '.join(columns)}, received another file.")
+    if whole != content:
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    return done, named
 
 
-def load_predict(args: argparse.Namespace) -> Predict:
-    """Loads model and tokenizer; see the module."""
+def check_same(path: pathlib.Path, settings: dict[str, Any], named: set[Names]) -> None:
+    """Refuses to mix answers with those that the output holds.
+
+    Args:
+      path: The output; what its lines were made with is beside it.
+      settings: What the next lines are made with: model, length, names of the labels.
+      named: The names of the labels in the lines that are there.
+
+    Raises:
+      SystemExit: If the lines that are there are of another model, length or other labels.
+    """
+    if not named:
+        return
+    labels = settings.get("labels")
+    if labels is not None and named != {tuple(sorted(labels)) if len(labels) > 1 else ()}:
+        sys.exit(f"{path}: expected answers with the labels {labels}, received {sorted(named)}.")
+    meta = meta_file(path)
+    if not meta.exists():
+        return
+    try:
+        known = json.loads(meta.read_text(encoding="utf-8"))
+        known = {name: known[name] for name in settings}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        sys.exit(f"{meta}: expected what {path.name} was made with, received another file.")
+    if known != settings:
+        sys.exit(
+            f"{path}: expected answers of {json.dumps(settings)}, received those of "
+            f"{json.dumps(known)}. Choose another --out, or delete it."
+        )
+
+
+def meta_file(path: pathlib.Path) -> pathlib.Path:
+    """Where it is noted what an output was made with."""
+    return path.with_name(path.name + ".meta.json")
+
+
+def write_meta(path: pathlib.Path, settings: dict[str, Any]) -> None:
+    """Notes what an output is made with; the file is whole or unchanged."""
+    temporary = path.with_name(path.name + ".meta.tmp")
+    temporary.write_text(json.dumps(settings) + "\n", encoding="utf-8")
+    temporary.replace(meta_file(path))
+
+
+def load_predict(args: argparse.Namespace) -> tuple[Predict, list[str]]:
+    """Loads model and tokenizer, see the module; and the names of its labels."""
     torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
@@ -102,7 +175,7 @@ def load_predict(args: argparse.Namespace) -> Predict:
             return [row[0] for row in logits]
         return [dict(zip(names, row, strict=True)) for row in logits]
 
-    return predict
+    return predict, names
 
 
 def answer(
@@ -155,11 +228,17 @@ def main(given: Sequence[str] | None = None) -> None:
         sys.exit(f"--out {args.out}: expected a .jsonl file.")
     columns = [args.text_column, *([args.pair_column] if args.pair_column else [])]
     rows = dict.fromkeys(row for path in args.texts for row in read_rows(path, columns))
-    done = read_done(args.out, columns)
+    done, named = read_done(args.out, columns)
+    settings = {"model": args.model, "max_length": args.max_length}
+    check_same(args.out, settings, named)
     left = [row for row in rows if row not in done]
     print(f"{len(rows)} different texts, {len(rows) - len(left)} answered before", file=sys.stderr)
     if left:
-        answer(left, columns, load_predict(args), args.out, args.batch_size)
+        predict, labels = load_predict(args)
+        settings["labels"] = labels
+        check_same(args.out, settings, named)
+        write_meta(args.out, settings)
+        answer(left, columns, predict, args.out, args.batch_size)
 
 
 if __name__ == "__main__":

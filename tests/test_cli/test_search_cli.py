@@ -1,6 +1,7 @@
 """tfdistill search, up to the device and the converter."""
 
 import json
+import pathlib
 
 import pytest
 import simulated_device
@@ -9,6 +10,7 @@ from tfdistill import cli, config, models, results
 from tfdistill.search import bench, devices
 from tfdistill.weights import hf_config
 
+WEIGHTS = "model.safetensors"
 SHORT = ("--quick", "--count", "3")
 
 
@@ -194,6 +196,13 @@ def test_parts_of_a_run_s_teacher_are_distilled_on_its_data(
     other = asked[-1]
     assert other[0].stages["joint"].steps == 70
     assert other[2].parent == folder.parent and other[2] != folder  # not taken for the same
+    seen = {folder, other[2]}
+    for changed in (tmp_path / "data" / "train.tsv", pathlib.Path(recipe.teacher.source, WEIGHTS)):
+        changed.write_bytes(changed.read_bytes() + b"new text\ta\n" if changed.exists() else b"x")
+        assert search(*given, "--out", tmp_path / "changed", "--overwrite", *SHORT) == 0
+        other = asked[-1]
+        assert other[0] == recipe and other[2].name not in {path.name for path in seen}
+        seen.add(other[2])
     assert search(*given, "--updates", 0, "--out", tmp_path / "none", *SHORT) == 0
     assert asked[-1] is other and not (tmp_path / "none" / "report.html").exists()
 

@@ -1,9 +1,12 @@
 """What does not fit between teacher and student is said before any training."""
 
-import pytest
+import types
 
-from tfdistill import config, models, weights
-from tfdistill.run import shapes
+import pytest
+import tf_keras as keras
+
+from tfdistill import config, models, training, weights
+from tfdistill.run import initialise, shapes, task_models
 
 
 def faults(*overrides):
@@ -51,3 +54,32 @@ def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
     assert "expected 2 as in the teacher" in two
     assert faults("teacher.source=someone/some-bert") == []
     assert faults("teacher.source=preset:bilstm_1l_150d") == []
+
+
+def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
+    shape = models.preset("bert_tiny").replace(num_layers=1, vocab_size=32, embedding_size=64)
+    shape = shape.replace(family="electra", pooler=False)
+    teacher = models.build_encoder(shape)
+    weights.save_hf(teacher, tmp_path / "teacher")
+    given = f"teacher.source={tmp_path / 'teacher'}", "student.num_heads=2"
+    (fault,) = faults(*given, "student.initialise=teacher")
+    assert "Set student.initialise=random" in fault
+    for start in ("random", "auto"):
+        assert faults(*given, f"student.initialise={start}") == []
+    first, student = config.load_recipe("demo").stages["general"], models.preset("tinybert_2l_128d")
+    assert task_models.has_narrower_words(first, shape, student)
+    assert not task_models.has_narrower_words(first, shape.replace(embedding_size=None), student)
+    assert not task_models.has_narrower_words(config.LabelsStage(kind="labels"), shape, student)
+
+    context = types.SimpleNamespace(
+        recipe=types.SimpleNamespace(student=types.SimpleNamespace(start="auto")),
+        teachers=types.SimpleNamespace(given=None, task=teacher, shape=lambda stage: shape),
+        data=types.SimpleNamespace(task="any"),
+    )
+    student = student.replace(num_layers=1, vocab_size=32)
+    assert initialise.resolve_start(context, first, student) == "random"
+    projection = keras.layers.Dense(128)
+    projection.build((None, 128))
+    before = projection.kernel.numpy()
+    training.initialise_projections([projection], models.build_encoder(student), teacher)
+    assert (projection.kernel.numpy() == before).all()

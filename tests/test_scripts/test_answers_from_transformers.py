@@ -121,6 +121,9 @@ def test_pairs_are_read_and_written_together(script, asked, tmp_path):
     [
         ("a.tsv", "sentence\tmood\nx\tsad\n", "row 1: expected text, received sentence, mood"),
         ("a.tsv", "mood\ttext\nx\n", "row 1: expected text"),
+        ("a.csv", f"text\n{'x' * 140_000}\n", "expected a table, received field larger"),
+        ("a.jsonl", '{"text": "x"}\n{"text"\n', "line 2: expected a JSON object, received Exp"),
+        ("a.jsonl", "[1]\n", r"line 1: expected a JSON object, received \[1\]"),
     ],
 )
 def test_a_column_that_is_missing_is_named(name, content, message, script, asked, tmp_path):
@@ -147,3 +150,38 @@ def test_other_files_and_logits_that_are_no_numbers_are_refused(
         script.main(command)
     with pytest.raises(SystemExit, match=r"a \.jsonl file"):
         script.main([*command[:-1], str(tmp_path / "out.csv")])
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["no line of ours", '{"text": "x"}\nhalf', '{"text": "x", "logits": {"a": 1}}\n{"a": 1}\nhalf'],
+)
+def test_a_file_that_is_not_its_own_stays_as_it_is(content, script, asked, tmp_path):
+    (tmp_path / "a.txt").write_text("x\n")
+    out = tmp_path / "out.jsonl"
+    out.write_text(content)
+    with pytest.raises(SystemExit, match="received another file"):
+        script.main(["model", "--texts", str(tmp_path / "a.txt"), "--out", str(out)])
+    assert out.read_text() == content and asked == []
+
+
+def test_answers_of_another_model_length_or_other_labels_are_not_mixed_in(
+    script, asked, tmp_path, monkeypatch
+):
+    (tmp_path / "a.txt").write_text("x\n")
+    out = tmp_path / "out.jsonl"
+    rest = ["--texts", str(tmp_path / "a.txt"), "--out", str(out)]
+    script.main(["model", *rest])
+    made = json.loads((tmp_path / "out.jsonl.meta.json").read_text())
+    assert made == {"model": "model", "max_length": 256, "labels": ["glad", "sad"]}
+    content = out.read_bytes()
+    with pytest.raises(SystemExit, match=r'"other".*received those of .*"model"'):
+        script.main(["other", *rest])
+    with pytest.raises(SystemExit, match=r'"max_length": 99.*"max_length": 256'):
+        script.main(["model", *rest, "--max-length", "99"])
+    (tmp_path / "a.txt").write_text("x\ny\n")
+    (tmp_path / "out.jsonl.meta.json").unlink()
+    monkeypatch.setitem(LABELS, 0, "calm")
+    with pytest.raises(SystemExit, match=r"the labels \['calm', 'sad'\], received"):
+        script.main(["model", *rest])
+    assert out.read_bytes() == content

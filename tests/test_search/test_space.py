@@ -89,9 +89,11 @@ def test_pruned_students_are_parts_of_the_teacher_that_a_folder_can_hold():
 def test_pruned_students_want_a_teacher_whose_whole_shape_is_known():
     with pytest.raises(errors.ConfigError, match="Give the folder of the fine-tuned teacher"):
         space.candidates("pruned", space.Teacher("bert-base-uncased"))
-    mobile = space.Teacher("m", 24, 4, 512, config=models.preset("mobilebert"))
-    with pytest.raises(errors.ConfigError, match="a BERT, TinyBERT or DistilBERT"):
-        space.candidates("pruned", mobile)
+    electra = models.preset("minilm_6l_384d").replace(family="electra", pooler=False)
+    for shape in (models.preset("mobilebert"), electra):
+        teacher = space.Teacher("m", 24, 4, 512, config=shape)
+        with pytest.raises(errors.ConfigError, match="a BERT, TinyBERT or DistilBERT"):
+            space.candidates("pruned", teacher)
     with pytest.raises(errors.ConfigError, match="blocks of its activation"):
         space.candidates("pruned", BASE, kinds=("relu",))
 

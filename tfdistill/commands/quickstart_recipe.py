@@ -162,7 +162,7 @@ def choose_student(teacher: models.EncoderConfig) -> str:
     A third of the layers (at least 3), hidden states of at most 384, feed-forward layers twice as
     wide. A teacher that cannot be cut gets that TinyBERT itself.
     """
-    if type(teacher) is not models.EncoderConfig:
+    if type(teacher) is not models.EncoderConfig or teacher.family == "electra":
         return _USUAL_PRESET
     head = teacher.attention_width // teacher.num_heads
     width = min(teacher.hidden_size, max(head, _WIDTH // head * head))

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from tfdistill import config, errors
+from tfdistill import config, errors, files
 from tfdistill.benchmark.settings import Delegate, Settings
 from tfdistill.commands import base, measurement_options, models, options, plan
 
@@ -279,17 +279,38 @@ def _distil(args: argparse.Namespace, goal: Goal) -> Distil | None:
         raise errors.ConfigError("\n".join(faults))
     plan.check_data(recipe.data.model_dump(), ("train", "dev"))
     # Other updates, data or another teacher are another folder: what is known is not trained again.
-    digest = hashlib.sha256(config.dump_recipe(recipe).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(config.dump_recipe(recipe).encode())
+    for path in _files_of(recipe):
+        digest.update(files.sha256_of(path).encode())
+    name = f"distilled-{digest.hexdigest()[:12]}"
     kept = pathlib.Path(args.measurements or pathlib.Path(args.out) / "measurements")
 
     def distil(students: Mapping[str, str]) -> ShortDistillation:
         from tfdistill import run
         from tfdistill.search import result
 
-        figures = run.distill_candidates(recipe, students, kept / f"distilled-{digest}")
+        figures = run.distill_candidates(recipe, students, kept / name)
         return result.ShortDistillation(updates=updates, figures=figures)
 
     return distil
+
+
+def _files_of(recipe: config.Recipe) -> list[pathlib.Path]:
+    """The teacher's files as far as they are here (a hub id names its own), then the data's."""
+    from tfdistill.data import from_config
+
+    found: list[pathlib.Path] = []
+    for source in (recipe.teacher.source, recipe.teacher.general):
+        folder = pathlib.Path(source or "").expanduser()
+        if source and folder.is_dir():
+            names = ("config.json", "vocab.txt", "tokenizer_config.json", "*.safetensors")
+            found += sorted(path for name in names for path in folder.glob(name))
+    if recipe.data.dir is not None:
+        task = from_config.declared_task(recipe.data)
+        for split in ("train", task.dev_split):
+            path = task.split_file(from_config.source_of(recipe.data), split)
+            found += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    return [*found, *map(pathlib.Path, recipe.data.unlabelled)]
 
 
 def _head(task: str) -> str:

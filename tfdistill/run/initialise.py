@@ -117,7 +117,8 @@ def resolve_start(
 ) -> str:
     """What `student.initialise` means for this student; "auto" is "pruned" or "teacher".
 
-    Of a teacher that is known by its answers alone it is "random".
+    Of a teacher that is known by its answers alone, or whose word vectors are narrower than the
+    student's, it is "random".
 
     Raises:
       ConfigError: If a student is to be pruned that cannot be.
@@ -129,9 +130,16 @@ def resolve_start(
     if context.teachers.given is not None:  # whose words and layers nobody knows
         return "random"
     learns_words = isinstance(first, config.MaskedStage)
+    fallback, begins = "teacher", "from the teacher's projected embeddings"
+    teacher = context.teachers.shape(first)
+    if teacher is not None and task_models.has_narrower_words(first, teacher, shape):
+        fallback, begins = (
+            "random",
+            "at random, since its word vectors are wider than the teacher's",
+        )
     if not first.has_teacher or learns_words or context.data.task is None:
         if start == "auto":
-            return "teacher"
+            return fallback
         raise errors.ConfigError(
             "student.initialise: pruned",
             "a task, and a first stage that learns layers or answers from a teacher",
@@ -143,11 +151,11 @@ def resolve_start(
         if start == "pruned":
             raise
         print(
-            f"student: it starts from the teacher's projected embeddings, not pruned: {error}",
+            f"student: it starts {begins}, not pruned: {error}",
             file=sys.stderr,
             flush=True,
         )
-        return "teacher"
+        return fallback
     return "pruned"
 
 

@@ -23,7 +23,7 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
     faults = []
     teacher, student = _shapes(recipe, faults)
     if teacher is not None and student is not None:
-        faults += _head_faults(recipe, teacher, student)
+        faults += _head_faults(recipe, teacher, student) + _word_faults(recipe, teacher, student)
     return faults
 
 
@@ -74,6 +74,23 @@ def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
         return hf_config.parse_config(reading.read_json_object(file))
     except errors.TfdistillError:
         return None  # of the hub, or damaged: an error where it is opened
+
+
+def _word_faults(
+    recipe: config.Recipe, teacher: models.EncoderConfig, student: models.EncoderConfig
+) -> list[str]:
+    firsts = [recipe.stages[variant.stages[0]] for variant in recipe.variants.values()]
+    asked = recipe.student.start == "teacher"
+    if not asked or not any(task_models.has_narrower_words(s, teacher, student) for s in firsts):
+        return []
+    return [
+        errors.explain(
+            "student.initialise",
+            "a start without the teacher's word vectors, which are narrower than the student's",
+            "'teacher'",
+            "Set student.initialise=random.",
+        )
+    ]
 
 
 def _head_faults(

@@ -92,6 +92,16 @@ def _static_or_preset(
     return shape
 
 
+def has_narrower_words(
+    first: config.StageConfig, teacher: models.EncoderConfig, student: models.EncoderConfig
+) -> bool:
+    """Whether no student as wide can start its word vectors from the teacher's in a first stage."""
+    if not first.has_teacher or isinstance(first, config.MobileBertStage):
+        return False
+    theirs, ours = (shape.embedding_size or shape.hidden_size for shape in (teacher, student))
+    return theirs < ours
+
+
 def build_for_task(
     shape: models.EncoderConfig, task: tasks.TaskSpec | None, head: models.Head | None = None
 ) -> keras.Model:

@@ -155,7 +155,7 @@ def candidates(
 def _pruned(teacher: Teacher, kinds: Sequence[str], block: int) -> tuple[Candidate, ...]:
     """Every part of a teacher that a Hugging Face folder can hold."""
     whole = teacher.config
-    if whole is None or isinstance(whole, models.MobileBertConfig):
+    if whole is None or whole.family in ("electra", "mobilebert"):
         raise errors.ConfigError(
             "teacher of pruned students",
             "a BERT, TinyBERT or DistilBERT whose config.json is at hand, or preset:NAME",

@@ -97,7 +97,7 @@ def initialise_projections(
 
     A student state in the basis V of `initialise_from_teacher` is then mapped to where the
     teacher has it. States of another width than the word embeddings (MobileBERT's) are in no such
-    basis: their projections stay as they are.
+    basis: their projections stay as they are, as do all where the student's are the wider words.
 
     Args:
       projections: Dense layers from the student's to the teacher's width, changed in place.
@@ -107,6 +107,9 @@ def initialise_projections(
     Raises:
       ShapeError: If the tables do not fit.
     """
+    words, ours = (_table(model, _TABLES[0]) for model in (teacher, student))
+    if words is not None and ours is not None and ours.shape[1] > words.shape[1]:
+        return  # such a student starts at random
     basis = _basis(student, teacher)
     for projection in projections:
         if tuple(projection.kernel.shape) != basis.T.shape:
