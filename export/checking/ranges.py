@@ -127,7 +127,10 @@ def check(
                     kept = chosen if given is calibration else chosen[:NUM_TRACED]
                     for value_of in traced.run(given.select(kept)):
                         for index, stored in ranges.items():
-                            _add(values[index], value_of(index), stored)
+                            if given is calibration:  # none is cut off: extremes say all
+                                _extend(values[index], value_of(index))
+                            else:
+                                _add(values[index], value_of(index), stored)
         for index, stored in ranges.items():
             calibrated, other = seen[0][index], seen[1][index]
             if not calibrated.count:
@@ -179,11 +182,15 @@ def _line(names: Sequence[str], expected: str, received: str) -> str:
     return errors.explain(f"range of {names[0]}{more}", expected, received)
 
 
-def _add(seen: _Seen, values: np.ndarray, stored: Range) -> None:
-    kept = np.clip(values, stored.least, stored.most)
+def _extend(seen: _Seen, values: np.ndarray) -> None:
     seen.least = min(seen.least, float(values.min()))
     seen.most = max(seen.most, float(values.max()))
     seen.count += values.size
+
+
+def _add(seen: _Seen, values: np.ndarray, stored: Range) -> None:
+    _extend(seen, values)
+    kept = np.clip(values, stored.least, stored.most)
     seen.outside += int((np.abs(values - kept) > stored.step).sum())
     seen.lost += float(np.square(values - kept, dtype=np.float64).sum())
     seen.energy += float(np.square(values, dtype=np.float64).sum())

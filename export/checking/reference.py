@@ -13,6 +13,7 @@ import pathlib
 from typing import Any
 
 import numpy as np
+import tf_keras as keras
 
 from tfdistill import errors, files
 from tfdistill.data.encoded import EncodedExamples
@@ -172,13 +173,18 @@ def _lost_matrices(plan: ExportPlan, file: files.Path) -> list[str]:
     """
     tree = editing.read(file)
     constants: dict[tuple[int, int], list[np.ndarray]] = {}
+    seen: set[tuple[int, int]] = set()  # signatures share buffers
     for graph in tree.subgraphs:
         for tensor in graph.tensors:
             data = editing.constant(tree, tensor)
             if data is None or editing.dtype_of(tensor) != "float32" or len(tensor.shape) < 2:
                 continue
-            value = np.frombuffer(bytes(data), np.float32).reshape(-1, int(tensor.shape[-1]))
-            constants.setdefault(value.shape, []).append(value)
+            width = int(tensor.shape[-1])
+            if (tensor.buffer, width) not in seen:
+                seen.add((tensor.buffer, width))
+                value = np.frombuffer(data, np.float32).reshape(-1, width)
+                constants.setdefault(value.shape, []).append(value)
+    turned = _turned(plan.model)
     faults = []
     for layer in plan.model.layers:
         for weight in layer.weights:
@@ -189,33 +195,70 @@ def _lost_matrices(plan: ExportPlan, file: files.Path) -> list[str]:
             if layer.name == "position_embeddings":  # each signature has the first rows
                 parts = [value[:length] for length in plan.lengths]
             for part in parts:
-                if not _is_held(layer.name, part, constants):
+                if not _is_held(layer.name, part, constants, turned):
                     what = f"{layer.name}, {'x'.join(map(str, part.shape))}"
                     expected = "its weights in the float32 file"
                     faults.append(errors.explain(what, expected, "others"))
     return faults
 
 
+def _turned(model: keras.Model) -> dict[int, np.ndarray]:
+    """Finds the places where a scale of the model is not positive: length -> bool (length,).
+
+    Only there a matrix may lose a row or a column or change its sign when the scale is merged.
+    """
+    found: dict[int, np.ndarray] = {}
+    for weight in model.weights:
+        name = weight.name.rpartition("/")[2]
+        if len(weight.shape) == 1 and not name.startswith(("bias", "beta")):
+            places = weight.numpy() <= 0
+            found[len(places)] = found.get(len(places), False) | places
+    return found
+
+
 def _is_held(
-    layer: str, value: np.ndarray, constants: dict[tuple[int, int], list[np.ndarray]]
+    layer: str,
+    value: np.ndarray,
+    constants: dict[tuple[int, int], list[np.ndarray]],
+    turned: dict[int, np.ndarray],
 ) -> bool:
     same = constants.get(value.shape, [])
     if "embeddings" in layer:
         return any(np.array_equal(table, value) for table in same)
     rows = value.T  # (outputs, inputs), as FULLY_CONNECTED has them
-    return any(_are_scaled(rows, other) for other in constants.get(rows.shape, []))
-
-
-def _are_scaled(rows: np.ndarray, others: np.ndarray) -> bool:
-    """Whether one matrix is the other with its rows and its columns times numbers of their own."""
-    if np.array_equal(rows, others):
+    same = constants.get(rows.shape, [])
+    if any(np.array_equal(rows, other) for other in same):
         return True
-    first, second = rows.astype(np.float64), others.astype(np.float64)
+    allowed = [turned.get(size, np.zeros(size, bool)) for size in rows.shape]
+    return any(_are_scaled(rows, other, *allowed) for other in same)
+
+
+def _are_scaled(
+    rows: np.ndarray, others: np.ndarray, turned_rows: np.ndarray, turned_columns: np.ndarray
+) -> bool:
+    """Whether one matrix is the other with its rows and its columns times numbers of their own.
+
+    Args:
+      rows: The model's.
+      others: The file's, of the same shape.
+      turned_rows: Rows whose number need not be positive.
+      turned_columns: Columns of that kind.
+    """
     # Of such a pair these two products are equal wherever two rows and two columns cross.
-    i, j = np.random.default_rng(0).integers(first.shape, size=(2, 64, 2)).transpose(2, 0, 1)
-    left = second[i[0], j[0]] * second[i[1], j[1]] * first[i[0], j[1]] * first[i[1], j[0]]
-    right = second[i[0], j[1]] * second[i[1], j[0]] * first[i[0], j[0]] * first[i[1], j[1]]
-    if not np.allclose(left, right, rtol=1e-4, atol=0):
+    i, j = np.random.default_rng(0).integers(rows.shape, size=(2, 64, 2)).transpose(2, 0, 1)
+
+    def product(*at: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        first, second = (
+            [matrix[place].astype(np.float64) for place in places]
+            for matrix, places in ((others, at[:2]), (rows, at[2:]))
+        )
+        return first[0] * first[1] * second[0] * second[1]
+
+    along, across = ((i[0], j[0]), (i[1], j[1])), ((i[0], j[1]), (i[1], j[0]))
+    if not np.allclose(product(*along, *across), product(*across, *along), rtol=1e-4, atol=0):
+        return False
+    first, second = rows.astype(np.float64), others.astype(np.float64)
+    if not _of_positive(first, second, ~turned_rows, ~turned_columns):
         return False
     of_row = np.ones((len(first), 1))
     of_column = np.ones((1, first.shape[1]))
@@ -226,6 +269,15 @@ def _are_scaled(rows: np.ndarray, others: np.ndarray) -> bool:
         if (off <= _SCALED * np.abs(second).max(axis=1, keepdims=True)).all():
             return bool(second.any())
     return False
+
+
+def _of_positive(
+    first: np.ndarray, second: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> bool:
+    """Whether positive numbers can make the second of the first in these rows and columns."""
+    first, second = first[np.ix_(rows, columns)], second[np.ix_(rows, columns)]
+    same_lines = all(np.array_equal(first.any(axis=axis), second.any(axis=axis)) for axis in (0, 1))
+    return same_lines and not (first * second < 0).any()
 
 
 def _factor(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:

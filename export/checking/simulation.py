@@ -19,7 +19,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from . import rounding
-from .pairing import Constant, Operation, Pair
+from .pairing import Operation, Pair
 
 _LEVELS = 255  # steps of a row that is rounded to int8 when the product is computed
 _LEAST_STEP = 1e-30  # of a row of zeros
@@ -36,32 +36,27 @@ def write(float_model: Any, model: Any, pairs: list[Pair], path: files.Path) -> 
       pairs: What `pairing.pair` returned for the two, without faults.
       path: The file to write.
     """
-    buffers: dict[int, list[tuple[bytes, int]]] = {}
+    held: dict[tuple[Any, ...], int] = {}
     for found in pairs:
         for constant in found.constants:
-            _replace(float_model, model, found, constant, buffers)
+            key = rounding.stored_once(found, constant)
+            if key not in held:
+                value = rounding.dequantized(float_model, model, found, constant)
+                held[key] = editing.add_buffer(float_model, value)
+            found.float_graph.tensors[constant.float_tensor].buffer = held[key]
+    _drop_unused(float_model)
     for found in pairs:
         _Rounded(float_model, model, found).run()
     editing.write(float_model, path)
 
 
-def _replace(
-    float_model: Any,
-    model: Any,
-    found: Pair,
-    constant: Constant,
-    buffers: dict[int, list[tuple[bytes, int]]],
-) -> None:
-    """Gives a constant the value of the quantized file; equal values share a buffer."""
-    value = rounding.dequantized(float_model, model, found, constant)
-    content = value.tobytes()
-    # A tensor that was replaced keeps its size: what it held before does not matter.
-    known = buffers.setdefault(len(content), [])
-    held = next((index for other, index in known if other == content), None)
-    if held is None:
-        held = editing.add_buffer(float_model, value)
-        known.append((content, held))
-    found.float_graph.tensors[constant.float_tensor].buffer = held
+def _drop_unused(model: Any) -> None:
+    """Empties the buffers that no tensor has any more: they would be written, too."""
+    tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
+    used = {holder.buffer for holder in (*tensors, *(model.metadata or []))}
+    for index, buffer in enumerate(model.buffers):
+        if index not in used:
+            buffer.data = None
 
 
 class _Rounded:

@@ -12,6 +12,7 @@ import export
 from export.targets import android_bundle
 from tfdistill import cli, manifest, models, weights
 from tfdistill.commands import export as export_command
+from tfdistill.commands import export_job
 from tfdistill.data import tokenize
 
 WORDS = "the a it is not good bad film story play".split()
@@ -325,3 +326,18 @@ def test_a_model_near_chance_is_refused_before_it_is_converted(
     assert "chance is 0.500" in said and "--allow-weak" in said
     assert not recorder.calls
     assert cli.main(command) == 130 and len(recorder.calls) == 1
+
+
+def test_a_pruned_vocabulary_is_judged_as_the_whole_one_is(place, tmp_path, exported, monkeypatch):
+    card = exported("dynamic_wi8_afp32").card
+    monkeypatch.setitem(export.__dict__, "to_tflite", lambda *_, **__: card)
+    judged = []
+    monkeypatch.setattr(
+        export_job.Job,
+        "refuse_weak",
+        lambda job: judged.append(models.config_of(job.source.model).vocab_size),
+    )
+    command = arguments(place, tmp_path / "out", "--vocab-prune", str(place / "corpus.txt"))
+    assert cli.main([part for part in command if part != "--allow-weak"]) == 0
+    before, after = judged
+    assert after < before

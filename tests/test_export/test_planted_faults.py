@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from export.checking import pairing, ranges, rounding
+from export.checking import pairing, ranges, reference, rounding, simulation
 from export.model import inputs
 from tfdistill.tflite import editing
 
@@ -117,3 +117,67 @@ def test_a_range_of_other_data_is_found_and_the_own_one_is_not():
     assert (seen.outside, seen.lost) == (1, 4.0)
     wide = dataclasses.replace(stored, least=-64.0, most=64.0, step=128 / 255)
     assert ranges._width(wide, seen, ranges._Seen()) > 8
+
+
+def _stored_with_one_scale(table, step):
+    """An int8 table with one scale, and how `rounding` judges it."""
+    held = np.clip(np.round(table / step), -127, 127).astype(np.int8)
+    scales = rounding._Scales(np.full((1, 1), step), np.zeros((1, 1), np.int64), (1, -1))
+    return held, lambda stored: rounding._integer_fault(table, stored, scales, "int8")
+
+
+def test_one_row_of_a_table_with_one_scale_may_not_be_cut_off():
+    table = np.random.default_rng(0).standard_normal((5000, 16)).astype(np.float32)
+    table[7] *= 2 * np.abs(table).max() / np.abs(table[7]).max()
+    largest = float(np.abs(table).max())
+    held, judge = _stored_with_one_scale(table, largest / 127)
+    assert judge(held) is None
+    held, judge = _stored_with_one_scale(table, largest / 2 / 127)
+    assert "cut off" in judge(held) and "row 7" in judge(held)
+
+
+def _matrix(shape=(8, 12)):
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def _scaled(change):
+    first, none = _matrix(), (np.zeros(8, bool), np.zeros(12, bool))
+    return reference._are_scaled(first, change(first.copy()), *none)
+
+
+def _zero_row(matrix):
+    matrix[3] = 0
+    return matrix
+
+
+def _zero_column(matrix):
+    matrix[:, 3] = 0
+    return matrix
+
+
+@pytest.mark.parametrize("change", [_zero_row, _zero_column, np.negative])
+def test_a_lost_line_or_a_sign_is_no_scale(change):
+    assert not _scaled(change)
+
+
+def test_positive_scales_of_rows_and_columns_are_scales():
+    of_rows, of_columns = np.linspace(0.5, 2, 8)[:, None], np.linspace(1, 3, 12)
+    assert _scaled(lambda matrix: (matrix * of_rows * of_columns).astype(np.float32))
+
+
+@pytest.mark.parametrize("gamma", [0.0, -0.5])
+def test_a_scale_of_the_model_that_is_not_positive_may_turn_its_row(gamma):
+    first, scales = _matrix(), np.ones((8, 1), np.float32)
+    scales[2] = gamma
+    turned, none = scales[:, 0] <= 0, np.zeros(12, bool)
+    assert reference._are_scaled(first, first * scales, turned, none)
+    assert not reference._are_scaled(first, first * np.roll(scales, 1), turned, none)
+
+
+def test_the_simulated_file_has_each_constant_once(bert, pairs, tmp_path):
+    float_model = editing.read(bert._folder / "float32.tflite")  # it is changed
+    _, model, _ = pairs
+    before = sum(len(b.data) for b in float_model.buffers if b.data is not None)
+    simulation.write(float_model, model, pairing.pair(float_model, model), tmp_path / "rounded")
+    after = sum(len(b.data) for b in float_model.buffers if b.data is not None)
+    assert 0.9 * before < after < 1.2 * before

@@ -125,6 +125,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
         pruned: dict[str, Any] = {}
         if args.vocab_prune is not None:
             job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
+            if not args.allow_weak:
+                job.refuse_weak()  # without the tokens that are missing now
         export_targets.check_model(args, job)
         manifest = _tflite(args, job, layers, target / "model.tflite", name)
         written = export_targets.write(args, job, target / manifest.model.file)
