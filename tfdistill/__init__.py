@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CombinationDistiller,
         DistilBertDistiller,
         Distiller,
+        JointDistiller,
         LabelTrainer,
         LogitDistiller,
         MaskedLmTrainer,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     )
     from tfdistill.run import (
         run_recipe,
+    )
+    from tfdistill.structured import (
+        build_pruned_student,
     )
     from tfdistill.training import (
         adamw,
@@ -53,6 +57,7 @@ _NAMES_OF_MODULES = {
         "CombinationDistiller",
         "DistilBertDistiller",
         "Distiller",
+        "JointDistiller",
         "LabelTrainer",
         "LogitDistiller",
         "MaskedLmTrainer",
@@ -64,6 +69,7 @@ _NAMES_OF_MODULES = {
     ),
     "tfdistill.errors": ("TfdistillError",),
     "tfdistill.run": ("run_recipe",),
+    "tfdistill.structured": ("build_pruned_student",),
     "tfdistill.training": (
         "adamw",
         "build_student",
@@ -91,6 +97,7 @@ _PACKAGES = (
     "report",
     "run",
     "search",
+    "structured",
     "training",
     "weights",
 )
@@ -99,6 +106,7 @@ __all__ = [
     "CombinationDistiller",
     "DistilBertDistiller",
     "Distiller",
+    "JointDistiller",
     "LabelTrainer",
     "LogitDistiller",
     "MaskedLmTrainer",
@@ -110,6 +118,7 @@ __all__ = [
     "TinyBertDistiller",
     "__version__",
     "adamw",
+    "build_pruned_student",
     "build_student",
     "evaluate",
     "fit",

@@ -5,6 +5,7 @@ from tfdistill.distillers.base import Distiller
 from tfdistill.distillers.batch import StepInputs
 from tfdistill.distillers.combination import CombinationDistiller
 from tfdistill.distillers.distilbert import DistilBertDistiller
+from tfdistill.distillers.joint import JointDistiller, hidden_term
 from tfdistill.distillers.logit import LogitDistiller
 from tfdistill.distillers.minilm import MiniLmDistiller
 from tfdistill.distillers.mlm import mlm_loss, nsp_loss, row_weights
@@ -18,6 +19,7 @@ __all__ = [
     "CombinationDistiller",
     "DistilBertDistiller",
     "Distiller",
+    "JointDistiller",
     "LabelTrainer",
     "LogitDistiller",
     "MaskedLmTrainer",
@@ -29,6 +31,7 @@ __all__ = [
     "TermDistiller",
     "TinyBertDistiller",
     "gold_loss",
+    "hidden_term",
     "mlm_loss",
     "nsp_loss",
     "patient_layer_map",

@@ -223,18 +223,21 @@ def _combination(stage: config.CombinationStage, pair: _Pair) -> distillers.Dist
 
 @_distiller.register
 def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
-    terms: dict[str, dict[str, Any]] = {
-        "answers": {"objective": pair.objective(stage.prediction), "head": pair.head},
-        "label": {"objective": "label", "weight": 0.0, "head": pair.head},
-    }
-    if terms["answers"]["objective"] != "logit_mse":
-        temperature = stage.temperature or 1.0
-        # T^2 makes up for the smaller gradients above 1; below 1 it would silence the term.
-        terms["answers"] |= {"temperature": temperature, "scale_by_t2": temperature >= 1}
-    used = f"the teacher's answers ({terms['answers']['objective']})"
+    objective = pair.objective(stage.prediction)
+    used = f"the teacher's answers ({objective})"
     if stage.loss_weights.get("label"):
         used += ", gold labels"
-    return _with_hidden_states(stage, pair, terms, used)
+    return distillers.JointDistiller(
+        pair.teacher,
+        pair.student,
+        objective=objective,
+        temperature=stage.temperature or 1.0,
+        layer_map=stage.layer_map,
+        hidden_states=_has_hidden_states(stage, pair, used, weight=1.0),
+        head=pair.head,
+        same_tokens=pair.same_tokens,
+        seed=pair.seed,
+    )
 
 
 @_distiller.register
@@ -252,35 +255,9 @@ def _embedding(stage: config.EmbeddingStage, pair: _Pair) -> distillers.Distille
         },
     }
     used = f"the teacher's vectors ({stage.objective}) and their similarities"
-    return _with_hidden_states(stage, pair, terms, used, weight=0.0)
-
-
-def _with_hidden_states(
-    stage: config.PrunedStage,
-    pair: _Pair,
-    terms: dict[str, dict[str, Any]],
-    used: str,
-    weight: float = 1.0,
-) -> distillers.Distiller:
-    """The distiller of some terms, and of hidden states where they can be compared."""
-    lacking = _no_hidden_states(stage, pair)
-    if lacking is None:
-        teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
-        terms["hidden"] = {
-            "objective": "hidden_state_mse",
-            "weight": weight,
-            "layer_map": stage.layer_map,
-            "over_layers": "mean",
-            "projection": "none" if teacher.hidden_size == student.hidden_size else "shared",
-        }
-    if not stage.loss_weights.get("hidden", weight):
-        pass
-    elif lacking is None:
-        layers = objectives.layer_map(teacher.num_layers, student.num_layers, stage.layer_map)
-        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
-    else:
-        used += f" and no hidden states, since {lacking}"
-    print(f"{stage.kind}: the student learns from {used}", file=sys.stderr, flush=True)
+    if _has_hidden_states(stage, pair, used, weight=0.0):
+        hidden = distillers.hidden_term(pair.teacher, pair.student, stage.layer_map, weight=0.0)
+        terms["hidden"] = hidden
     return distillers.CombinationDistiller(
         pair.teacher,
         pair.student,
@@ -288,6 +265,30 @@ def _with_hidden_states(
         same_tokens=pair.same_tokens,
         seed=pair.seed,
     )
+
+
+def _has_hidden_states(stage: config.PrunedStage, pair: _Pair, used: str, *, weight: float) -> bool:
+    """Whether hidden states can be compared; prints what the student learns from.
+
+    Args:
+      stage: The stage.
+      pair: Teacher and student.
+      used: What else it learns from.
+      weight: The weight of hidden states by default.
+    """
+    lacking = _no_hidden_states(stage, pair)
+    if not stage.loss_weights.get("hidden", weight):
+        pass
+    elif lacking is None:
+        theirs, ours = (
+            models.config_of(model).num_layers for model in (pair.teacher, pair.student)
+        )
+        layers = objectives.layer_map(theirs, ours, stage.layer_map)
+        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
+    else:
+        used += f" and no hidden states, since {lacking}"
+    print(f"{stage.kind}: the student learns from {used}", file=sys.stderr, flush=True)
+    return lacking is None
 
 
 def _no_hidden_states(stage: config.PrunedStage, pair: _Pair) -> str | None:
