@@ -145,11 +145,20 @@ class BaselineResult(ResultPart):
         return self.note != FINE_TUNED
 
 
+def part_of(teacher: int | None, student: int | None) -> tuple[int, int] | None:
+    """Examples that a teacher was scored on and those of its student, where they are fewer."""
+    if teacher is None or student is None or teacher >= student:
+        return None
+    return teacher, student
+
+
 def compare_with_baselines(
     metric: str,
     student: float | None,
     teacher: float | None,
     baselines: Sequence[BaselineResult],
+    *,
+    answered: tuple[int, int] | None = None,
 ) -> list[str]:
     """The teacher and the baselines beside a student as lines of text, and who is below one.
 
@@ -158,19 +167,22 @@ def compare_with_baselines(
       student: The student's.
       teacher: The teacher's, or None.
       baselines: What they are compared with.
+      answered: Of a teacher that was scored on a part of the examples, see `part_of`; it is then
+        compared with nothing.
 
     Returns:
       A heading, a line for each figure, and warnings; nothing where there is no figure.
     """
     known = [(row, row.metrics.get(metric)) for row in baselines]
     rows = [(row, value) for row, value in known if value is not None]
-    lines = [] if teacher is None else [f"  teacher: {teacher:.4f}"]
+    part = f" (of the {answered[0]} of {answered[1]} examples that it answered)" if answered else ""
+    lines = [] if teacher is None else [f"  teacher: {teacher:.4f}{part}"]
     for row, value in rows:
         lines.append(f"  {row.name}: {value:.4f}" + (f" ({row.note})" if row.note else ""))
     if not lines:
         return []
     lines.insert(0, f"compared with, {metric}")
-    for model, own in (("student", student or 0.0), ("teacher", teacher)):
+    for model, own in (("student", student or 0.0), ("teacher", None if answered else teacher)):
         others = [(row.name, value) for row, value in rows if row.is_alternative]
         better = [name for name, value in others if own is not None and own < value]
         if better:
@@ -192,12 +204,14 @@ class SavedModel(ModelResult):
       primary_metric: The task's; "" where there is none.
       baselines: What it is compared with.
       teacher_metrics: Of its teacher, where it is a student of one.
+      teacher_examples: Development examples that the teacher was scored on.
     """
 
     model_folder: str
     primary_metric: str = ""
     baselines: tuple[BaselineResult, ...] = ()
     teacher_metrics: Mapping[str, Metric] = {}
+    teacher_examples: int | None = None
 
 
 class CandidateMetrics(ResultPart):

@@ -501,3 +501,20 @@ def test_teacher_layers_are_a_list_or_a_way_to_choose_them():
     assert recipe(student={**student, "teacher_layers": [0, 2]}).student.teacher_layers == (0, 2)
     assert recipe(student={**student, "teacher_layers": "greedy"}).student.teacher_layers
     assert "teacher_layers" in faults_of(student={**student, "teacher_layers": "best"})
+
+
+def test_an_embedding_has_no_student_without_a_teacher_and_others_no_vector_size():
+    values = copy.deepcopy(MINIMAL) | {
+        "stages": {"only": {"kind": "embedding"}},
+        "variants": {"student": {"stages": ["only"]}},
+        "student": {"preset": "tinybert_4l_312d", "vector_size": 8},
+        "teacher": {"source": "someone/encoder"},
+        "data": {"task": "pairs", "kind": "embedding", "text_column": "a", "pair_column": "b"},
+    }
+    recipe = config.parse_recipe(values)
+    with pytest.raises(errors.ConfigError, match="sentence vectors, which come from a teacher"):
+        config.with_baseline(recipe)
+    values = copy.deepcopy(MINIMAL)
+    values["student"] = {"preset": "tinybert_4l_312d", "vector_size": 8}
+    with pytest.raises(errors.ConfigError, match=r"vector_size: expected data\.kind embedding"):
+        config.parse_recipe(values)

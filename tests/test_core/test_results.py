@@ -124,6 +124,11 @@ def test_a_student_and_a_teacher_below_a_baseline_are_named():
         "WARNING: the student is below the baseline majority and tfidf.",
         "WARNING: the teacher is below the baseline tfidf.",
     ]
+    part = results.part_of(10, 40)
+    lines = results.compare_with_baselines("f1", 0.85, 0.75, rows, answered=part)
+    assert lines[1] == "  teacher: 0.7500 (of the 10 of 40 examples that it answered)"
+    assert not any("WARNING" in line for line in lines)
+    assert results.part_of(40, 40) is results.part_of(None, 40) is None
     itself = [row("frozen_teacher", 0.9, results.FINE_TUNED)]  # no alternative to a student
     assert len(results.compare_with_baselines("f1", 0.4, 0.75, itself)) == 3
     assert len(results.compare_with_baselines("f1", None, None, rows)) == 4

@@ -1,6 +1,7 @@
 """Files of rows as columns: every format gives the same cells, and says where it is at fault."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -68,6 +69,8 @@ def test_a_faulty_file_is_one_error_that_names_the_place(name, content, message,
         ({"text": np.array(["a", {}], object)}, "without Python objects"),
         ({"text": np.array(["a", "b"]), "logits": np.ones((2, 2))}, "names of its columns"),
         ({"text": np.array(["a", "b"]), "answer": np.ones(3)}, "a row for each text"),
+        ({"text": np.array(["a", "b"]), "labels": np.array("x")}, "'labels': expected names"),
+        ({"text": np.array("a")}, "names of its columns"),
     ],
 )
 def test_an_archive_that_fits_no_table_is_refused(arrays, message, tmp_path):
@@ -87,6 +90,38 @@ def test_a_damaged_archive_is_refused_wherever_the_damage_is(tmp_path):
         except errors.DataError:
             refused += 1
     assert refused > len(content) // 14  # a date or a comment may be damaged unseen
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("text.txt", "{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}"),
+        ("text.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (10**30,)}"),
+        ("text.npy", f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**30},)}}"),
+        ("text.npy", f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**9},)}}"),
+        ("text.npy", f"{{'descr': '<U0', 'fortran_order': False, 'shape': ({10**30},)}}"),
+        ("text.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1)}"),
+        ("text.npy", "{'descr': [1], 'fortran_order': False, 'shape': (1,)}"),
+        ("text.npy", "(" * 500),
+        ("text.npy", "{'descr'"),
+    ],
+)
+def test_a_header_is_held_against_the_bytes_before_memory_is_asked_for(name, header, tmp_path):
+    coded = header.encode() + b"\n"
+    content = b"\x93NUMPY\x01\x00" + len(coded).to_bytes(2, "little") + coded + bytes(8)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr(name, content)
+    with pytest.raises(errors.DataError, match="NumPy arrays without Python objects"):
+        answer_files.read_columns(tmp_path / "a.npz")
+
+
+def test_cells_of_columns_that_are_not_wanted_are_not_kept(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": "a", "logits": {"x": i}, "other": {f"k{i}": i}} for i in range(3)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    columns, _ = answer_files.read_columns(path, names=["text"], prefixes=("logits.",))
+    assert columns["text"] == ["a"] * 3 and columns["logits.x"] == [0, 1, 2]
+    assert [columns[f"other.k{i}"] for i in range(3)] == [[], [], []]
 
 
 def test_parquet_without_its_package_is_an_error_of_the_environment(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -196,3 +197,20 @@ def test_gold_labels_are_answers_that_are_certain():
     assert given_answers.of_gold(np.array([2.5]), NUMBER).tolist() == [[2.5]]
     several = given_answers.of_gold(np.array([[1.0, 0, 1]]), SEVERAL)
     assert (several > 10).tolist() == [[True, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "spec"),
+    [([], TASK), (["sad", "glad"], TASK), ([3.5], NUMBER), ([[3.5]], NUMBER), (10**400, NUMBER)],
+)
+def test_an_answer_that_is_a_list_is_refused_with_its_row(answer, spec, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "x", "answer": answer}))
+    with pytest.raises(errors.DataError, match=r"line 1(, 'answer')?: expected"):
+        given_answers.read_answers(path, spec)
+
+
+def test_complex_numbers_are_no_answers(tmp_path):
+    np.savez(tmp_path / "a.npz", text=np.array(["x"]), answer=np.array([1j]))
+    with pytest.raises(errors.DataError, match="row 1, 'answer': expected a finite number"):
+        given_answers.read_answers(tmp_path / "a.npz", NUMBER)

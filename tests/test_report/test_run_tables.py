@@ -135,3 +135,15 @@ def test_baselines_say_what_they_weigh_and_take(run_dir, edit):
     alone = cell["The same student without a teacherbaseline"]
     assert (alone["File"], alone["Latency"]) == ("7.61 MB †", "2.00 ms †")
     assert "Python on the machine of the run" in "".join(page.itertext())
+
+
+def test_a_teacher_of_fewer_examples_is_not_compared(run_dir, edit, analysis_of):
+    def leave_out(metrics):
+        metrics["models"][0]["num_examples"] = 100
+
+    edit(run_dir / "metrics.json", leave_out)
+    run = analysis_of()
+    assert run.kept(run.student) is None and "teacher’s accuracy" not in summary.headline(run)
+    assert "answered 100 of the 872 development examples" in " ".join(summary.limits(run))
+    figure = summary.key_figures(run)[0]
+    assert figure.label == "accuracy of the student" and "88.0" in figure.value

@@ -1,6 +1,7 @@
 """Runs whose teacher is known by its answers in files: what they learn, and what they refuse."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -301,3 +302,12 @@ def test_the_command_takes_files_instead_of_a_teacher(folder, by_model, tmp_path
     with pytest.raises(SystemExit):
         cli.main([*command, "--teacher", "bert"])
     assert "--teacher: not allowed with argument --answers" in capsys.readouterr().err
+
+
+def test_temperatures_of_a_regression_are_refused():
+    spec = tasks.TaskSpec("likeness", "text", "score", kind="regression")
+    answers = types.SimpleNamespace(missing="error", temperatures=(2.0,))
+    teacher = types.SimpleNamespace(answers=answers)
+    recipe = types.SimpleNamespace(teacher=teacher, used_stages={})
+    with pytest.raises(errors.ConfigError, match="temperatures: the numbers of a regression"):
+        given._check_stages(recipe, spec, [])

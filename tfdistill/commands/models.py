@@ -250,7 +250,11 @@ def train(
     if record.role == "student" and record.baselines:
         teacher = record.teacher_metrics.get(metric)
         lines += results.compare_with_baselines(
-            metric, record.metrics.get(metric), teacher, record.baselines
+            metric,
+            record.metrics.get(metric),
+            teacher,
+            record.baselines,
+            answered=results.part_of(record.teacher_examples, record.num_examples),
         )
     lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
     if quantize is not None:

@@ -95,7 +95,8 @@ def make_recipe(
         "seeds": [seed],
     }
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
-    if not recipe.export.also_quantize:  # the teacher in the format of the student: like for like
+    if "also_quantize" not in recipe.export.model_fields_set:
+        # The teacher in the format of the student: like for like.
         export = recipe.export.model_copy(update={"also_quantize": (recipe.export.quantize,)})
         recipe = recipe.model_copy(update={"export": export})
     return recipe, notes

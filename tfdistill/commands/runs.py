@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tfdistill import config, errors, files
 from tfdistill.commands import base, options, plan
-from tfdistill.results import RunMetrics, compare_with_baselines
+from tfdistill.results import RunMetrics, compare_with_baselines, part_of
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +90,13 @@ def _summary(metrics: RunMetrics, out: pathlib.Path) -> list[str]:
     teacher = next((m for m in metrics.models if m.role == "teacher"), None)
     if metrics.baselines and chosen is not None:
         own = None if teacher is None else teacher.metrics.get(metric)
-        lines += compare_with_baselines(metric, chosen.metrics.get(metric), own, metrics.baselines)
+        lines += compare_with_baselines(
+            metric,
+            chosen.metrics.get(metric),
+            own,
+            metrics.baselines,
+            answered=teacher and part_of(teacher.num_examples, chosen.num_examples),
+        )
     if metrics.synthetic_data:
         lines.append("The data is synthetic: these figures say nothing about real text.")
     if not metrics.exports:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tfdistill import errors
+from tfdistill.config.embedding_faults import KIND
 from tfdistill.config.sections import Recipe
 from tfdistill.config.stages import LabelsStage, StageConfig
 
@@ -48,7 +50,17 @@ def with_baseline(recipe: Recipe) -> Recipe:
     Returns:
       The recipe with a first variant "no_teacher", or with all baselines; the recipe itself, if it
       has no task or a variant whose stages are all of kind "labels".
+
+    Raises:
+      ConfigError: If it is of kind "embedding".
     """
+    if recipe.data.kind == KIND:
+        raise errors.ConfigError(
+            "the student without a teacher",
+            "a task with labels",
+            "sentence vectors, which come from a teacher alone",
+            "Leave --no-teacher out.",
+        )
     alone = any(
         all(recipe.stages[stage].kind == "labels" for stage in variant.stages)
         for variant in recipe.variants.values()

@@ -26,11 +26,10 @@ def embedding_faults(values: Mapping[str, Any]) -> list[str]:
     used = {name for variant in _section(values, "variants").values() for name in _stages(variant)}
     kinds = {name: _kind(stages.get(name)) for name in sorted(used & stages.keys())}
     if data.get("kind") != KIND:
-        return [
-            errors.explain(f"stages.{name}, kind {KIND}", f"data.kind {KIND}", data.get("kind"))
-            for name, kind in kinds.items()
-            if kind == KIND
-        ]
+        alone = [f"stages.{name}, kind {KIND}" for name, kind in kinds.items() if kind == KIND]
+        if _section(values, "student").get("vector_size") is not None:
+            alone.append("student.vector_size")
+        return [errors.explain(what, f"data.kind {KIND}", data.get("kind")) for what in alone]
     faults = [
         errors.explain(
             f"stages.{name}, kind, for an embedding",

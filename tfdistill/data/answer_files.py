@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
 import json
+import lzma
+import math
 import pathlib
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,18 +24,28 @@ import numpy as np
 from tfdistill import errors, files, reading
 from tfdistill.data import tables
 
-# Of NumPy and zipfile, where an archive is damaged; RuntimeError where it is encrypted.
+_ARRAY = ".npy"
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+# Of NumPy and zipfile, where an archive is damaged; RuntimeError where it is encrypted. Those of
+# the second line are of headers, which are Python literals.
 _ARCHIVE_FAULTS = (
-    *(OSError, ValueError, EOFError, KeyError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
+    *(OSError, ValueError, EOFError, KeyError, RuntimeError, struct.error),
+    *(SyntaxError, TypeError, AttributeError, IndexError, ArithmeticError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError),
 )
 # A column, and "FILE, line N" of its rows.
 Column = Sequence[Any]
 Columns = tuple[dict[str, Column], list[str]]
+Wanted = Callable[[str], bool]
 
 
-def read_columns(path: files.Path) -> Columns:
-    """Reads all columns of a file; its suffix says the format.
+def read_columns(
+    path: files.Path, *, names: Sequence[str] = (), prefixes: tuple[str, ...] = ("",)
+) -> Columns:
+    """Reads columns of a file; its suffix says the format.
 
     A mapping in a cell (JSON Lines, Parquet) becomes a column for each of its names:
     ``{"logits": {"good": 1.5}}`` is the column ``logits.good``. An ``.npz`` archive holds an array
@@ -38,9 +53,12 @@ def read_columns(path: files.Path) -> Columns:
 
     Args:
       path: A .jsonl, .csv, .tsv, .parquet or .npz file.
+      names: Columns to read.
+      prefixes: How the names of further columns to read begin; the default reads all.
 
     Returns:
-      Name -> n cells, None where a row has none; and the place of each row, for messages.
+      Name -> n cells, None where a row has none, in JSON Lines and Parquet an empty list of a
+      column that is not to be read; and the place of each row, for messages.
 
     Raises:
       DataError: If the file is missing, empty, malformed or of another format.
@@ -52,13 +70,13 @@ def read_columns(path: files.Path) -> Columns:
         raise errors.DataError(f"{path}", f"one of {', '.join(_READERS)}", path.suffix or "none")
     if not path.is_file():
         raise errors.DataError(f"{path}", "a file", "none")
-    columns, places = reader(path)
+    columns, places = reader(path, lambda name: name in names or name.startswith(prefixes))
     if not places:
         raise errors.DataError(f"{path}", "at least one row", "none")
     return columns, places
 
 
-def _read_json_lines(path: pathlib.Path) -> Columns:
+def _read_json_lines(path: pathlib.Path, wanted: Wanted) -> Columns:
     rows, places = [], []
     for number, line in enumerate(tables.read_text(path).split("\n"), start=1):
         if line.strip():
@@ -68,10 +86,10 @@ def _read_json_lines(path: pathlib.Path) -> Columns:
                 raise errors.DataError(place, "a JSON object", type(row).__name__)
             rows.append(row)
             places.append(place)
-    return _flattened(rows), places
+    return _flattened(rows, wanted), places
 
 
-def _flattened(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+def _flattened(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, Column]:
     columns: dict[str, list[Any]] = {}
     for number, row in enumerate(rows):
         for name, value in row.items():
@@ -79,22 +97,24 @@ def _flattened(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
             cells = {name: value} if inner is None else {f"{name}.{k}": inner[k] for k in inner}
             for column, cell in cells.items():
                 if column not in columns:
-                    columns[column] = [None] * len(rows)
-                columns[column][number] = cell
+                    columns[column] = [None] * len(rows) if wanted(column) else []
+                if columns[column]:
+                    columns[column][number] = cell
     return dict(columns)
 
 
-def _read_cells(path: pathlib.Path) -> Columns:
+def _read_cells(path: pathlib.Path, wanted: Wanted) -> Columns:
+    del wanted  # every row has a cell of every column
     table = tables.read_table(path, tables.column_names(path))
     return dict(table.columns), [f"{path}, line {line}" for line in table.lines]
 
 
-def _read_parquet(path: pathlib.Path) -> Columns:
+def _read_parquet(path: pathlib.Path, wanted: Wanted) -> Columns:
     try:
         rows = _pyarrow("parquet").read_table(path, memory_map=False).to_pylist()
     except (OSError, ValueError) as fault:  # ArrowInvalid is a ValueError
         raise errors.DataError(f"{path}", "a Parquet file", fault) from None
-    return _flattened(rows), _numbered(path, len(rows))
+    return _flattened(rows, wanted), _numbered(path, len(rows))
 
 
 def _pyarrow(module: str = "") -> Any:
@@ -107,16 +127,20 @@ def _pyarrow(module: str = "") -> Any:
         ) from None
 
 
-def _read_archive(path: pathlib.Path) -> Columns:
+def _read_archive(path: pathlib.Path, wanted: Wanted) -> Columns:
+    del wanted  # an array is a column of each row
     try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("one array, no archive")
-            arrays = {name: archive[name] for name in archive.files}
+        with zipfile.ZipFile(path) as archive:
+            arrays = {
+                member.filename.removesuffix(_ARRAY): _array(member.filename, archive.read(member))
+                for member in archive.infolist()
+            }
     except _ARCHIVE_FAULTS as fault:
         raise errors.DataError(f"{path}", "NumPy arrays without Python objects", fault) from None
-    names = [str(name) for name in arrays.pop("labels", ())]
+    labels = arrays.pop("labels", np.array([], str))
+    if labels.ndim != 1:
+        raise errors.DataError(f"{path}, array 'labels'", "names, (labels,)", labels.shape)
+    names = [str(name) for name in labels]
     columns: dict[str, Column] = {}
     for name, array in arrays.items():
         if array.ndim == 1:
@@ -136,11 +160,27 @@ def _read_archive(path: pathlib.Path) -> Columns:
     return columns, _numbered(path, *lengths)
 
 
+def _array(name: str, content: bytes) -> np.ndarray:
+    """An array of an archive, once its header agrees with the bytes that are there."""
+    if not name.endswith(_ARRAY):
+        raise ValueError(f"the member {name!r}")
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"format {version} of {name!r}")
+    shape, _, dtype = _HEADERS[version](file)
+    size, there = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
+    if dtype.hasobject or dtype.itemsize == 0 or size != there:
+        raise ValueError(f"{there} bytes for {shape} of {dtype} in {name!r}")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
 def _numbered(path: pathlib.Path, count: int = 0) -> list[str]:
     return [f"{path}, row {number}" for number in range(1, count + 1)]
 
 
-_READERS: dict[str, Callable[[pathlib.Path], Columns]] = {
+_READERS: dict[str, Callable[[pathlib.Path, Wanted], Columns]] = {
     ".jsonl": _read_json_lines,
     ".csv": _read_cells,
     ".tsv": _read_cells,

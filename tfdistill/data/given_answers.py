@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import math
 import pathlib
 import re
 from collections.abc import Sequence
@@ -94,10 +96,13 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
     """
     check_kind(spec)
     path = pathlib.Path(path)
-    columns, places = answer_files.read_columns(path)
-    given, logits = _logits(path, columns, places, spec)
     wanted = [key] if key is not None else [spec.text_column, spec.pair_column]
-    named = [_column(path, columns, name) for name in wanted if name is not None]
+    texts = [name for name in wanted if name is not None]
+    columns, places = answer_files.read_columns(
+        path, names=(*texts, "answer"), prefixes=("logits.", "probabilities.")
+    )
+    given, logits = _logits(path, columns, places, spec)
+    named = [_column(path, columns, name) for name in texts]
     keys = [tuple(str(cell).strip() for cell in cells) for cells in zip(*named, strict=True)]
     rows = _exact_rows(keys, logits, places, spec)
     spellings = {} if key is not None else _spellings(keys, logits, spec)
@@ -240,12 +245,12 @@ def _logits(
         listed = cell if isinstance(cell, (list, tuple)) else [str(cell)]
         if several and not isinstance(cell, (list, tuple)):
             listed = names_in("" if cell is None else str(cell), spec.label_separator)
-        for name in listed:
-            if str(name).strip().casefold() not in known or (len(listed) > 1 and not several):
-                raise errors.DataError(
-                    f"{place}, 'answer'", f"one of {', '.join(spec.labels)}", repr(cell)
-                )
-            sure[row, known[str(name).strip().casefold()]] = 1.0
+        found = [known.get(str(name).strip().casefold()) for name in listed]
+        if None in found or (len(found) != 1 and not several):
+            raise errors.DataError(
+                f"{place}, 'answer'", f"one of {', '.join(spec.labels)}", repr(cell)
+            )
+        sure[row, found] = 1.0
     return "answer", to_logits(sure, spec.kind)
 
 
@@ -270,9 +275,11 @@ def _order(path: pathlib.Path, names: list[str], spec: TaskSpec) -> list[str]:
 
 
 def _numbers(cells: Any, places: list[str], name: str) -> np.ndarray:
-    try:
-        numbers = np.asarray(cells, np.float64)
-    except (TypeError, ValueError):
+    numbers = np.empty(())
+    if not (isinstance(cells, np.ndarray) and np.iscomplexobj(cells)):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            numbers = np.asarray(cells, np.float64)
+    if numbers.ndim != 1:  # a cell holds no number, or several
         numbers = np.array([_number(cell) for cell in cells])
     bad = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))  # NaN, too
     if len(bad):
@@ -284,9 +291,10 @@ def _numbers(cells: Any, places: list[str], name: str) -> np.ndarray:
 
 def _number(cell: Any) -> float:
     try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return float("nan")
+        single = np.ndim(cell) == 0 and not np.iscomplexobj(cell)
+        return float(cell) if single else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _checked_probabilities(table: np.ndarray, places: list[str], spec: TaskSpec) -> np.ndarray:

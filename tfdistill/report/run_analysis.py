@@ -14,7 +14,7 @@ from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import devices, run_answers
 from tfdistill.report import format as fmt
 from tfdistill.report.run_results import RunResults
-from tfdistill.results import BaselineResult, ExportedFile, ModelResult
+from tfdistill.results import BaselineResult, ExportedFile, ModelResult, part_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,9 +204,16 @@ class RunAnalysis:
         """What the latencies were measured on: "on this host"."""
         return self.device.where if self.device else "on this host"
 
+    @property
+    def teacher_part(self) -> tuple[int, int] | None:
+        """Of how many examples the teacher answered how many, where it left some out."""
+        if self.teacher is None or self.student is None:
+            return None
+        return part_of(self.teacher.models[0].num_examples, self.student.models[0].num_examples)
+
     def kept(self, group: ModelGroup | None) -> float | None:
-        """Returns the mean metric of a group over the teacher's."""
-        if group is None or self.teacher is None:
+        """Returns the mean metric of a group over the teacher's on the same examples, or None."""
+        if group is None or self.teacher is None or self.teacher_part:
             return None
         own, reference = group.mean(self.metric), self.teacher.mean(self.metric)
         return own / reference if own is not None and reference and reference > 0 else None

@@ -98,7 +98,7 @@ def models(run: RunAnalysis) -> Table | None:
 def _baseline(run: RunAnalysis, found: BaselineResult) -> Row:
     """What a baseline reaches, weighs and takes; see the notes under the table."""
     value = found.metrics.get(run.metric)
-    teacher = run.teacher.mean(run.metric) if run.teacher else None
+    teacher = run.teacher.mean(run.metric) if run.teacher and not run.teacher_part else None
     share = value / teacher if value is not None and teacher and teacher > 0 else None
     size, mark = None if found.parameters is None else 4 * found.parameters, " ‡"
     latency_ms = found.latency_ms

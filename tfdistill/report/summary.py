@@ -119,6 +119,8 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
         )
         return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", detail)
     kept = run.kept(subject)
+    if kept is None and run.teacher_part:
+        return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", "")
     if kept is None:
         return None
     detail = f"{_value(run, subject)} against {_value(run, teacher)}"
@@ -167,6 +169,12 @@ def limits(run: RunAnalysis) -> list[str]:
         found.append(
             "The data is synthetic: sentences written by a generator. The figures show that the "
             "pipeline works, not how well it does on text that people wrote."
+        )
+    if run.teacher_part:
+        answered, whole = run.teacher_part
+        found.append(
+            f"The teacher’s files answered {answered} of the {whole} development examples, so its "
+            "metric is of other examples than the student’s and the two are not compared."
         )
     if benchmark is not None:
         found += _of_device(benchmark)

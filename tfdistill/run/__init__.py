@@ -124,6 +124,7 @@ def distill(
         primary_metric="" if context.data.task is None else context.data.task.primary_metric,
         baselines=compared,
         teacher_metrics=found[0].metrics if found else {},
+        teacher_examples=found[0].num_examples if found else None,
     )
 
 
@@ -302,7 +303,7 @@ def _export_all(
 
 def _say_layer_maps(context: RunContext) -> None:
     recipe, vocab_size = context.recipe, context.data.tokenizer.vocab_size
-    stages = recipe.stages.values()
+    stages = recipe.used_stages.values()
     for layer_map in {s.layer_map: None for s in stages if isinstance(s, config.LayerOptions)}:
         teacher = models.config_of(context.teachers.task)
         student = task_models.student_shape(recipe.student, vocab_size, teacher)

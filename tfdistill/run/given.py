@@ -118,6 +118,10 @@ def _check_stages(
                 f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "
                 "kl_divergence"
             )
+    if spec.regression and settings.temperatures:
+        faults.append(
+            "teacher.answers.temperatures: the numbers of a regression have none. Leave them out"
+        )
     if faults:
         raise errors.ConfigError("\n  - ".join(faults))
 
