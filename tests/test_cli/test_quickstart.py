@@ -11,6 +11,7 @@ import toys
 from tfdistill import cli, config, models, weights
 from tfdistill.commands import quickstart_recipe
 from tfdistill.data import synthetic, tasks, vocab
+from tfdistill.weights import hf_config
 
 SHAPE = models.EncoderConfig(
     num_layers=2,
@@ -225,3 +226,22 @@ def test_a_regression_needs_one_output():
         tensors = {"classifier.weight": np.zeros((outputs, 4))}
         checkpoint = types.SimpleNamespace(raw_config=CLASSIFIER, tensors=tensors)
         assert quickstart_recipe.answers_task(checkpoint, task)[0] is answers
+
+
+@pytest.mark.parametrize(
+    ("changes", "formats"), [([], ("dynamic_wi8_afp32",)), (["export.also_quantize=[]"], ())]
+)
+def test_the_teacher_gets_the_student_s_format_unless_asked_otherwise(
+    changes, formats, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(quickstart_recipe, "choose_length", lambda *given: (16, ""))
+    checkpoint = types.SimpleNamespace(
+        raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()), tensors={}
+    )
+    data = types.SimpleNamespace(
+        task=tasks.TaskSpec("t", "text", "label", labels=("no", "yes")), sets={"train": "x" * 99}
+    )
+    recipe, _ = quickstart_recipe.make_recipe(
+        "t", str(tmp_path), checkpoint, data, tmp_path, changes=changes
+    )
+    assert recipe.export.also_quantize == formats

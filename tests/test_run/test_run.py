@@ -3,12 +3,13 @@
 import json
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
 import yaml
 
-from tfdistill import config, errors, manifest, results, run, training
+from tfdistill import config, errors, manifest, models, results, run, training
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import prepare, records, students, teachers, variables
 
@@ -233,3 +234,20 @@ def test_the_median_seed_is_chosen_not_the_best():
     ]
     assert records.choose(found[:3], "full", "accuracy").seed == 3
     assert records.choose(found, "full", "accuracy").seed == 3  # no metric is the worst
+
+
+def test_layer_maps_are_those_of_stages_that_are_used(capsys):
+    stage = {"kind": "intermediate", "learning_rate": 1e-4}
+    recipe = config.load_recipe("demo")
+    values = recipe.model_dump()
+    values["stages"]["unused"] = {**stage, "layer_map": "top"}
+    assert "unused" not in config.parse_recipe(values).used_stages
+    teacher = models.build_encoder(models.preset("bert_tiny").replace(num_layers=4, vocab_size=9))
+    context = types.SimpleNamespace(
+        recipe=config.parse_recipe(values),
+        data=types.SimpleNamespace(tokenizer=types.SimpleNamespace(vocab_size=9)),
+        teachers=types.SimpleNamespace(task=teacher),
+    )
+    run._say_layer_maps(context)
+    said = capsys.readouterr().err
+    assert "layer map uniform: " in said and "layer map top" not in said

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -145,3 +146,17 @@ def test_a_plain_encoder_gets_the_head_that_is_named(tmp_path):
     loaded = weights.load_embedder(folder, head=models.Head("embedding", 3))
     assert models.read_head(loaded.model).num_labels == 3
     assert loaded.report.fresh == ("vector_dense.bias", "vector_dense.weight")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pooling": "mean"}, "expected pooling mean.*received pooling cls"),
+        ({"num_labels": 4}, "expected pooling cls, width 4.*received pooling cls, width 5"),
+        ({"normalize": False}, "not normalised, received"),
+    ],
+)
+def test_a_folder_of_other_vectors_than_asked_for_is_refused(change, message, folder):
+    assert weights.load_embedder(folder, head=dataclasses.replace(DENSE, projection=None))
+    with pytest.raises(errors.WeightsError, match=message):
+        weights.load_embedder(folder, head=dataclasses.replace(DENSE, **change))

@@ -131,7 +131,7 @@ def _read_archive(path: pathlib.Path, wanted: Wanted) -> Columns:
     del wanted  # an array is a column of each row
     try:
         with zipfile.ZipFile(path) as archive:
-            arrays = {
+            arrays: dict[str, Any] = {
                 member.filename.removesuffix(_ARRAY): _array(member.filename, archive.read(member))
                 for member in archive.infolist()
             }

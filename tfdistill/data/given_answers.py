@@ -245,8 +245,8 @@ def _logits(
         listed = cell if isinstance(cell, (list, tuple)) else [str(cell)]
         if several and not isinstance(cell, (list, tuple)):
             listed = names_in("" if cell is None else str(cell), spec.label_separator)
-        found = [known.get(str(name).strip().casefold()) for name in listed]
-        if None in found or (len(found) != 1 and not several):
+        found = [known.get(str(name).strip().casefold(), -1) for name in listed]
+        if -1 in found or (len(found) != 1 and not several):
             raise errors.DataError(
                 f"{place}, 'answer'", f"one of {', '.join(spec.labels)}", repr(cell)
             )

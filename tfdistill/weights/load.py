@@ -199,18 +199,18 @@ def load_embedder(source: files.Path, *, head: models.Head | None = None) -> Loa
     Args:
       source: A folder of sentence-transformers or the id of one on the hub: modules.json, the
         encoder and 1_Pooling, perhaps 2_Dense and a Normalize module.
-      head: For a folder without modules.json the head of the model, whose projection starts at
-        random.
+      head: Pooling, normalisation and width that the model shall have. A folder without
+        modules.json gets this head, whose projection starts at random.
 
     Returns:
       The model, without labels.
 
     Raises:
-      WeightsError: If the folder has no modules.json and there is no `head`, a module gives other
-        vectors than ours can, or the encoder cannot be read, see `load_model`.
+      WeightsError: If the folder has no modules.json and there is no `head`, its modules give
+        other vectors than `head` or than ours can, or the encoder cannot be read, see `load_model`.
     """
     folder = checkpoint_folder(source, SENTENCE_FILES)
-    found = None
+    found, asked = None, head
     if head is None or sentence_modules.has_modules(folder):
         found = sentence_modules.read_modules(folder)
         folder, head = found.encoder, found.head
@@ -221,9 +221,29 @@ def load_embedder(source: files.Path, *, head: models.Head | None = None) -> Loa
         checkpoint = dataclasses.replace(checkpoint, tensors=tensors)
     assert head is not None
     config = _config(checkpoint, None, pools=False)
+    if found is not None and asked is not None:
+        _check_vectors(source, found.head, asked, config.hidden_size)
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, found is not None)
     return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
+
+
+def _check_vectors(
+    source: files.Path, found: models.Head, asked: models.Head, hidden_size: int
+) -> None:
+    """Refuses a folder whose modules give other vectors than those that are asked for."""
+    theirs, ours = (
+        f"pooling {head.pooling}, width {head.num_labels or hidden_size}, "
+        f"{'normalised' if head.normalize else 'not normalised'}"
+        for head in (found, asked)
+    )
+    if theirs != ours:
+        raise errors.WeightsError(
+            f"vectors of {source}",
+            ours,
+            theirs,
+            "Give a copy of its encoder without modules.json: it gets a new head.",
+        )
 
 
 def _check_case(checkpoint: Checkpoint, found: sentence_modules.SentenceModules) -> None:
