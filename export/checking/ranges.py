@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,19 @@ _HANDING_ON = (
 )  # fmt: skip
 
 
+# These take all that they read in one range, which is not that of each.
+_IN_ONE_RANGE = (
+    "CONCATENATION", "MAXIMUM", "MINIMUM", "PACK", "PAD", "PADV2", "SELECT", "SELECT_V2",
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """How the quantized file stores the output of an operator.
+    """How the quantized file stores a tensor: the output of an operator, or what QUANTIZE made.
 
     Attributes:
-      name: Name of the tensor in the float32 file.
+      tensor: Index of the tensor in the float32 file's subgraph.
+      name: Its name there.
       kind: The operator.
       least: The least value that it can hold.
       most: The greatest value.
@@ -45,6 +53,7 @@ class Range:
       bits: 8 or 16.
     """
 
+    tensor: int
     name: str
     kind: str
     least: float
@@ -66,26 +75,70 @@ class _Seen:
 
 
 def stored_ranges(found: Pair) -> dict[int, Range]:
-    """Returns the ranges of the operators' outputs: tensor of the float32 file -> range."""
+    """Returns the ranges of what is computed: tensor of the quantized file -> range."""
     ranges = {}
     for operation in found.operations:
         operator = found.float_graph.operators[operation.float_index]
         for mine, theirs in zip(operator.outputs, operation.outputs, strict=True):
-            tensor = found.graph.tensors[theirs]
-            levels = _LEVELS.get(editing.dtype_of(tensor))
-            stored = tensor.quantization
-            if levels is None or stored is None or stored.scale is None or len(stored.scale) != 1:
-                continue
-            step, point = float(stored.scale[0]), int(stored.zeroPoint[0])
-            ranges[int(mine)] = Range(
-                text(found.float_graph.tensors[mine].name),
-                operation.kind,
-                (levels[0] - point) * step,
-                (levels[1] - point) * step,
-                step,
-                8 if levels[1] == 127 else 16,
-            )
-    return ranges
+            _note(found, ranges, int(mine), theirs, operation.kind)
+    made = {int(i) for operator in found.float_graph.operators for i in operator.outputs}
+    joined: set[int] = set()
+    for operation in found.operations:
+        operator = found.float_graph.operators[operation.float_index]
+        for mine, theirs in zip(operator.inputs, operation.inputs, strict=True):
+            chain = _chain(found, theirs)
+            # What is computed in floats and then stored as integers: parts of normalisations, rows
+            # of words. One integer made of another has the range that its reader needs.
+            if int(mine) in made and len(chain) > 1:
+                kinds = [editing.dtype_of(found.graph.tensors[index]) for index in chain[1:]]
+                if "float32" in kinds:
+                    _note(found, ranges, int(mine), theirs, "QUANTIZE")
+                if operation.kind in _IN_ONE_RANGE:
+                    joined.add(theirs)
+    return {index: stored for index, stored in ranges.items() if index not in joined}
+
+
+def _note(found: Pair, ranges: dict[int, Range], mine: int, theirs: int, kind: str) -> None:
+    """Adds the range of a tensor of the quantized file, unless it is known or has none."""
+    tensor = found.graph.tensors[theirs]
+    levels, stored = _LEVELS.get(editing.dtype_of(tensor)), tensor.quantization
+    if levels is None or stored is None or stored.scale is None or len(stored.scale) != 1:
+        return
+    step, point = float(stored.scale[0]), int(stored.zeroPoint[0])
+    least, most = ((level - point) * step for level in levels)
+    name = text(found.float_graph.tensors[mine].name)
+    bits = 8 if levels[1] == 127 else 16
+    ranges.setdefault(theirs, Range(mine, name, kind, least, most, step, bits))
+
+
+def _chain(found: Pair, tensor: int) -> list[int]:
+    """Returns a tensor of the quantized file and those that it was recoded from, the first last."""
+    chain = [tensor]
+    while chain[-1] in found.recoded_from:
+        chain.append(found.recoded_from[chain[-1]])
+    return chain
+
+
+def differing(pairs: Sequence[Pair]) -> list[str]:
+    """Lists the tensors whose range is not the same in every signature; they share them."""
+    names: dict[str, None] = {}
+    known: dict[tuple[int, int], tuple[str, tuple[Any, ...]]] = {}
+    for found in pairs:
+        constants = {constant.tensor for constant in found.constants}
+        for operation in found.operations:
+            for place, theirs in enumerate((*operation.outputs, *operation.inputs)):
+                if theirs < 0 or _chain(found, theirs)[-1] in constants:
+                    continue
+                tensor = found.graph.tensors[theirs]
+                own = tensor.quantization
+                if editing.dtype_of(tensor) not in _LEVELS or own is None or own.scale is None:
+                    continue
+                stored = (tensor.type, tuple(own.scale), tuple(own.zeroPoint))
+                key = (operation.float_index, place)
+                kind, other = known.setdefault(key, (operation.kind, stored))
+                if kind == operation.kind and other != stored:
+                    names.setdefault(f"{found.key}, {operation.name}")
+    return list(names)
 
 
 def check(
@@ -97,8 +150,9 @@ def check(
     """Holds the ranges of a static quantization against the values of the float32 file.
 
     Every value of an example that was calibrated on lies in its range, to a step and a half
-    (fixed kernels end one step before 1). No range is much wider than all values that were seen.
-    Of other real examples few values are cut off, and no tensor loses a quarter of its energy.
+    (fixed kernels end one step before 1). A tensor has the same range in every signature. No range
+    is much wider than all values that were seen. Of other real examples few values are cut off, and
+    no tensor loses a quarter of its energy.
 
     Args:
       float_file: The float32 file.
@@ -128,9 +182,9 @@ def check(
                     for value_of in traced.run(given.select(kept)):
                         for index, stored in ranges.items():
                             if given is calibration:  # none is cut off: extremes say all
-                                _extend(values[index], value_of(index))
+                                _extend(values[index], value_of(stored.tensor))
                             else:
-                                _add(values[index], value_of(index), stored)
+                                _add(values[index], value_of(stored.tensor), stored)
         for index, stored in ranges.items():
             calibrated, other = seen[0][index], seen[1][index]
             if not calibrated.count:
@@ -146,6 +200,9 @@ def check(
                 cut.append(stored.name)
             outside, count = outside + other.outside, count + other.count
     faults = []
+    other = differing(pairs)
+    if other:
+        faults.append(_line(other, "the same in every signature", "another"))
     if beyond:
         faults.append(_line(beyond, "the values that it was calibrated on", "narrower"))
     if wide:

@@ -30,6 +30,7 @@ from . import outputs, parity
 # The converter multiplies a matrix's columns with the scales before its product and its rows with
 # those behind it (gamma, the attention's scale): two float32 products an element.
 _SCALED = 1e-5
+_SCORES = 1e-4  # a float32 softmax of the same logits is 1e-6 off
 _ROUNDS = 30  # of fitting these scales: one after the other, exact where only one is there
 # A quantization-aware model rounds while it runs: where a value lies on the border between two
 # steps the last bit of a float decides, and it is a step off. Some 2 of a million values are: less
@@ -120,12 +121,17 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
     if not plan.quantize_aware:
         faults += _lost_matrices(plan, file)
     with files.temporary_folder("float") as folder:
-        opened = TfliteModel(_with_logits(file, folder / "logits.tflite"))
+        cut = _with_logits(file, folder / "logits.tflite")
+        opened = TfliteModel(cut)
+        whole = None if cut == file else TfliteModel(file)
         # Groups first: they name the signature, and are few.
         for group in found.groups:
             answers = outputs.file_outputs(opened, group.examples, length=group.length)
             where = f"len{group.length}: "
             faults += _faults(plan, group.logits, answers, group.examples, bounds, where)
+            if whole is not None:
+                scores = outputs.file_outputs(whole, group.examples, length=group.length)
+                faults += _wrong_scores(scores, answers, where)
         if not faults and plan.real_examples:
             answers = outputs.file_outputs(opened, plan.examples)
             faults += _faults(plan, found.logits, answers, plan.examples, bounds, "")
@@ -151,6 +157,15 @@ def _faults(
     decided = [plan.head.decisions(rows, examples, plan.task) for rows in (model, file)]
     agreement = parity.compare(model, file, decisions=decided)
     return parity.violations(agreement, bounds, where=where)
+
+
+def _wrong_scores(scores: np.ndarray, logits: np.ndarray, where: str) -> list[str]:
+    """Compares the scores of a file with the softmax of the logits that it computes before."""
+    off = float(np.abs(scores - outputs.softmax_of(logits)).max())
+    if off <= _SCORES:
+        return []
+    expected = f"the softmax of its logits to {_SCORES:g}"
+    return [errors.explain(f"{where}scores", expected, f"{off:.3g} off")]
 
 
 def _weights_of_another_model(plan: ExportPlan) -> list[str]:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
 
 from tfdistill import errors, models
+from tfdistill.tflite import editing
 
 from ..conversion import mixed
 from ..conversion.mixed import StoredWeight
 from ..conversion.plan import ExportPlan
-from ..conversion.quantize import Quantization
+from ..conversion.quantize import SMALLEST_QUANTIZED, Quantization
 from ..file.inspection import GraphReport, ModelReport
 from ..model import signature
 from ..model.heads import OutputHead
+from .pairing import Pair
 
 # Operators that only exist where a variable was not frozen into the file.
 _VARIABLES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
 # Where most of the arithmetic is: with static activations none of it may be left in floats.
 _PRODUCTS = ("FULLY_CONNECTED", "BATCH_MATMUL")
+# Operator of the float32 file and the input that is a layer's matrix or table.
+_MATRIX_INPUTS = (("FULLY_CONNECTED", 1), ("GATHER", 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,3 +206,45 @@ def _size_faults(report: ModelReport, expected: Expectation) -> list[str]:
             f"Probably {problem}.",
         )
     ]
+
+
+def wrong_types(plan: ExportPlan, pairs: Sequence[Pair]) -> list[str]:
+    """Lists the matrices and tables that are stored in another type than their layer should be.
+
+    Bytes alone do not show that two layers have each other's type. Small matrices stay out, and
+    those whose layers are to be stored differently or are not named.
+
+    Args:
+      plan: What the file was made from.
+      pairs: What `pairing.pair` returned.
+    """
+    matrices = set(mixed.with_matrices(plan.model))
+    found: dict[str, str] = {}
+    for pair in pairs:
+        for constant in pair.constants:
+            tensor = pair.graph.tensors[constant.tensor]
+            size = 1 if tensor.shape is None else math.prod(int(side) for side in tensor.shape)
+            place = (constant.kind, constant.position)
+            if place not in _MATRIX_INPUTS or size < SMALLEST_QUANTIZED:
+                continue
+            layers = sorted(matrices & set(re.split("[;/]", constant.operator)))
+            asked = {plan.layers.get(layer, plan.quantization) for layer in layers}
+            if len(asked) == 1:
+                expected, received = _type(asked.pop()), _stored_type(tensor)
+                if expected != received:
+                    what = f"type of {' and '.join(layers)}"
+                    found.setdefault(what, errors.explain(what, expected, received))
+    return list(found.values())
+
+
+def _type(quantization: Quantization) -> str:
+    if quantization.method == "float":
+        return quantization.name
+    block = f" in blocks of {quantization.block}" if quantization.block else ""
+    return f"int{quantization.weight_bits}{block}"
+
+
+def _stored_type(tensor: Any) -> str:
+    details = None if tensor.quantization is None else tensor.quantization.details
+    size = 0 if details is None or details.scales is None else details.blockSize
+    return f"{editing.dtype_of(tensor)}{f' in blocks of {size}' if size else ''}"

@@ -128,7 +128,7 @@ def _against_float(
     faults = [fault for pair in pairs for fault in pair.faults]
     if faults:
         return plan.bounds, faults
-    faults = rounding.check(float_model, model, pairs)
+    faults = structure.wrong_types(plan, pairs) + rounding.check(float_model, model, pairs)
     if plan.calibration is not None:
         real = plan.examples if plan.real_examples else None
         faults += ranges.check(float_file, pairs, plan.calibration, real)

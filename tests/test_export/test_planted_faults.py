@@ -3,11 +3,13 @@
 import dataclasses
 import importlib
 import pathlib
+import types
 
 import numpy as np
 import pytest
 
-from export.checking import pairing, ranges, reference, rounding, simulation
+from export.checking import pairing, ranges, reference, rounding, simulation, structure
+from export.conversion.quantize import quantization
 from export.model import inputs
 from tfdistill.tflite import editing
 
@@ -108,7 +110,7 @@ def test_an_integer_constant_stands_for_the_float_within_half_a_step(pairs):
 
 
 def test_a_range_of_other_data_is_found_and_the_own_one_is_not():
-    stored = ranges.Range("x", "ADD", -1.0, 1.0, 2 / 255, 8)
+    stored = ranges.Range(0, "x", "ADD", -1.0, 1.0, 2 / 255, 8)
     seen = ranges._Seen()
     ranges._add(seen, np.array([-0.9, 0.5], np.float32), stored)
     assert (seen.outside, seen.count) == (0, 2)
@@ -181,3 +183,73 @@ def test_the_simulated_file_has_each_constant_once(bert, pairs, tmp_path):
     simulation.write(float_model, model, pairing.pair(float_model, model), tmp_path / "rounded")
     after = sum(len(b.data) for b in float_model.buffers if b.data is not None)
     assert 0.9 * before < after < 1.2 * before
+
+
+@pytest.mark.parametrize(
+    ("base", "layers", "count"),
+    [
+        ("dynamic_wi8_afp32", {}, 0),
+        ("dynamic_wi8_afp32", {"layer_0_query": "float32"}, 1),
+        ("float32", {"layer_0_query": "dynamic_wi8_afp32"}, None),
+        ("dynamic_wi4_afp32", {}, None),
+    ],
+)
+def test_a_layer_is_stored_in_the_type_that_was_asked_for(bert, pairs, base, layers, count):
+    layers = {layer: quantization(name) for layer, name in layers.items()}
+    model = bert._network.model
+    plan = types.SimpleNamespace(model=model, layers=layers, quantization=quantization(base))
+    found = structure.wrong_types(plan, pairs[2])
+    assert len(found) == count if count is not None else len(found) > 10
+    if count == 1:
+        assert "layer_0_query" in found[0] and "int8" in found[0]
+
+
+def test_scores_are_the_softmax_of_the_logits():
+    logits = _matrix()
+    powers = np.exp(logits)
+    assert not reference._wrong_scores(powers / powers.sum(-1, keepdims=True), logits, "")
+    halved = np.exp(0.5 * logits)
+    assert reference._wrong_scores(halved / halved.sum(-1, keepdims=True), logits, "len8: ")
+    assert reference._wrong_scores(np.full_like(logits, np.nan), logits, "")
+
+
+def _static_pair(key, *, made=0.1, after=0.2):
+    """A float operator whose output QUANTIZE stores for an operator of integers."""
+
+    def tensor(name, kind, scale=None):
+        stored = types.SimpleNamespace(scale=scale and [scale], zeroPoint=[0])
+        return types.SimpleNamespace(name=name.encode(), type=kind, quantization=stored)
+
+    def operator(given, made):
+        return types.SimpleNamespace(inputs=[given], outputs=[made])
+
+    float32, int8 = 0, 9
+    floats = types.SimpleNamespace(
+        tensors=[tensor(name, float32) for name in ("in", "square", "mean")],
+        operators=[operator(0, 1), operator(1, 2)],
+    )
+    graph = types.SimpleNamespace(
+        tensors=[
+            tensor("in", float32),
+            tensor("square", float32),
+            tensor("square/q", int8, made),
+            tensor("mean", int8, after),
+        ]
+    )
+    done = (
+        pairing.Operation("square", "MUL", 0, (0,), (1,)),
+        pairing.Operation("mean", "SUM", 1, (2,), (3,)),
+    )
+    return pairing.Pair(key, floats, graph, done, (), {2: 1}, {2: 3}, ())
+
+
+def test_a_range_that_quantize_makes_of_floats_is_judged_by_the_floats():
+    found = ranges.stored_ranges(_static_pair("len8"))
+    kinds = [(stored.tensor, stored.kind, round(stored.most, 3)) for stored in found.values()]
+    assert sorted(kinds) == [(1, "QUANTIZE", 12.7), (2, "SUM", 25.4)]
+
+
+@pytest.mark.parametrize(("changed", "count"), [({}, 0), ({"made": 0.11}, 1), ({"after": 0.3}, 1)])
+def test_signatures_have_the_same_ranges(changed, count):
+    both = [_static_pair("len8"), _static_pair("len16", **changed)]
+    assert len(ranges.differing(both)) == count
