@@ -68,7 +68,7 @@ def test_kinds_that_a_method_cannot_teach_are_refused():
 
 
 def test_a_teacher_whose_heads_divide_no_width_is_explained():
-    with pytest.raises(errors.ConfigError, match="--method logits"):
+    with pytest.raises(errors.ConfigError, match="--distiller logits"):
         space.candidates("tinybert", space.Teacher("odd", 12, 13, 64))
 
 
