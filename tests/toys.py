@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
@@ -68,3 +70,21 @@ def encoded(
         labels=random.integers(0, num_labels, count).astype(np.int32),
         weights=np.ones(count, np.float32) if weights else None,
     )
+
+
+def stopping(predictor: Any, call: int) -> tuple[Any, list[int]]:
+    """A predictor that is interrupted at one of its calls, and the sizes that were asked for."""
+    asked: list[int] = []
+
+    def stopped(model: keras.Model) -> Any:
+        predict = predictor(model)
+
+        def ask(data: Any) -> Any:
+            asked.append(len(data.encoded))
+            if len(asked) == call:
+                raise KeyboardInterrupt
+            return predict(data)
+
+        return ask
+
+    return stopped, asked

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, checksums, paths that stay in a folder."""
+"""Files that are whole or absent: atomic writes, locks, checksums."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfdistill import errors
+from tfdistill import errors, safe_paths
 
-Path = str | os.PathLike[str]
+Path = safe_paths.Path
 LOCK = ".lock"
-_LONGEST_NAME = 100  # bytes: a file name has at most 255, and others are made from it
 # Of what is being written: .NAME.tfdistill-XXXXXXXX.SUFFIX, locked by its writer while that lives.
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
 _ASIDE = "-old"
-_ABSOLUTE = re.compile(r"""(?<![^\s=,'"(\[])~?/[^\s'",)\]]+""")  # a path where a word begins
 
 
 @contextlib.contextmanager
@@ -155,7 +153,7 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
     """
     path = pathlib.Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    check_links(path)
+    safe_paths.check_links(path)
     with open(path / LOCK, "a", encoding="utf-8") as lock:
         _lock(lock.fileno(), path)
         try:
@@ -336,80 +334,3 @@ def sha256_of(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def inside(folder: Path, name: str) -> pathlib.Path:
-    """Resolves a file name that came from outside, and refuses one that leaves its folder.
-
-    Args:
-      folder: The folder that must hold the file.
-      name: A relative path, for example from a manifest.
-
-    Returns:
-      The resolved path.
-
-    Raises:
-      ManifestError: If `name` is absolute or leads out of `folder`, also through a link.
-    """
-    root = pathlib.Path(folder).resolve()
-    try:
-        path = (root / name).resolve()
-        held = path != root and path.is_relative_to(root)
-    except (ValueError, RuntimeError, OSError):  # a null character, a ring of links
-        path, held = root, False
-    if pathlib.PurePath(name).is_absolute() or not held:
-        raise errors.ManifestError("file name", f"a path inside {root.name}/", repr(name))
-    return path
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether a name from outside can name a file or a folder: one part of a path, printable.
-
-    Blanks and letters of any alphabet are plain; separators, control characters, a leading dot or
-    dash, and more than 100 bytes are not.
-    """
-    return (
-        0 < len(name.encode(errors="replace")) <= _LONGEST_NAME
-        and name.isprintable()
-        and name == name.strip()
-        and not name.startswith((".", "-"))
-        and not set(name) & set("/\\")
-    )
-
-
-def without_folders(text: str) -> str:
-    """Shortens absolute paths in a text to at most two parts: a shared result tells no more.
-
-    "data.dir=/home/ann/glue/SST-2" becomes "data.dir=glue/SST-2", "/home/ann/run" becomes "run".
-    Folders of a phone stay: they name nobody, and commands that clean it up need them.
-    """
-
-    def shortened(found: re.Match[str]) -> str:
-        if found[0].startswith(("/data/local/tmp/", "/sdcard/")):
-            return found[0]
-        parts = pathlib.PurePosixPath(os.path.expanduser(found[0])).parts[1:]
-        return "/".join(parts[max(2, len(parts) - 2) :] or parts[-1:])
-
-    return _ABSOLUTE.sub(shortened, text)
-
-
-def check_links(folder: Path) -> None:
-    """Refuses to work in a folder of which a link leads elsewhere: writing would follow it.
-
-    Raises:
-      OutputExistsError: If there is one, at any depth.
-    """
-    root = pathlib.Path(folder).resolve()
-    for parent, folders, names in os.walk(root):
-        for path in (pathlib.Path(parent, name) for name in (*folders, *names)):
-            if path.is_symlink():
-                held = str(path.relative_to(root))
-                try:
-                    inside(root, held)
-                except errors.ManifestError:
-                    raise errors.OutputExistsError(
-                        f"{folder}",
-                        "links that stay in it",
-                        f"{held}, which leads to {os.readlink(path)}",
-                        "Put the files themselves there, or choose another folder.",
-                    ) from None

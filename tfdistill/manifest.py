@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import pydantic
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, safe_paths
 
 FORMAT_VERSION = 1
 FILE_NAME = "model.json"
@@ -300,7 +300,7 @@ def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
     for record in records:
         if record is None:
             continue
-        file = files.inside(folder, record.file)
+        file = safe_paths.inside(folder, record.file)
         received = files.sha256_of(file) if file.is_file() else "no such file"
         if received != record.sha256:
             raise errors.ManifestError(

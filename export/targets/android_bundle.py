@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, safe_paths
 from tfdistill import manifest as manifests
 from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
@@ -97,7 +97,7 @@ def to_android(
     kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
     kept.pop(chosen, None)
     for other, entry in kept.items():
-        _check(files.inside(folder.parent, entry.folder), entry, other)
+        _check(safe_paths.inside(folder.parent, entry.folder), entry, other)
     with folders.writing(f"bundle {folder}"):
         with files.atomic_folder(folder) as temporary:
             _keep_foreign_files(folder, temporary)
@@ -201,7 +201,7 @@ def read_index(target: files.Path, *, verify: bool = False) -> Index:
         ) from error
     if verify:
         for name, entry in index.bundles.items():
-            _check(files.inside(path.parent, entry.folder), entry, name)
+            _check(safe_paths.inside(path.parent, entry.folder), entry, name)
     return index
 
 
@@ -287,7 +287,7 @@ def _record(file: pathlib.Path) -> FileRecord:
 def _check(folder: pathlib.Path, entry: Bundle, name: str) -> None:
     """Checks that the files of a bundle are the ones that index and manifest describe."""
     for record in (entry.manifest, entry.tokens):
-        file = files.inside(folder, record.file)
+        file = safe_paths.inside(folder, record.file)
         received = files.sha256_of(file) if file.is_file() else "no such file"
         if received != record.sha256:
             raise errors.ManifestError(

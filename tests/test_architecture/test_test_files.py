@@ -11,7 +11,8 @@ COVERED_BY = (
     (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
-        "tfdistill/config/baseline tfdistill/config/recipe_files tfdistill/config/scaled "
+        "tfdistill/config/baseline tfdistill/config/recipe_faults tfdistill/config/recipe_files "
+        "tfdistill/config/scaled "
         "tfdistill/config/sections tfdistill/config/training tfdistill/config/unions",
     ),
     (
@@ -62,7 +63,8 @@ COVERED_BY = (
     (
         "test_weights/test_checkpoint.py",
         "folders are loaded and saved as a whole",
-        "tfdistill/weights/filling tfdistill/weights/hf_config tfdistill/weights/keys "
+        "tfdistill/weights/filling tfdistill/weights/head_checks tfdistill/weights/hf_config "
+        "tfdistill/weights/keys "
         "tfdistill/weights/load tfdistill/weights/save",
     ),
     (
@@ -126,7 +128,7 @@ COVERED_BY = (
         "a run prepares, trains, delivers and records as a whole",
         "tfdistill/run/augmentation tfdistill/run/context tfdistill/run/corpora "
         "tfdistill/run/deliver tfdistill/run/multi_gpu tfdistill/run/records "
-        "tfdistill/run/stage_batches tfdistill/run/task_models "
+        "tfdistill/run/stage_batches tfdistill/run/stage_distillers tfdistill/run/task_models "
         "tfdistill/run/labelled "
         "tfdistill/run/prepare "
         "tfdistill/run/students ",
@@ -174,6 +176,7 @@ COVERED_BY = (
         "tfdistill/benchmark/comparing/comparison_text tfdistill/benchmark/comparing/matching "
         "tfdistill/benchmark/host/entries "
         "tfdistill/benchmark/host/probes tfdistill/benchmark/host/profiler "
+        "tfdistill/benchmark/host/worker_run "
         "tfdistill/benchmark/statistics/bootstrap tfdistill/benchmark/statistics/remarks "
         "tfdistill/benchmark/statistics/summaries tfdistill/tflite/xnnpack",
     ),
@@ -188,7 +191,8 @@ COVERED_BY = (
     (
         "test_report",
         "sections are seen in the pages and tables of one report",
-        "tfdistill/report/device_section tfdistill/report/device_tables tfdistill/report/document ",
+        "tfdistill/report/device_section tfdistill/report/device_tables tfdistill/report/document "
+        "tfdistill/report/run_parts",
     ),
 )
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import toys
 
 from tfdistill import cli, errors, models, training, weights
 from tfdistill.data import answer_files, batches, given_answers, tasks, tokenize
@@ -60,20 +61,8 @@ def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
 def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(teacher_answers, "BLOCK", 2)
     assert cli.main(command(folder, tmp_path / "whole.npz")) == 0
-    predictor, asked = evaluation.predictor, []
-
-    def stopping(model):
-        predict = predictor(model)
-
-        def ask(data):
-            asked.append(len(data.encoded))
-            if len(asked) == 2:
-                raise KeyboardInterrupt
-            return predict(data)
-
-        return ask
-
-    monkeypatch.setattr(evaluation, "predictor", stopping)
+    stopped, asked = toys.stopping(evaluation.predictor, call=2)
+    monkeypatch.setattr(evaluation, "predictor", stopped)
     path = tmp_path / "a.npz"
     assert cli.main(command(folder, path)) == 130
     assert not path.exists()

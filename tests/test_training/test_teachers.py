@@ -189,20 +189,8 @@ def test_cached_logits_of_tokens_are_in_the_order_of_the_ids(
 
 def test_what_was_answered_before_a_stop_is_kept(teacher, small_blocks, monkeypatch, tmp_path):
     whole = training.cached_logits(teacher, toys.encoded(9), tmp_path / "whole")
-    predictor, asked = training.predictor, []
-
-    def stopping(model):
-        predict = predictor(model)
-
-        def ask(data):
-            asked.append(len(data.encoded))
-            if len(asked) == 3:
-                raise KeyboardInterrupt
-            return predict(data)
-
-        return ask
-
-    monkeypatch.setattr(evaluation, "predictor", stopping)
+    stopped, asked = toys.stopping(training.predictor, call=3)
+    monkeypatch.setattr(evaluation, "predictor", stopped)
     with pytest.raises(KeyboardInterrupt):
         training.cached_logits(teacher, toys.encoded(9), tmp_path / "out")
     again = training.cached_logits(teacher, toys.encoded(9), tmp_path / "out")

@@ -3,41 +3,17 @@
 import numpy as np
 import pytest
 import transformers
+from test_weights.references import (
+    SIZES,
+    TOLERANCE,
+    batch_of,
+    bert_config,
+    distilbert_config,
+    electra_config,
+    reference,
+)
 
 from tfdistill import models, weights
-
-# Float32 sums over at most 24 products of O(1) values; a wrong eps, activation or row shows at
-# 1e-2.
-TOLERANCE = 1e-5
-LENGTHS = (9, 5, 1)
-SIZES = {"vocab_size": 40, "max_position_embeddings": 12, "num_labels": 3}
-
-
-def bert_config(**changes):
-    return transformers.BertConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=24,
-        **{**SIZES, **changes},
-    )
-
-
-def distilbert_config(**changes):
-    return transformers.DistilBertConfig(
-        dim=16, n_layers=1, n_heads=4, hidden_dim=24, **{**SIZES, **changes}
-    )
-
-
-def electra_config(**changes):
-    return transformers.ElectraConfig(
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=24,
-        **{**SIZES, **changes},
-    )
 
 
 def mobilebert_config(**changes):
@@ -78,33 +54,6 @@ SPANS = {
 }
 
 
-def batch(config):
-    """Sentence pairs of different lengths, padded."""
-    rng = np.random.default_rng(1)
-    mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int32)
-    features = {
-        "input_ids": rng.integers(1, 40, mask.shape, np.int32) * mask,
-        "attention_mask": mask,
-    }
-    if config.model_type != "distilbert":
-        second = np.arange(max(LENGTHS)) >= np.array(LENGTHS)[:, None] // 2
-        features["token_type_ids"] = second.astype(np.int32) * mask
-    return features
-
-
-def reference(config, name):
-    """A model of transformers whose weights all matter, its decoder tied."""
-    model = getattr(transformers, f"TF{name}")(config)
-    model(batch(config))
-    rng = np.random.default_rng(2)
-    for variable in model.weights:
-        variable.assign(rng.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
-    if "predictions" in vars(model) and hasattr(model.predictions.predictions, "decoder"):
-        words = model.mobilebert.embeddings.weight
-        model.predictions.predictions.decoder.assign(words)
-    return model
-
-
 def in_transformers(folder, name):
     """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
     import safetensors.numpy
@@ -129,7 +78,7 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
     loaded = weights.load_masked_lm(tmp_path / "theirs", next_sentence=both)
-    features = batch(config)
+    features = batch_of(config)
     asked = (np.random.default_rng(3).random(features["input_ids"].shape) < 0.4).astype(np.int32)
     expected = theirs(features)
     every = expected.prediction_logits if both else expected.logits  # (B, L, V)
@@ -158,7 +107,7 @@ def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
     loaded = weights.load_token_classifier(tmp_path / "theirs")
-    features = batch(config)
+    features = batch_of(config)
     logits = loaded.model(features)
     np.testing.assert_allclose(logits, theirs(features).logits, atol=TOLERANCE)
     assert loaded.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
@@ -176,7 +125,7 @@ def test_a_span_classifier_answers_the_same_here_and_in_transformers(case, tmp_p
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
     loaded = weights.load_span_classifier(tmp_path / "theirs")
-    features = batch(config)
+    features = batch_of(config)
     logits = loaded.model(features)
     expected = theirs(features)
     np.testing.assert_allclose(logits[..., 0], expected.start_logits, atol=TOLERANCE)

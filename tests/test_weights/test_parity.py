@@ -4,53 +4,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import transformers
+from test_weights.references import (
+    TOLERANCE,
+    batch,
+    batch_of,
+    bert_config,
+    distilbert_config,
+    electra_config,
+    reference,
+)
 
 from tfdistill import models, weights
-
-# Float32 sums over at most 24 products of O(1) values; a wrong eps, GELU or mask shows at 1e-3.
-TOLERANCE = 1e-5
-LENGTHS = (9, 5, 1)
-
-
-def bert_config(**changes):
-    return transformers.BertConfig(
-        vocab_size=40,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=24,
-        max_position_embeddings=12,
-        num_labels=3,
-        **changes,
-    )
-
-
-def distilbert_config(**changes):
-    return transformers.DistilBertConfig(
-        vocab_size=40,
-        dim=16,
-        n_layers=2,
-        n_heads=4,
-        hidden_dim=24,
-        max_position_embeddings=12,
-        num_labels=3,
-        **changes,
-    )
-
-
-def electra_config(**changes):
-    return transformers.ElectraConfig(
-        vocab_size=40,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=24,
-        max_position_embeddings=12,
-        num_labels=3,
-        **changes,
-    )
-
 
 CASES = {
     "electra-tanh-eps": (
@@ -74,30 +38,6 @@ CASES = {
     ),
     "distilbert-encoder": (distilbert_config(), "DistilBertModel"),
 }
-
-
-def batch(token_types=True):
-    """Sentence pairs of different lengths, padded."""
-    rng = np.random.default_rng(1)
-    mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int32)
-    features = {
-        "input_ids": rng.integers(1, 40, mask.shape, np.int32) * mask,
-        "attention_mask": mask,
-    }
-    if token_types:
-        second = np.arange(max(LENGTHS)) >= np.array(LENGTHS)[:, None] // 2
-        features["token_type_ids"] = second.astype(np.int32) * mask
-    return features
-
-
-def reference(config, name):
-    """A model of transformers whose weights all matter."""
-    model = getattr(transformers, f"TF{name}")(config)
-    model(model.dummy_inputs)
-    rng = np.random.default_rng(2)
-    for variable in model.weights:
-        variable.assign(rng.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
-    return model
 
 
 def assert_equal_states(model, theirs, features):
@@ -124,7 +64,7 @@ def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path)
     config, name = CASES[case]
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path, safe_serialization=True)
-    features = batch(token_types=config.model_type != "distilbert")
+    features = batch_of(config)
     if name.endswith("ForSequenceClassification"):
         model = weights.load_classifier(tmp_path).model
     else:

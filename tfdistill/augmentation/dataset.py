@@ -13,7 +13,7 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, safe_paths
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
@@ -285,7 +285,7 @@ def _open_folder(
                 "an earlier augmentation",
                 "--resume continues it, --overwrite begins again.",
             )
-        files.check_links(folder)
+        safe_paths.check_links(folder)
         return _earlier(manifest, identity)
     if not manifest.is_file() and (folder / FILE).exists():
         raise errors.OutputExistsError(

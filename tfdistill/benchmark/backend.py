@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tfdistill import files
+from tfdistill import safe_paths
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
@@ -45,7 +45,9 @@ class Findings:
 
     def fail(self, what: str, error: object) -> None:
         """Adds a failure."""
-        self.failures.append(schema.Failure(what=what, error=files.without_folders(str(error))))
+        self.failures.append(
+            schema.Failure(what=what, error=safe_paths.without_folders(str(error)))
+        )
 
 
 class CaseGroup(NamedTuple):

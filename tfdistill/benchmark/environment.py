@@ -14,7 +14,7 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from tfdistill import files
+from tfdistill import files, safe_paths
 from tfdistill.benchmark import cores, schema
 
 # Instruction sets that decide how fast LiteRT's kernels run (x86, then Arm).
@@ -142,7 +142,7 @@ def command() -> tuple[str, ...]:
         elif equals and _means_serial(option):
             words.append(f"{option}={_without_serial(value)}")
         else:
-            words.append(files.without_folders(word))
+            words.append(safe_paths.without_folders(word))
     return tuple(words)
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, safe_paths
 from tfdistill.benchmark import inputs, modelfile
 from tfdistill.benchmark.settings import Settings
 from tfdistill.manifest import (
@@ -80,11 +80,11 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
     entries = modelfile.read_entry_points(file)
     vocab_file = None
     if described is not None and described.tokenizer is not None:
-        vocab_file = files.inside(file.parent, described.tokenizer.vocab.file)
+        vocab_file = safe_paths.inside(file.parent, described.tokenizer.vocab.file)
     examples: tuple[inputs.Example, ...] = ()
     source: Literal["golden", "vocabulary", "random"] = "golden"
     if described is not None and described.golden_file is not None:
-        examples = inputs.read_golden(files.inside(file.parent, described.golden_file.file))
+        examples = inputs.read_golden(safe_paths.inside(file.parent, described.golden_file.file))
     if not examples:
         rng = np.random.default_rng(seed)
         if vocab_file is not None:
@@ -238,7 +238,7 @@ def _locate(path: pathlib.Path) -> tuple[pathlib.Path, Manifest | None]:
     if path.is_dir() or path.name == FILE_NAME:
         folder = path if path.is_dir() else path.parent
         described = read_manifest(folder)
-        return files.inside(folder, described.model.file), described
+        return safe_paths.inside(folder, described.model.file), described
     found = manifest_path(path)
     if not path.is_file() or not found.is_file():
         return path, None

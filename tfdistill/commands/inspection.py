@@ -12,7 +12,7 @@ import shutil
 import sys
 from typing import Any
 
-from tfdistill import errors, files
+from tfdistill import errors, files, safe_paths
 from tfdistill.commands import base, options
 
 _PACKAGES = {
@@ -57,7 +57,7 @@ def _model_file(path: pathlib.Path) -> pathlib.Path:
         return path
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
     card = manifest.read_manifest(folder)
-    file = files.inside(folder, card.model.file)
+    file = safe_paths.inside(folder, card.model.file)
     manifest.check_signatures(card, file)
     return file
 

@@ -12,9 +12,10 @@ from typing import Any
 import pydantic
 import yaml
 
-from tfdistill import errors, files, reading
-from tfdistill.config import sections, unions
+from tfdistill import errors, reading, safe_paths
+from tfdistill.config import unions
 from tfdistill.config.compression import METHODS
+from tfdistill.config.recipe_faults import recipe_faults
 from tfdistill.config.sections import SHORTHANDS, Recipe
 from tfdistill.config.stages import STAGES
 from tfdistill.config.training import Section, SectionType
@@ -99,7 +100,7 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
 
 def _beside(path: pathlib.Path, name: str) -> pathlib.Path | None:
     try:
-        found = files.inside(path.parent, name)
+        found = safe_paths.inside(path.parent, name)
     except errors.ManifestError:
         return None
     return found if found.is_file() else None
@@ -155,7 +156,7 @@ def parse_section(
         faults = list(dict.fromkeys(_describe(fault, section) for fault in found))
         if section is Recipe and all(fault["loc"] for fault in error.errors()):
             # pydantic looks at these only when every field is valid
-            faults += sections.stage_faults(values)
+            faults += recipe_faults(values)
         raise errors.ConfigError(
             f"{source}: {len(faults)} fault{'s' if len(faults) > 1 else ''}.\n  - "
             + "\n  - ".join(faults)

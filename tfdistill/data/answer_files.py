@@ -6,6 +6,7 @@ What the columns of a teacher's answers mean is said in `given_answers`.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import importlib
 import io
 import json
@@ -209,11 +210,10 @@ def write_columns(
       DataError: If the suffix is another one.
       EnvironmentFault: If a Parquet file needs a package that is not installed.
     """
-    writer = _WRITERS.get(check_writable(path))
-    assert writer is not None
-    columns: dict[str, Any] = {column: list(cells) for column, cells in texts.items()}
+    writer = _WRITERS[check_writable(path)]
+    columns = {column: list(cells) for column, cells in texts.items()}
     with files.atomic_write(path) as temporary:
-        writer(pathlib.Path(temporary), columns, name, np.asarray(values, np.float32), labels)
+        writer(temporary, _Rows(columns, name, np.asarray(values, np.float32), labels))
 
 
 def check_writable(path: files.Path) -> str:
@@ -228,65 +228,53 @@ def check_writable(path: files.Path) -> str:
     return suffix
 
 
-def _write_json_lines(
-    path: pathlib.Path,
-    columns: dict[str, Any],
-    name: str,
-    values: np.ndarray,
-    labels: Sequence[str],
-) -> None:
-    texts = list(columns)
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """What is written; see `write_columns`."""
+
+    texts: dict[str, list[str]]
+    name: str
+    values: np.ndarray
+    labels: Sequence[str]
+
+    def flat(self) -> dict[str, list[Any]]:
+        """Every column by name."""
+        names = [f"{self.name}.{label}" for label in self.labels] or [self.name]
+        return self.texts | {n: self.values[:, i].tolist() for i, n in enumerate(names)}
+
+
+def _write_json_lines(path: pathlib.Path, rows: _Rows) -> None:
     with path.open("w", encoding="utf-8") as file:
-        for *cells, row in zip(*columns.values(), values.tolist(), strict=True):
-            answer = dict(zip(labels, row, strict=True)) if labels else row[0]
-            line = {**dict(zip(texts, cells, strict=True)), name: answer}
+        for *cells, row in zip(*rows.texts.values(), rows.values.tolist(), strict=True):
+            answer = dict(zip(rows.labels, row, strict=True)) if rows.labels else row[0]
+            line = {**dict(zip(rows.texts, cells, strict=True)), rows.name: answer}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _write_csv(
-    path: pathlib.Path,
-    columns: dict[str, Any],
-    name: str,
-    values: np.ndarray,
-    labels: Sequence[str],
-) -> None:
-    flat = columns | _flat(name, values, labels)
+def _write_csv(path: pathlib.Path, rows: _Rows) -> None:
+    flat = rows.flat()
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(flat)
         writer.writerows(zip(*flat.values(), strict=True))
 
 
-def _write_parquet(
-    path: pathlib.Path,
-    columns: dict[str, Any],
-    name: str,
-    values: np.ndarray,
-    labels: Sequence[str],
-) -> None:
-    table = _pyarrow().table(columns | _flat(name, values, labels))
+def _write_parquet(path: pathlib.Path, rows: _Rows) -> None:
+    table = _pyarrow().table(rows.flat())
     _pyarrow("parquet").write_table(table, path)
 
 
-def _write_archive(
-    path: pathlib.Path,
-    columns: dict[str, Any],
-    name: str,
-    values: np.ndarray,
-    labels: Sequence[str],
-) -> None:
-    arrays: dict[str, np.ndarray] = {column: np.array(cells) for column, cells in columns.items()}
-    arrays |= {name: values, "labels": np.array(labels)} if labels else {name: values[:, 0]}
+def _write_archive(path: pathlib.Path, rows: _Rows) -> None:
+    arrays = {column: np.array(cells) for column, cells in rows.texts.items()}
+    if rows.labels:
+        arrays |= {rows.name: rows.values, "labels": np.array(rows.labels)}
+    else:
+        arrays[rows.name] = rows.values[:, 0]
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def _flat(name: str, values: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
-    names = [f"{name}.{label}" for label in labels] or [name]
-    return {column: values[:, index].tolist() for index, column in enumerate(names)}
-
-
-_WRITERS: dict[str, Callable[..., None]] = {
+_WRITERS: dict[str, Callable[[pathlib.Path, _Rows], None]] = {
     ".jsonl": _write_json_lines,
     ".csv": _write_csv,
     ".parquet": _write_parquet,

@@ -26,7 +26,7 @@ def cosines(first: Any, second: Any) -> np.ndarray:
       float64 (n,).
     """
     first, second = _normalised(first), _normalised(second)
-    products = first.multiply(second) if hasattr(first, "tocsr") else first * second
+    products = first.multiply(second) if _is_sparse(first) else first * second
     return np.asarray(products.sum(axis=1), np.float64).reshape(-1)
 
 
@@ -111,7 +111,7 @@ def retrieval_scores(
     found: dict[str, list[float]] = {name: [] for name in names}
     for start in range(0, len(relevant), _BLOCK):
         scores = queries[start : start + _BLOCK] @ corpus.T  # (block, m)
-        scores = scores.toarray() if hasattr(scores, "toarray") else scores
+        scores = scores.toarray() if _is_sparse(scores) else scores
         for row, texts in zip(scores, relevant[start : start + _BLOCK], strict=True):
             texts = np.unique(np.asarray(texts, np.int64))
             others = np.delete(row, texts)
@@ -183,6 +183,12 @@ def score_pairs(
 def _normalised(rows: Any) -> Any:
     import sklearn.preprocessing
 
-    if not hasattr(rows, "tocsr"):
+    if not _is_sparse(rows):
         rows = np.asarray(rows, np.float64)
     return sklearn.preprocessing.normalize(rows)
+
+
+def _is_sparse(rows: Any) -> bool:
+    import scipy.sparse
+
+    return scipy.sparse.issparse(rows)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, safe_paths
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
 from tfdistill.data import parallel, shard_files, textspans
@@ -227,7 +227,7 @@ def _finished(
         raise errors.OutputExistsError(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
-    files.check_links(folder)
+    safe_paths.check_links(folder)
     found = shard_files.read_manifest(folder)
     vocabularies.check_same_vocabulary(folder / shard_files.VOCAB, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import pydantic
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, safe_paths
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.encoded import EncodedExamples
 
@@ -207,13 +207,13 @@ def check_shards(folder: files.Path) -> None:
       DataError: If one differs; the message names the file.
     """
     for shard in open_corpus(folder).shards.values():
-        if files.sha256_of(files.inside(folder, shard.file)) != shard.sha256:
+        if files.sha256_of(safe_paths.inside(folder, shard.file)) != shard.sha256:
             raise errors.DataError(damaged(pathlib.Path(folder) / shard.file, "another checksum"))
 
 
 def is_whole(shard: Shard, folder: files.Path) -> bool:
     """Whether a shard is there, of its size and with its checksum."""
-    path = files.inside(folder, shard.file)
+    path = safe_paths.inside(folder, shard.file)
     return _size_fault(shard, folder) is None and files.sha256_of(path) == shard.sha256
 
 
@@ -289,7 +289,7 @@ def read_shard(
     """
     import tensorflow as tf
 
-    path = files.inside(folder, shard.file)
+    path = safe_paths.inside(folder, shard.file)
     spec: dict[str, Any] = {
         "input_ids": tf.io.RaggedFeature(tf.int64),
         "first_length": tf.io.FixedLenFeature([], tf.int64),
@@ -336,7 +336,7 @@ def read_shard(
 
 
 def _size_fault(shard: Shard, folder: files.Path) -> str | None:
-    path = files.inside(folder, shard.file)
+    path = safe_paths.inside(folder, shard.file)
     if not path.is_file():
         return damaged(path, "no file")
     size = path.stat().st_size

@@ -23,6 +23,13 @@ from tfdistill.models.flops import count_parameters, flops
 from tfdistill.models.presets import preset, presets
 
 if TYPE_CHECKING:
+    from tfdistill.models.attention import (
+        ATTENTION_MASK_VALUE,
+        AttentionContext,
+        AttentionMask,
+        AttentionProbabilities,
+        AttentionScores,
+    )
     from tfdistill.models.bert import build_encoder
     from tfdistill.models.bilstm import build_bilstm, initialise_from_vectors
     from tfdistill.models.dropout import Dropout, dropout_seed
@@ -48,11 +55,6 @@ if TYPE_CHECKING:
         with_policy,
     )
     from tfdistill.models.layers import (
-        ATTENTION_MASK_VALUE,
-        AttentionContext,
-        AttentionMask,
-        AttentionProbabilities,
-        AttentionScores,
         Bias,
         FirstToken,
         FlattenTokens,
@@ -125,6 +127,7 @@ __all__ = [
 ]
 # The modules that need TensorFlow, alphabetically.
 _LAZY = (
+    "attention",
     "bert",
     "bilstm",
     "dropout",

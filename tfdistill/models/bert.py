@@ -6,7 +6,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill.models import layers, mobilebert
+from tfdistill.models import attention, layers, mobilebert
 from tfdistill.models.config import EncoderConfig, MobileBertConfig
 from tfdistill.models.layer_factory import LayerFactory, initializer
 from tfdistill.models.presets import as_config
@@ -54,8 +54,8 @@ def encode(
     """Applies a new encoder to symbolic inputs and returns its outputs by name."""
     make = LayerFactory(config, dtype_policy)
     mobile = config if isinstance(config, MobileBertConfig) else None
-    mask = layers.AttentionMask(
-        mobilebert.MASK_VALUE if mobile else layers.ATTENTION_MASK_VALUE,
+    mask = attention.AttentionMask(
+        mobilebert.MASK_VALUE if mobile else attention.ATTENTION_MASK_VALUE,
         name="attention_mask_scores",
         dtype=dtype_policy,
     )(inputs["attention_mask"])

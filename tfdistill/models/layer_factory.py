@@ -6,7 +6,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill.models import layers
+from tfdistill.models import attention, layers
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.dropout import Dropout
 
@@ -70,14 +70,14 @@ class LayerFactory:
 
     def attention(self, query: Any, key: Any, value: Any, mask: Any, prefix: str) -> Any:
         """Maps query, key and value (B L, w) and mask (B, 1, 1, L) to the context (B L, w)."""
-        scores = layers.AttentionScores(
+        scores = attention.AttentionScores(
             self.config.num_heads, name=f"{prefix}_attention_scores", dtype=self.dtype
         )((query, key, mask))  # (B, h, L, L)
-        probabilities = layers.AttentionProbabilities(
+        probabilities = attention.AttentionProbabilities(
             name=f"{prefix}_attention_probs", dtype=self.dtype
         )((scores, mask))
         drop = self.dropout(self.config.attention_dropout, f"{prefix}_attention_dropout")
-        return layers.AttentionContext(name=f"{prefix}_context", dtype=self.dtype)(
+        return attention.AttentionContext(name=f"{prefix}_context", dtype=self.dtype)(
             (drop(probabilities), value)
         )
 

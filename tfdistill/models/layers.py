@@ -2,10 +2,8 @@
 
 Between the embeddings and the output the tokens of a batch are in one matrix (B L, d): every Dense
 is then one matrix product that TensorFlow fuses with its bias, GELU or residual, which it does not
-do at rank 3. Attention is at rank 4 with explicit transposes: that is what TFLite, XNNPACK and the
-phone GPU delegates digest.
-Shapes: B examples, L tokens, h heads, d hidden width, k head width
-(d / h unless heads were pruned).
+do at rank 3.
+Shapes: B examples, L tokens, d hidden width.
 """
 
 from __future__ import annotations
@@ -17,12 +15,8 @@ import tf_keras as keras
 
 from tfdistill import errors
 
-# Added to the scores of padding. Softmax makes exp(-100) ~ 4e-44 of it, which is nothing in
-# float32, while a larger magnitude (-1e4, -1e9) would eat the range of an int8 tensor.
-ATTENTION_MASK_VALUE = -100.0
 
-
-def _lengths(tensor: tf.Tensor) -> list[Any]:
+def lengths_of(tensor: tf.Tensor) -> list[Any]:
     """Returns each dimension of `tensor`, as an integer where it is known."""
     if None not in tensor.shape:
         return list(tensor.shape)
@@ -116,7 +110,7 @@ class PositionEmbedding(keras.layers.Layer):
           ShapeError: If L is known and exceeds the table; where L is only known at run time, the
             run fails with an InvalidArgumentError of the same text.
         """
-        length = _lengths(inputs)[1]
+        length = lengths_of(inputs)[1]
         if isinstance(length, int):
             if length > self.max_positions:
                 raise errors.ShapeError(self._too_long(length))
@@ -221,7 +215,7 @@ class FlattenTokens(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps (B, L, d) to (B L, d)."""
-        batch, length, width = _lengths(inputs)
+        batch, length, width = lengths_of(inputs)
         return tf.reshape(inputs, (batch * length, width))
 
 
@@ -232,92 +226,8 @@ class UnflattenTokens(keras.layers.Layer):
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Maps states (B L, d) and any tensor (B, L), for example the ids, to (B, L, d)."""
         states, like = inputs
-        batch, length = _lengths(like)
+        batch, length = lengths_of(like)
         return tf.reshape(states, (batch, length, states.shape[-1]))
-
-
-@keras.saving.register_keras_serializable(package="tfdistill")
-class AttentionMask(keras.layers.Layer):
-    """Turns a mask of ones (token) and zeros (padding) into what is added to attention scores.
-
-    Args:
-      value: What is added to the score of padding.
-      **kwargs: Name and dtype of the layer.
-    """
-
-    def __init__(self, value: float = ATTENTION_MASK_VALUE, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.value = value
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps (B, L) to (B, 1, 1, L): 0 for a token, `value` for padding."""
-        batch, length = _lengths(inputs)
-        mask = tf.reshape(tf.cast(inputs, self.compute_dtype), (batch, 1, 1, length))
-        return (1.0 - mask) * self.value
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the value."""
-        return {**super().get_config(), "value": self.value}
-
-
-@keras.saving.register_keras_serializable(package="tfdistill")
-class AttentionScores(keras.layers.Layer):
-    """Scaled dot products of queries and keys, before mask and softmax: Q K^T / sqrt(k).
-
-    Args:
-      num_heads: Attention heads h.
-      **kwargs: Name and dtype of the layer.
-    """
-
-    def __init__(self, num_heads: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.num_heads = num_heads
-        # What is done to the scaled query: nothing, unless quantization-aware training rounds it.
-        self.query_activation = keras.activations.linear
-
-    def call(self, inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Maps query and key (B L, d) and mask (B, 1, 1, L) to scores (B, h, L, L).
-
-        Of the mask only the shape is used: the scores are those of all tokens.
-        """
-        query, key, mask = inputs
-        batch, _, _, length = _lengths(mask)
-        head_size = query.shape[-1] // self.num_heads
-        heads = (batch, length, self.num_heads, head_size)
-        # Scaling the query, not the scores, is less work, and TFLite folds it into the Dense.
-        query = self.query_activation(query * head_size**-0.5)
-        query = tf.transpose(tf.reshape(query, heads), (0, 2, 1, 3))  # (B, h, L, k)
-        key = tf.transpose(tf.reshape(key, heads), (0, 2, 3, 1))  # (B, h, k, L)
-        return tf.matmul(query, key)  # (B, h, L, L)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the number of heads."""
-        return {**super().get_config(), "num_heads": self.num_heads}
-
-
-@keras.saving.register_keras_serializable(package="tfdistill")
-class AttentionProbabilities(keras.layers.Layer):
-    """Softmax over the keys of scores + mask."""
-
-    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Maps scores (B, h, L, L) and mask (B, 1, 1, L) to probabilities (B, h, L, L)."""
-        scores, mask = inputs
-        return tf.nn.softmax(scores + mask)
-
-
-@keras.saving.register_keras_serializable(package="tfdistill")
-class AttentionContext(keras.layers.Layer):
-    """The average of the values under the attention probabilities, heads side by side."""
-
-    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Maps probabilities (B, h, L, L) and value (B L, d) to the context (B L, d)."""
-        probabilities, value = inputs
-        batch, num_heads, length, _ = _lengths(probabilities)
-        width = value.shape[-1]
-        value = tf.reshape(value, (batch, length, num_heads, width // num_heads))
-        value = tf.transpose(value, (0, 2, 1, 3))  # (B, h, L, k)
-        context = tf.transpose(tf.matmul(probabilities, value), (0, 2, 1, 3))  # (B, L, h, k)
-        return tf.reshape(context, (batch * length, width))
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
@@ -339,7 +249,7 @@ class PredictedRows(keras.layers.Layer):
         Row n is the n-th token, counted along the examples, whose mask is not 0.
         """
         states, mask = inputs
-        batch, length, width = _lengths(states)
+        batch, length, width = lengths_of(states)
         chosen = tf.where(tf.reshape(mask, (batch * length,)) != 0)[:, 0]  # (N,)
         return tf.gather(tf.reshape(states, (batch * length, width)), chosen)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import statistics
 from collections.abc import Sequence
 
 from tfdistill import manifest
@@ -13,94 +11,9 @@ from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import devices, run_answers
 from tfdistill.report import format as fmt
+from tfdistill.report.run_parts import FilePair, ModelGroup, Speed, model_groups
 from tfdistill.report.run_results import RunResults
-from tfdistill.results import BaselineResult, ExportedFile, ModelResult, part_of
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelGroup:
-    """The models of one variant: the same training under several seeds.
-
-    Attributes:
-      name: Name of the variant, or of the teacher.
-      models: One per seed.
-      taught: Whether a teacher took part in the training; None for a teacher itself.
-      chosen: Whether one of them was exported as the student.
-    """
-
-    name: str
-    models: tuple[ModelResult, ...]
-    taught: bool | None
-    chosen: bool
-
-    @property
-    def role(self) -> str:
-        """`teacher` or `student`."""
-        return self.models[0].role
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """The stages that they went through."""
-        return self.models[0].stages
-
-    def values(self, metric: str) -> list[float]:
-        """Returns the metric of every seed that has it."""
-        found = (model.metrics.get(metric) for model in self.models)
-        return [value for value in found if value is not None]
-
-    def mean(self, metric: str) -> float | None:
-        """Returns the mean over the seeds."""
-        values = self.values(metric)
-        return statistics.fmean(values) if values else None
-
-    def deviation(self, metric: str) -> float | None:
-        """Returns the standard deviation over the seeds (n - 1); None for a single one."""
-        values = self.values(metric)
-        return statistics.stdev(values) if len(values) > 1 else None
-
-    def train_seconds(self) -> float | None:
-        """Returns the mean training time of one model."""
-        times = [m.train_seconds for m in self.models if m.train_seconds is not None]
-        return statistics.fmean(times) if times else None
-
-
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """Latency of student and teacher at one length and number of threads.
-
-    Attributes:
-      speedup: Teacher's p50 / student's p50.
-      interval: Its 95% interval, or None.
-      faster: Whether the student is faster by the interval; None if that is not clear.
-    """
-
-    sequence_length: int
-    threads: int
-    teacher: measured.Summary
-    student: measured.Summary
-    speedup: float
-    interval: tuple[float, float] | None
-    faster: bool | None
-
-
-@dataclasses.dataclass(frozen=True)
-class FilePair:
-    """A file of the teacher and one of the student, and how they compare.
-
-    Attributes:
-      teacher: What is known of the teacher's file.
-      student: And of the student's.
-      speed: Their latencies at the case of the headline, or None.
-    """
-
-    teacher: manifest.Manifest
-    student: manifest.Manifest
-    speed: Speed | None
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether both are quantized alike."""
-        return self.teacher.quantization == self.student.quantization
+from tfdistill.results import BaselineResult, ExportedFile, part_of
 
 
 class RunAnalysis:
@@ -125,7 +38,7 @@ class RunAnalysis:
         self.results = results
         metrics = results.metrics
         self.metric = metrics.task.primary_metric if metrics else "accuracy"
-        self.groups = _groups(results)
+        self.groups = model_groups(results)
         self.teacher = next((g for g in self.groups if g.role == "teacher"), None)
         students = [group for group in self.groups if group.role == "student"]
         chosen = [group for group in students if group.chosen] or students[-1:]
@@ -396,24 +309,6 @@ class RunAnalysis:
             found[file.name] = known.get(file.name, free)
             free += file.name not in known
         return found
-
-
-def _groups(results: RunResults) -> tuple[ModelGroup, ...]:
-    metrics = results.metrics
-    if metrics is None:
-        return ()
-    kinds = results.stage_kinds
-    by_name: dict[tuple[str, str], list[ModelResult]] = {}
-    for model in sorted(metrics.models, key=lambda m: m.role != "teacher"):
-        by_name.setdefault((model.role, model.name), []).append(model)
-    groups = []
-    for (role, name), models in by_name.items():
-        taught = None
-        if role == "student":
-            taught = any(kinds.get(stage, stage) != "labels" for stage in models[0].stages)
-        chosen = role == "student" and metrics.chosen in {m.folder for m in models}
-        groups.append(ModelGroup(name, tuple(models), taught, chosen))
-    return tuple(groups)
 
 
 def _comparison(

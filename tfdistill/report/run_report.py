@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfdistill import config, errors, files, reading
+from tfdistill import config, errors, reading, safe_paths
 from tfdistill.report import (
     charts,
     device_section,
@@ -236,7 +236,7 @@ def _environment(run: RunAnalysis) -> Iterator[Details]:
         ]
     packages = found.get("packages")
     rows += [
-        ("Command", files.without_folders(_words(found.get("command"), " "))),
+        ("Command", safe_paths.without_folders(_words(found.get("command"), " "))),
         ("Version", _words([found.get("tfdistill_version"), found.get("commit")])),
         ("Machine", _words([found.get(n) for n in ("platform", "machine", "cores", "devices")])),
         ("Python", found.get("python")),
@@ -247,7 +247,7 @@ def _environment(run: RunAnalysis) -> Iterator[Details]:
     if benchmark is not None:
         rows = [
             ("Measured", benchmark.created),
-            ("Command", files.without_folders(_words(benchmark.command, " "))),
+            ("Command", safe_paths.without_folders(_words(benchmark.command, " "))),
             ("Device", benchmark.device.name),
             *device_section.description(benchmark.device),
             ("Runtime", _pairs(benchmark.runtime.model_dump())),
@@ -256,7 +256,7 @@ def _environment(run: RunAnalysis) -> Iterator[Details]:
         yield Details("Measurement", _shown(rows))
     if results.recipe:
         yield Details(
-            "The recipe, without defaults", text=files.without_folders(_short(results.recipe))
+            "The recipe, without defaults", text=safe_paths.without_folders(_short(results.recipe))
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tfdistill import errors, files, manifest, reading, results
+from tfdistill import errors, files, manifest, reading, results, safe_paths
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
 from tfdistill.data import answers
@@ -192,7 +192,7 @@ def _manifests(
 ) -> dict[str, manifest.Manifest]:
     found = {}
     for export in metrics.exports:
-        path = files.inside(folder, export.manifest)
+        path = safe_paths.inside(folder, export.manifest)
         if path.is_file():
             # The model file may be gone (a report outlives it): the manifest is enough.
             found[export.name] = manifest.read_manifest(path, verify=False)
@@ -212,7 +212,7 @@ def _histories(
     seen: set[pathlib.Path] = set()
     for model in metrics.models:
         for entry in model.history:
-            path = files.inside(folder, entry.csv)
+            path = safe_paths.inside(folder, entry.csv)
             if path in seen:
                 continue
             seen.add(path)
@@ -261,10 +261,10 @@ def _answers(
     if metrics is not None:
         chosen = [m.folder for m in metrics.models if m.role == "teacher"] + [metrics.chosen]
         chosen += [baseline.folder for baseline in metrics.baselines]
-        exports = {e.name: files.inside(folder, e.manifest).parent for e in metrics.exports}
+        exports = {e.name: safe_paths.inside(folder, e.manifest).parent for e in metrics.exports}
     found = {}
     for name in filter(None, chosen):
-        path = files.inside(folder, name) / answers.FILE_NAME
+        path = safe_paths.inside(folder, name) / answers.FILE_NAME
         if path.is_file():
             found[name] = answers.read(path)
     for name, made in manifests.items():

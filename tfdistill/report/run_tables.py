@@ -8,7 +8,8 @@ import statistics
 from tfdistill import manifest
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
-from tfdistill.report.run_analysis import ModelGroup, RunAnalysis, Speed
+from tfdistill.report.run_analysis import RunAnalysis
+from tfdistill.report.run_parts import ModelGroup, Speed
 from tfdistill.report.run_results import StageHistory
 from tfdistill.report.table_cells import Cell, Row, Table, row
 from tfdistill.report.timeline_chart import loss

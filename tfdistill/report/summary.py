@@ -5,7 +5,8 @@ from __future__ import annotations
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
 from tfdistill.report.document import KeyFigure
-from tfdistill.report.run_analysis import ModelGroup, RunAnalysis
+from tfdistill.report.run_analysis import RunAnalysis
+from tfdistill.report.run_parts import ModelGroup
 
 
 def headline(run: RunAnalysis) -> str:

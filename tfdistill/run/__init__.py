@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from tfdistill import config, errors, files, models, objectives, report, results
+from tfdistill import config, errors, files, models, objectives, report, results, safe_paths
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
     augmentation,
@@ -261,7 +261,7 @@ def _report(
 def _keep_chosen(root: pathlib.Path, chosen: results.ModelResult) -> None:
     if not (root / "student" / "model.keras").is_file():
         with files.atomic_folder(root / "student") as temporary:
-            source = files.inside(root, str(chosen.folder))
+            source = safe_paths.inside(root, str(chosen.folder))
             shutil.copytree(source, temporary, dirs_exist_ok=True)
 
 
@@ -285,7 +285,7 @@ def _export_all(
         if not (root / target / "model.json").is_file():
             say(f"exporting {of} as {quantize}")
             data = context.task_data if of == "teacher" else context.student_task_data
-            model = task_models.open_saved(files.inside(root, source), data.task)
+            model = task_models.open_saved(safe_paths.inside(root, source), data.task)
             name_of_file = f"{recipe.name}-{name}"
             try:
                 deliver.export_model(

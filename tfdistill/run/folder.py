@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfdistill import config, errors, files, results
+from tfdistill import config, errors, files, results, safe_paths
 from tfdistill._version import __version__
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
@@ -170,7 +170,7 @@ def environment(devices: Sequence[str]) -> dict[str, Any]:
         "created": now(),
         "tfdistill_version": __version__,
         "commit": _commit(),
-        "command": [pathlib.Path(sys.argv[0]).name, *map(files.without_folders, sys.argv[1:])],
+        "command": [pathlib.Path(sys.argv[0]).name, *map(safe_paths.without_folders, sys.argv[1:])],
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import config, errors, files
+from tfdistill import config, errors, safe_paths
 from tfdistill.data import given_answers, tasks
 
 
@@ -184,7 +184,7 @@ def _say(
     counts = ", ".join(
         f"{int(known.sum())} of {len(known)} {name} texts" for name, known in answered.items()
     )
-    names = ", ".join(files.without_folders(path) for path in settings.files)
+    names = ", ".join(safe_paths.without_folders(path) for path in settings.files)
     lines = [f"teacher: answers in {names} to {counts}"]
     left = int((~answered["training"]).sum())
     if left:

@@ -12,7 +12,7 @@ import tf_keras as keras
 
 from export.checking import outputs
 from export.file import bundle, runtime
-from tfdistill import config, errors, files, manifest, models, training, weights
+from tfdistill import config, errors, files, manifest, models, safe_paths, training, weights
 from tfdistill.benchmark.host import isolated
 from tfdistill.data import batches, metrics, tasks, tokenize
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
@@ -251,5 +251,5 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
         raise errors.ManifestError(
             f"{folder}", "a manifest with a vocabulary", "none", "Export with one."
         )
-    manifest.check_signatures(card, files.inside(folder, card.model.file))
+    manifest.check_signatures(card, safe_paths.inside(folder, card.model.file))
     return ExportedSource(folder, card, card.tokenizer)

@@ -1,4 +1,4 @@
-"""What a stage of a recipe is made of: the distiller of its kind, its batches, its fit."""
+"""What a stage of a recipe is made of: its rate and temperature, its batches, its fit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, config, distillers, models, objectives, results, training
+from tfdistill import analysis, config, models, results, training
 from tfdistill.data import streaming
 from tfdistill.run import given, teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import stage_batches
+from tfdistill.run.stage_distillers import DistilledPair, distiller_of
 
 _WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
 _STATIC_RATE = 3e-3  # the one that was tried for static students, on questions of 6 types
@@ -88,22 +89,6 @@ class StageJob:
     projections: Sequence[keras.layers.Layer] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pair:
-    """What a distiller is built from; `teacher` is not None where the stage has one."""
-
-    teacher: Any  # a model, or answers in files
-    student: keras.Model
-    seed: int
-    head: str | None
-    regression: bool
-    same_tokens: bool = True
-
-    def objective(self, prediction: str) -> str:
-        """The objective of the answers: of a regression they are numbers."""
-        return "logit_mse" if self.regression else prediction
-
-
 def build_stage(
     context: RunContext,
     name: str,
@@ -137,7 +122,7 @@ def build_stage(
     if isinstance(stage, config.PrunedStage):
         stage = _resolved(stage, context, teacher, student, kept)
     task = context.data.task
-    pair = _Pair(
+    pair = DistilledPair(
         teacher,
         student,
         seed,
@@ -145,7 +130,7 @@ def build_stage(
         regression=task is not None and task.num_labels == 1,
         same_tokens=context.own_tokens is None or not context.teachers.knows(teacher),
     )
-    distiller = _distiller(stage, pair)
+    distiller = distiller_of(stage, pair)
     train = stage_batches(context, stage, name, seed, distiller)
     epochs = stage.num_epochs(train.steps_per_epoch)
     if stage.steps is not None:
@@ -176,194 +161,6 @@ def build_stage(
     return StageJob(
         lambda folder, description: fit(folder=folder, description=description),
         getattr(distiller, "projections", ()),
-    )
-
-
-@functools.singledispatch
-def _distiller(stage: config.StageConfig, pair: _Pair) -> distillers.Distiller:
-    """Builds the distiller of a stage; each kind registers its own."""
-    raise NotImplementedError(stage.kind)
-
-
-@_distiller.register
-def _labels(stage: config.LabelsStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.LabelTrainer(pair.student, head=pair.head, seed=pair.seed)
-
-
-@_distiller.register
-def _masked_words(stage: config.MaskedWordsStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.MaskedLmTrainer(pair.student, seed=pair.seed)
-
-
-@_distiller.register
-def _distilbert(stage: config.DistilBertStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.DistilBertDistiller(
-        pair.teacher, pair.student, temperature=stage.temperature, seed=pair.seed
-    )
-
-
-@_distiller.register
-def _relations(stage: config.RelationsStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.MiniLmDistiller(
-        pair.teacher,
-        pair.student,
-        teacher_layer=stage.teacher_layer,
-        num_relation_heads=stage.relation_heads,
-        reduction=stage.reduction,
-        seed=pair.seed,
-    )
-
-
-@_distiller.register
-def _combination(stage: config.CombinationStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.CombinationDistiller(
-        pair.teacher, pair.student, terms=stage.terms, seed=pair.seed
-    )
-
-
-@_distiller.register
-def _joint(stage: config.JointStage, pair: _Pair) -> distillers.Distiller:
-    objective = pair.objective(stage.prediction)
-    used = f"the teacher's answers ({objective})"
-    if stage.loss_weights.get("label"):
-        used += ", gold labels"
-    return distillers.JointDistiller(
-        pair.teacher,
-        pair.student,
-        objective=objective,
-        temperature=stage.temperature or 1.0,
-        layer_map=stage.layer_map,
-        hidden_states=_has_hidden_states(stage, pair, used, weight=1.0),
-        head=pair.head,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
-    )
-
-
-@_distiller.register
-def _embedding(stage: config.EmbeddingStage, pair: _Pair) -> distillers.Distiller:
-    theirs, ours = models.num_labels_of(pair.teacher), models.num_labels_of(pair.student)
-    terms: dict[str, dict[str, Any]] = {
-        "vectors": {
-            "objective": stage.objective,
-            "projection": "none" if theirs == ours else "shared",
-        },
-        "similarity": {
-            "objective": "similarity_kl",
-            "temperature": stage.temperature,
-            "prefixes": stage.prefixes,
-        },
-    }
-    used = f"the teacher's vectors ({stage.objective}) and their similarities"
-    if _has_hidden_states(stage, pair, used, weight=0.0):
-        hidden = distillers.hidden_term(pair.teacher, pair.student, stage.layer_map, weight=0.0)
-        terms["hidden"] = hidden
-    return distillers.CombinationDistiller(
-        pair.teacher,
-        pair.student,
-        terms=terms,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
-    )
-
-
-def _has_hidden_states(stage: config.PrunedStage, pair: _Pair, used: str, *, weight: float) -> bool:
-    """Whether hidden states can be compared; prints what the student learns from.
-
-    Args:
-      stage: The stage.
-      pair: Teacher and student.
-      used: What else it learns from.
-      weight: The weight of hidden states by default.
-    """
-    lacking = _no_hidden_states(stage, pair)
-    if not stage.loss_weights.get("hidden", weight):
-        pass
-    elif lacking is None:
-        theirs, ours = (
-            models.config_of(model).num_layers for model in (pair.teacher, pair.student)
-        )
-        layers = objectives.layer_map(theirs, ours, stage.layer_map)
-        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
-    else:
-        used += f" and no hidden states, since {lacking}"
-    print(f"{stage.kind}: the student learns from {used}", file=sys.stderr, flush=True)
-    return lacking is None
-
-
-def _no_hidden_states(stage: config.PrunedStage, pair: _Pair) -> str | None:
-    """Why hidden states of teacher and student cannot be compared, or None."""
-    if isinstance(pair.teacher, given.GivenTeacher):
-        return "its teacher is known by its answers alone"
-    teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
-    if not student.num_layers:
-        return "it has no layers"
-    if not pair.same_tokens:
-        return "its vocabulary is not the teacher's"
-    if student.num_layers > teacher.num_layers and isinstance(stage.layer_map, str):
-        return f"it has {student.num_layers} layers, its teacher {teacher.num_layers}"
-    return None
-
-
-@_distiller.register
-def _logits(stage: config.LogitsStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.LogitDistiller(
-        pair.teacher,
-        pair.student,
-        objective=pair.objective(stage.prediction),
-        temperature=stage.temperature,
-        scale_by_t2=stage.scale_by_t2,
-        head=pair.head,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
-    )
-
-
-@_distiller.register
-def _patient(stage: config.PatientStage, pair: _Pair) -> distillers.Distiller:
-    widths = {models.config_of(model).hidden_size for model in (pair.teacher, pair.student)}
-    return distillers.PatientDistiller(
-        pair.teacher,
-        pair.student,
-        layer_map=stage.layer_map,
-        projection="none" if len(widths) == 1 else "per_layer",
-        temperature=stage.temperature,
-        objective=pair.objective(stage.prediction),
-        head=pair.head,
-        seed=pair.seed,
-    )
-
-
-@_distiller.register(config.GeneralStage)
-@_distiller.register(config.IntermediateStage)
-def _layers(
-    stage: config.GeneralStage | config.IntermediateStage, pair: _Pair
-) -> distillers.Distiller:
-    return distillers.TinyBertDistiller(
-        pair.teacher,
-        pair.student,
-        stage=stage.kind,
-        layer_map=stage.layer_map,
-        projection=stage.projection,
-        layer_weights=stage.layer_weights,
-        reduction=stage.reduction,
-        head=pair.head,
-        seed=pair.seed,
-    )
-
-
-@_distiller.register
-def _prediction(stage: config.PredictionStage, pair: _Pair) -> distillers.Distiller:
-    return distillers.TinyBertDistiller(
-        pair.teacher,
-        pair.student,
-        stage="prediction",
-        prediction=pair.objective(stage.prediction),
-        temperature=stage.temperature,
-        reduction=stage.reduction,
-        head=pair.head,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
     )
 
 

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import files, report
+from tfdistill import report, safe_paths
 from tfdistill.report import device_section, tradeoff
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
@@ -41,7 +41,7 @@ def build(result: SearchResult) -> Report:
     trained = result.distillation
     assert trained is not None
     device = Details(f"About {result.device.name}", device_section.description(result.device))
-    command = files.without_folders(" ".join(result.command))
+    command = safe_paths.without_folders(" ".join(result.command))
     settings = (
         ("Command", fmt.cut(command)),
         ("Version", result.tfdistill_version),

@@ -12,7 +12,7 @@ import huggingface_hub
 import numpy as np
 import safetensors
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, safe_paths
 from tfdistill.weights import filling, hf_config, keys, tokenizers
 
 WEIGHTS_FILE = "model.safetensors"
@@ -169,7 +169,7 @@ def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str,
         raise errors.WeightsError(f"{index}, weight_map", "a file name for each tensor", "none")
     names = list(dict.fromkeys(places.values()))
     for name in names:
-        known = isinstance(name, str) and files.is_plain_name(name)
+        known = isinstance(name, str) and safe_paths.is_plain_name(name)
         if not known or not name.endswith(".safetensors"):
             raise errors.WeightsError(
                 f"{index}, weight_map", "names of .safetensors files next to it", repr(name)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, models
-from tfdistill.weights import factorised, filling, hf_config, keys, sentence_modules
+from tfdistill.weights import factorised, filling, head_checks, hf_config, keys, sentence_modules
 from tfdistill.weights.checkpoint import (
-    CONFIG_FILE,
     SENTENCE_FILES,
     Checkpoint,
     check_vocab_size,
@@ -20,22 +18,11 @@ from tfdistill.weights.checkpoint import (
 )
 from tfdistill.weights.filling import LoadReport
 
-# A new head, a pooler; smaller differences are told by the names of the tensors.
-_SLACK, _SLACK_LAYERS = 10_000_000, 12
 _TYPES = "embeddings.token_type_embeddings.weight"
 # What other heads are called, and the prefixes of their keys.
 _HEAD_KEYS = {
     "span": ("a head over spans (qa_outputs)", ("qa_outputs.",)),
     "masked_lm": ("a masked-LM head", ("cls.predictions.", "vocab_projector.")),
-}
-
-# Classes whose "classifier." is another one, and what it should have been.
-_OTHER_CLASSIFIERS = {
-    "sequence": (
-        ("ForTokenClassification", "ForMultipleChoice"),
-        "a classifier of whole sentences",
-    ),
-    "token": (("ForSequenceClassification", "ForMultipleChoice"), "a classifier of tokens"),
 }
 
 
@@ -174,22 +161,32 @@ def load_model(
     if kind == "embedding":
         return load_embedder(source)
     checkpoint = open_checkpoint(source)
-    pools = {"none": _has(checkpoint, "pooler."), "sequence": True, "masked_lm": next_sentence}
+    pools = {
+        "none": head_checks.has_tensors(checkpoint, "pooler."),
+        "sequence": True,
+        "masked_lm": next_sentence,
+    }
     config = _config(checkpoint, family, pools=pools.get(kind, False))
     has_head = not new_head
-    if kind in _OTHER_CLASSIFIERS:
-        has_head = has_head and _has(checkpoint, _classifier_key(config, kind))
-        num_labels = _num_labels(checkpoint, num_labels, has_head, kind, config)
+    if kind in head_checks.OTHER_CLASSIFIERS:
+        has_head = has_head and head_checks.has_tensors(
+            checkpoint, head_checks.classifier_key(config, kind)
+        )
+        num_labels = head_checks.num_labels_of(checkpoint, num_labels, has_head, kind, config)
     elif has_head and kind in _HEAD_KEYS:
-        _check_head(checkpoint, *_HEAD_KEYS[kind])
+        head_checks.check_head(checkpoint, *_HEAD_KEYS[kind])
         if next_sentence:
-            _check_head(checkpoint, "a next-sentence head", ("cls.seq_relationship.",))
+            head_checks.check_head(checkpoint, "a next-sentence head", ("cls.seq_relationship.",))
         if kind == "masked_lm":
-            _check_tied(checkpoint)
+            head_checks.check_tied(checkpoint)
     head = models.Head(kind, 2 if kind == "span" else num_labels or 0, next_sentence)
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, has_head)
-    labels = _labels(checkpoint, head.num_labels) if has_head and kind in _OTHER_CLASSIFIERS else ()
+    labels = (
+        head_checks.labels_of(checkpoint, head.num_labels)
+        if has_head and kind in head_checks.OTHER_CLASSIFIERS
+        else ()
+    )
     return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report, labels)
 
 
@@ -289,80 +286,6 @@ def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadRep
     )
 
 
-def _check_tied(checkpoint: Checkpoint) -> None:
-    """Refuses a masked LM whose decoder is not the table of its word vectors."""
-    for key, twin in keys.TIED.items():
-        decoder, expected = checkpoint.tensors.get(key), checkpoint.tensors.get(twin)
-        if decoder is None or expected is None or np.array_equal(decoder, expected):
-            continue
-        raise errors.WeightsError(
-            f"{key} of {checkpoint.folder.name}",
-            f"the values of {twin}, which it is tied to",
-            "others",
-            "A decoder of its own is not supported; pass new_head=True for a new, tied head.",
-        )
-
-
-def _has(checkpoint: Checkpoint, *prefixes: str) -> bool:
-    return any(key.startswith(prefixes) for key in checkpoint.tensors)
-
-
-def _check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) -> None:
-    if not _has(checkpoint, *prefixes):
-        raise errors.WeightsError(
-            f"head of {checkpoint.folder.name}",
-            what,
-            f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}",
-            "Pass new_head=True to start with a head at random.",
-        )
-
-
-def _classifier_key(config: models.EncoderConfig, kind: str) -> str:
-    whole = config.family == "electra" and kind == "sequence"
-    return "classifier.out_proj.weight" if whole else "classifier.weight"
-
-
-def _num_labels(
-    checkpoint: Checkpoint,
-    num_labels: int | None,
-    has_head: bool,
-    kind: str,
-    config: models.EncoderConfig,
-) -> int:
-    what = f"head of {checkpoint.folder.name}"
-    if not has_head:
-        if num_labels is None:
-            raise errors.WeightsError(
-                what,
-                "a classifier in the checkpoint, or num_labels",
-                "neither",
-                "Fine-tune it first (`tfdistill finetune`), or pass num_labels=2 (1 for "
-                "regression) to start with a head at random.",
-            )
-        return num_labels
-    others, expected = _OTHER_CLASSIFIERS[kind]
-    told = checkpoint.raw_config.get("architectures") or ()
-    if not told and _has(checkpoint, "pre_classifier."):
-        told = ("DistilBertForSequenceClassification",)
-    for name in told:
-        if name.endswith(others):
-            raise errors.WeightsError(
-                what,
-                expected,
-                name,
-                "Pass num_labels and new_head=True for a new head over the same encoder.",
-            )
-    rows = checkpoint.tensors[_classifier_key(config, kind)].shape[0]
-    if num_labels not in (None, rows):
-        raise errors.WeightsError(
-            what,
-            f"{num_labels} labels",
-            rows,
-            "Pass new_head=True for a new head over the same encoder.",
-        )
-    return rows
-
-
 def _config(checkpoint: Checkpoint, family: str | None, *, pools: bool) -> models.EncoderConfig:
     """Returns the architecture, with a pooler if the model `pools` and its family has one."""
     if family is None and checkpoint.is_tinybert and not checkpoint.raw_config.get("tfdistill"):
@@ -374,33 +297,5 @@ def _config(checkpoint: Checkpoint, family: str | None, *, pools: bool) -> model
         config = config.replace(pooler=False)  # a MobileBERT that pools says how in its config
     if checkpoint.vocab_file is not None:
         check_vocab_size(checkpoint.vocab_file, config.vocab_size)
-    _check_size(checkpoint, config)
+    head_checks.check_size(checkpoint, config)
     return config
-
-
-def _check_size(checkpoint: Checkpoint, config: models.EncoderConfig) -> None:
-    """Refuses sizes far beyond the tensors of the file, before anything of that size is built."""
-    held = sum(tensor.size for tensor in checkpoint.tensors.values())
-    found = (keys.LAYER.match(key) for key in checkpoint.tensors)
-    layers = 1 + max((int(match[1]) for match in found if match), default=0)
-    wanted = models.count_parameters(config)
-    if wanted > 2 * held + _SLACK or config.num_layers > layers + _SLACK_LAYERS:
-        raise errors.WeightsError(
-            f"sizes in {checkpoint.folder / CONFIG_FILE}",
-            f"those of the weights: {layers} layers, {held:,} parameters",
-            f"{config.num_layers} layers, {wanted:,} parameters",
-            "The weights and config.json do not belong together.",
-        )
-
-
-def _labels(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
-    names = checkpoint.raw_config.get("id2label") or {}
-    if num_labels == 1:
-        return ()
-    if not names:
-        return tuple(f"LABEL_{index}" for index in range(num_labels))
-    if sorted(map(str, names)) != sorted(map(str, range(num_labels))):
-        raise errors.WeightsError(
-            "config.json id2label", f"a name for 0 to {num_labels - 1}", names
-        )
-    return tuple(str(names[str(index)]) for index in range(num_labels))

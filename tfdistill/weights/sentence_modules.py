@@ -16,7 +16,7 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading
+from tfdistill import errors, files, models, reading, safe_paths
 from tfdistill.models import embedding
 from tfdistill.weights import checkpoint
 
@@ -86,7 +86,7 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
         raise errors.WeightsError(str(path), "a list of modules", type(listed).__name__)
     for entry in listed:
         kind, place = str(entry.get("type", "")).rpartition(".")[2], entry.get("path", "")
-        if not isinstance(place, str) or (place and not files.is_plain_name(place)):
+        if not isinstance(place, str) or (place and not safe_paths.is_plain_name(place)):
             raise errors.WeightsError(f"{path}, path", "a folder next to it", repr(place))
         if kind not in _ORDER or kind in found:
             raise errors.WeightsError(

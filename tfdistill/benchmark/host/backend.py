@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import statistics
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdistill import errors, files
@@ -27,6 +26,7 @@ from tfdistill.benchmark.backend import (
     name_of,
 )
 from tfdistill.benchmark.host import worker_process
+from tfdistill.benchmark.host.worker_run import WorkerRun
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, baseline_of, feeds_for, open_all, texts_for
 
@@ -372,57 +372,3 @@ class HostBackend:
                 f"{found.model} at {found.sequence_length} tokens: its operators are short for a "
                 "profiler that counts whole microseconds; their shares are rough."
             )
-
-
-class WorkerRun:
-    """One repetition in a worker process; see `backend.CaseRun`.
-
-    Before a block come `settings.lead_in` inferences that do not count: those after another file's
-    turn find its weights in the caches, and would be the upper tenth of a block of ten. They are
-    kept with the warm-up.
-
-    Args:
-      job: What the worker is asked first.
-      what: How messages call it.
-      settings: How long to measure.
-      findings: From the worker's answers, samples joined, and the conditions around them, to what
-        was measured.
-    """
-
-    def __init__(
-        self,
-        job: dict[str, Any],
-        what: str,
-        settings: Settings,
-        findings: Callable[[dict[str, Any], schema.Conditions, schema.Conditions], Findings],
-    ) -> None:
-        self.what = what
-        self._job, self._settings, self._findings = job, settings, findings
-        self._stack = contextlib.ExitStack()
-        self._row: dict[str, Any] = {}
-
-    def start(self) -> float:
-        """Starts the worker, which warms up."""
-        self._worker = self._stack.enter_context(
-            worker_process.WorkerProcess(
-                self._job, what=self.what, timeout_seconds=self._settings.timeout_seconds
-            )
-        )
-        self._row = dict(self._worker.report)
-        return statistics.median(
-            self._row["warmup_ms"] or [self._row.get("first_inference_ms", 1.0)]
-        )
-
-    def run_block(self, number: int, runs: int) -> None:
-        """Takes samples."""
-        self._row["block_runs"] = runs
-        for key, samples in self._worker.run(runs, lead_in=self._settings.lead_in).items():
-            self._row[key] = [*self._row.get(key, ()), *samples]
-
-    def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:
-        """Ends the worker, which reports its peak memory."""
-        return self._findings({**self._row, **self._worker.finish()}, before, after)
-
-    def close(self) -> None:
-        """Ends the worker, whatever it does."""
-        self._stack.close()

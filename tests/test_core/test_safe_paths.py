@@ -1,0 +1,86 @@
+import pytest
+
+from tfdistill import errors, files, safe_paths
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b/c.txt", "b/../a.txt", "./a.txt"])
+def test_a_name_inside_is_resolved(tmp_path, name):
+    assert safe_paths.inside(tmp_path, name) == (tmp_path / name).resolve()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..", "../a.txt", "b/../../a.txt", "/etc/passwd", ".", "", "link", "link/a.txt", "file"],
+)
+def test_a_name_that_leads_out_is_refused(tmp_path, name):
+    folder = tmp_path / "folder"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "secret").write_text("")
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "out")
+    (folder / "file").symlink_to(tmp_path / "secret")
+    with pytest.raises(errors.ManifestError, match="a path inside folder/"):
+        safe_paths.inside(folder, name)
+
+
+def test_an_absolute_path_into_the_folder_is_refused_too(tmp_path):
+    with pytest.raises(errors.ManifestError):
+        safe_paths.inside(tmp_path, str(tmp_path / "a.txt"))
+
+
+def test_a_folder_whose_name_begins_alike_is_outside(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run-2").mkdir()
+    with pytest.raises(errors.ManifestError):
+        safe_paths.inside(tmp_path / "run", "../run-2/a.txt")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "ring"])
+def test_a_name_that_no_path_can_have_is_refused(tmp_path, name):
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
+    with pytest.raises(errors.ManifestError, match="a path inside"):
+        safe_paths.inside(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", ["prediction", "pkt-2.b", "two words", "+aug", "层"])
+def test_a_plain_name(name):
+    assert safe_paths.is_plain_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../x", "a/b", "a\\b", "/x", "a\0", "a\nb", "\x1b[31m", "-x", " x", "x" * 101],
+)
+def test_a_name_that_is_more_than_a_name(name):
+    assert not safe_paths.is_plain_name(name)
+
+
+def test_a_folder_whose_links_lead_out_is_not_worked_in(tmp_path):
+    run = tmp_path / "run"
+    (run / "stages").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    (run / "student").symlink_to("stages")  # stays inside
+    (tmp_path / "linked-run").symlink_to(run)  # the folder itself may be a link
+    with files.exclusive_lock(tmp_path / "linked-run"):
+        pass
+    (run / "stages" / "seed-1").symlink_to(tmp_path / "home")
+    with (
+        pytest.raises(errors.OutputExistsError, match=r"stages/seed-1, which leads to .*home"),
+        files.exclusive_lock(run),
+    ):
+        pass
+    assert not list((tmp_path / "home").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("data.dir=/home/ann/glue/SST-2", "data.dir=glue/SST-2"),
+        ("/home/ann/run", "run"),
+        ("dir: '/srv/a/b/c'\nepochs: 1/2", "dir: 'b/c'\nepochs: 1/2"),
+        ("runs/demo and https://x.org/a/b", "runs/demo and https://x.org/a/b"),
+        ("rm -rf /data/local/tmp/tfdistill-1a", "rm -rf /data/local/tmp/tfdistill-1a"),
+    ],
+)
+def test_a_shared_text_tells_no_home_folder(text, shown):
+    assert safe_paths.without_folders(text) == shown

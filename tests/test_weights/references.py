@@ -1,0 +1,69 @@
+"""Toy models of transformers, whose answers ours are compared with."""
+
+import numpy as np
+import transformers
+
+# Float32 sums over at most 24 products of O(1) values; a wrong eps, activation, mask or row shows
+# at 1e-3.
+TOLERANCE = 1e-5
+LENGTHS = (9, 5, 1)
+SIZES = {"vocab_size": 40, "max_position_embeddings": 12, "num_labels": 3}
+
+
+def bert_config(**changes):
+    return transformers.BertConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=24,
+        **{**SIZES, **changes},
+    )
+
+
+def distilbert_config(**changes):
+    return transformers.DistilBertConfig(
+        dim=16, n_layers=2, n_heads=4, hidden_dim=24, **{**SIZES, **changes}
+    )
+
+
+def electra_config(**changes):
+    return transformers.ElectraConfig(
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=24,
+        **{**SIZES, **changes},
+    )
+
+
+def batch(token_types=True):
+    """Sentence pairs of different lengths, padded."""
+    rng = np.random.default_rng(1)
+    mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int32)
+    features = {
+        "input_ids": rng.integers(1, 40, mask.shape, np.int32) * mask,
+        "attention_mask": mask,
+    }
+    if token_types:
+        second = np.arange(max(LENGTHS)) >= np.array(LENGTHS)[:, None] // 2
+        features["token_type_ids"] = second.astype(np.int32) * mask
+    return features
+
+
+def batch_of(config):
+    """The batch that a model takes."""
+    return batch(token_types=config.model_type != "distilbert")
+
+
+def reference(config, name):
+    """A model of transformers whose weights all matter, its decoder tied."""
+    model = getattr(transformers, f"TF{name}")(config)
+    model(batch_of(config))
+    rng = np.random.default_rng(2)
+    for variable in model.weights:
+        variable.assign(rng.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
+    if "predictions" in vars(model) and hasattr(model.predictions.predictions, "decoder"):
+        words = model.mobilebert.embeddings.weight
+        model.predictions.predictions.decoder.assign(words)
+    return model
