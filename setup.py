@@ -56,6 +56,8 @@ EXTRAS_REQUIRE = {
         "pyright[nodejs]>=1.1.400,<2",
         "pre-commit>=4,<5",
         "mkdocs>=1.6,<2",
+        "mkdocs-material>=9.7,<10",
+        "mkdocstrings[python]>=1,<2",
     ],
 }
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.host.backend import compare, measure, quick_benchmark
-    from tfdistill.benchmark.result import format_text, read_result, write_result
+    from tfdistill.benchmark.result import read_result, write_result
+    from tfdistill.benchmark.terminal import format_text
 
 __all__ = ["compare", "format_text", "measure", "quick_benchmark", "read_result", "write_result"]
 

@@ -11,7 +11,8 @@ import tf_keras as keras
 from tfdistill import arrays, errors, files
 from tfdistill.compress import quantization_aware
 
-RANGES = "ranges.safetensors"  # its name next to a saved model
+RANGES = "ranges.safetensors"
+"""The file of activation ranges next to a saved model."""
 _FORMAT = "1"
 
 

@@ -71,12 +71,15 @@ class QuantizeConfig(CompressConfig):
     method: Literal["quantize"] = "quantize"
 
 
-# In this order a student may go through them: a later one keeps what an earlier one made.
 METHODS: dict[str, type[CompressConfig]] = {
     "prune": PruneConfig,
     "cluster": ClusterConfig,
     "quantize": QuantizeConfig,
 }
+"""Compressions in the order in which a student may go through them.
+
+A later one keeps what an earlier one made.
+"""
 if TYPE_CHECKING:
     Compress = CompressConfig
 else:

@@ -11,7 +11,8 @@ from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe
 from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
 
-RECIPE_FILE = "recipe.yaml"  # of a run folder
+RECIPE_FILE = "recipe.yaml"
+"""The recipe of a run folder."""
 
 
 def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:

@@ -30,6 +30,7 @@ Quantize = Literal[
     "dynamic_wi4_afp32_block64",
     "dynamic_wi4_afp32",
 ]
+"""The names of the quantizations."""
 Baselines = Annotated[
     Literal["none", "cheap", "all"],
     # Recipes of earlier versions have true or false.
@@ -39,7 +40,9 @@ Baselines = Annotated[
 ]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span", "embedding"]
 BUILT_IN_DATA = "assistant"
-STARTS = ("auto", "pruned", "teacher", "layers", "random")  # of a student; or a checkpoint
+"""The name of the synthetic data that comes with the package."""
+STARTS = ("auto", "pruned", "teacher", "layers", "random")
+"""How a student may start, other than from a checkpoint."""
 _USUAL_LENGTHS = (32, 64, 128)
 SHORTHANDS = {
     "teacher": "source",

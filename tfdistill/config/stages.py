@@ -36,6 +36,7 @@ _FORMER_DEFAULTS: dict[str, Any] = {
     "earlier": "freeze",
 }
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
+"""Which teacher layer each student layer learns from: a rule, or the layers."""
 Prediction = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
 Temperature = Annotated[float, pydantic.Field(gt=0)]
 
@@ -294,8 +295,8 @@ class MobileBertStage(MaskedStage):
     earlier: Literal["freeze", "soft", "full"] = "freeze"
 
 
-# Kinds that need no more of a teacher than its answers.
 ANSWERS_ALONE = ("joint", "logits", "prediction")
+"""Kinds of stages that need no more of a teacher than its answers."""
 
 
 def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:
@@ -333,6 +334,7 @@ STAGES: dict[str, type[StageConfig]] = {
     "distilbert": DistilBertStage,
     "mobilebert": MobileBertStage,
 }
+"""The kinds of stages and their settings."""
 if TYPE_CHECKING:
     Stage = StageConfig
 else:

@@ -32,7 +32,9 @@ LAYOUTS_OF: Mapping[str, tuple[str, ...]] = {
     "embedding": ("table",),
 }
 KINDS = tuple(METRICS_OF)
+"""The kinds of tasks."""
 METRICS = tuple(dict.fromkeys(name for names in METRICS_OF.values() for name in names))
+"""The names of all metrics."""
 # The metrics of a task that names none; the first one chooses a checkpoint.
 _USUAL = {
     **METRICS_OF,

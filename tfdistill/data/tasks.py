@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 SPLITS = ("train", "dev", "test")
+"""The names of the parts of a data set."""
 
 _HIDDEN = {"-1", "-1.0", ""}  # how a hidden label is written in a test split
 

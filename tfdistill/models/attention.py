@@ -14,9 +14,12 @@ import tf_keras as keras
 
 from tfdistill.models.layers import lengths_of
 
-# Added to the scores of padding. Softmax makes exp(-100) ~ 4e-44 of it, which is nothing in
-# float32, while a larger magnitude (-1e4, -1e9) would eat the range of an int8 tensor.
 ATTENTION_MASK_VALUE = -100.0
+"""Added to the scores of padding.
+
+Softmax makes exp(-100) ~ 4e-44 of it, which is nothing in float32, while a larger magnitude (-1e4,
+-1e9) would eat the range of an int8 tensor.
+"""
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 from tfdistill import errors
 
 FAMILIES = ("bert", "tinybert", "distilbert", "electra", "mobilebert")
+"""The families of encoders."""
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+"""The activations of feed-forward layers."""
 NORMALIZATIONS = ("no_norm", "layer_norm")
-# Beyond every published encoder; a configuration from outside shall not fill the memory.
+"""The normalizations of MobileBERT."""
 LARGEST = {
     "num_layers": 512,
     "vocab_size": 2**24,
@@ -19,6 +21,7 @@ LARGEST = {
     "type_vocab_size": 2**16,
     "pad_token_id": 2**24,
 }
+"""Bounds beyond every published encoder: a configuration from outside shall not fill the memory."""
 _LARGEST_WIDTH = 2**17
 _Config = TypeVar("_Config", bound="EncoderConfig")
 _Value = TypeVar("_Value")

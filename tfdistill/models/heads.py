@@ -26,7 +26,8 @@ _LAYERS = {
     "sequence": "classifier",
     "embedding": embedding.POOLING,
 }
-HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", "vector_", *_LAYERS.values())  # prefixes
+HEAD_LAYERS = ("pre_classifier", "nsp_classifier", "mlm_", "vector_", *_LAYERS.values())
+"""Prefixes of the names of all layers of heads."""
 # Families without a pooler whose head has a dense layer of its own, and its activation.
 _DENSE_HEADS = {"distilbert": "relu", "electra": "gelu"}
 _DEVIATION = 0.02  # BERT's own

@@ -25,6 +25,7 @@ from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.load import LoadedModel
 
 DESCRIPTION = "classifier.json"
+"""The file that describes a saved BiLSTM or static student."""
 _FORMAT_VERSION = 1
 _KERAS_FILE = "model.keras"
 _LSTM = ("kernel", "recurrent_kernel", "bias")
