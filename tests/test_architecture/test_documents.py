@@ -28,12 +28,23 @@ def command_lines() -> list[str]:
     return sorted({line for line in lines if line.startswith("tfdistill ")})
 
 
-def test_the_readme_opens_with_the_two_commands():
-    first, *_ = blocks(ROOT / "README.md", "console")
-    before = (ROOT / "README.md").read_text("utf-8").split("```")[0]
+def test_the_first_screen_of_the_readme_installs_shows_and_runs():
+    text = (ROOT / "README.md").read_text("utf-8")
+    purpose = text.split("\n\n")[1]
+    first = "\n".join(text.splitlines()[:55])
 
-    assert [line.split()[0] for line in first.splitlines()] == ["./scripts/demo", "./scripts/test"]
-    assert before.strip() == "# tfdistill"
+    assert purpose.count(". ") == 0 and purpose.endswith(".")
+    assert re.search(r"^!\[.+\]\(docs/pictures/", first, re.M)
+    shown = (
+        "pip install",
+        "print(tfdistill.evaluate",
+        "to_tflite",
+        "./scripts/demo",
+        "./scripts/test",
+    )
+    positions = [first.find(words) for words in shown]
+    assert -1 not in positions and positions == sorted(positions)
+    assert len(text.splitlines()) <= 120
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=IDS)
@@ -80,8 +91,9 @@ def test_every_run_that_is_shown_names_all_that_its_recipe_needs(line):
     assert [fault for fault in missing if not fault.endswith("is not there")] == []
 
 
-def test_the_figures_of_the_readme_are_those_of_the_guide():
-    guide = (ROOT / "docs" / "guides" / "sst2.md").read_text("utf-8")
+def test_the_figures_of_the_readme_are_those_of_the_guides():
+    guides = [ROOT / "docs" / "guides" / name for name in ("sst2.md", "methods/pruned.md")]
+    guide = "".join(file.read_text("utf-8") for file in guides)
     text = (ROOT / "README.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if re.match(r"\| .*\d", line)]
     figures = [figure for row in rows for figure in re.findall(r"\d+\.\d+", row)]
