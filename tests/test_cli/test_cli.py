@@ -166,6 +166,27 @@ def test_where_to_work_reaches_the_training(line, work, options, monkeypatch, tm
     assert options.items() <= seen.items()
 
 
+def test_a_student_is_compared_by_the_metric_of_its_task(monkeypatch, tmp_path, capsys):
+    from tfdistill import results, run
+
+    baseline = results.BaselineResult(name="tfidf", metrics={"accuracy": 0.7, "f1": 0.9})
+    record = results.SavedModel(
+        name="student",
+        role="student",
+        metrics={"accuracy": 0.8, "f1": 0.85},
+        teacher_metrics={"accuracy": 0.9, "f1": 0.95},
+        model_folder="student/hf",
+        primary_metric="f1",
+        baselines=(baseline,),
+    )
+    monkeypatch.setattr(run, "distill", lambda *_, **__: record)
+    line = "distill --teacher t --student bert_tiny --task assistant --out"
+    assert cli.main([*line.split(), str(tmp_path / "o")]) == 0
+    shown = capsys.readouterr().out
+    assert "compared with, f1\n  teacher: 0.9500\n  tfidf: 0.9000" in shown
+    assert "WARNING: the student is below the baseline tfidf." in shown
+
+
 def test_a_library_that_dates_our_python_is_not_heard_but_others_are():
     program = (
         "import warnings; from tfdistill import cli; cli.main(['recipes', 'ls'])\n"

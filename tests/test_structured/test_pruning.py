@@ -336,10 +336,14 @@ def test_a_student_is_built_of_its_teacher_and_the_short_form_of_a_shape():
     by_hand, _ = start(teacher, CONFIG.replace(intermediate_size=9))
     for ours, theirs in zip(student.get_weights(), by_hand.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    encoder = structured.build_pruned_student(
-        toys.randomise(models.build_encoder(CONFIG), 5), "pruned:layers=1,choose=top", BATCHES
-    )
+    whole = toys.randomise(models.build_encoder(CONFIG), 5)
+    encoder = structured.build_pruned_student(whole, "pruned:layers=1,choose=bottom", BATCHES)
     assert models.head_of(encoder) == "none" and models.config_of(encoder).num_layers == 1
+    for name in ("layer_0_query", "layer_0_intermediate"):
+        for ours, theirs in zip(
+            encoder.get_layer(name).get_weights(), whole.get_layer(name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
     with pytest.raises(errors.ConfigError, match="at most the teacher's 3"):
         structured.build_pruned_student(teacher, "pruned:layers=4", BATCHES)
 

@@ -361,7 +361,9 @@ def test_a_teacher_near_chance_is_refused_unless_told():
     assert "at least 0.640 (chance is 0.600), received 0.630" in str(caught.value)
     assert "teacher.finetune" in str(caught.value)
     training.check_model("teacher", {"accuracy": 0.63}, SPEC, labels, allow_weak=True)
-    training.check_model("teacher", {"accuracy": 0.65}, SPEC, labels)
+    training.check_model(
+        "teacher", {"accuracy": 0.65}, SPEC, labels, causes=lambda: pytest.fail("nothing to ask")
+    )
     with pytest.raises(errors.TeacherError):  # worse than chance: the labels are swapped
         training.check_model("teacher", {"accuracy": 0.1}, SPEC, labels)
     with pytest.raises(errors.TeacherError):
