@@ -1,5 +1,7 @@
 """What README and guides show exists and is understood by the command line."""
 
+import ast
+import json
 import pathlib
 import re
 import shlex
@@ -110,3 +112,50 @@ def test_every_command_that_is_shown_is_understood(line):
     if "--help" in arguments:
         return  # test_cli_help.py
     cli.parser().parse_args(arguments)
+
+
+def texts_of_the_product() -> str:
+    """Returns every string of the code, the parts of formatted ones too, a line each."""
+    files = [
+        file for name in ("tfdistill", "export", "scripts") for file in (ROOT / name).rglob("*.py")
+    ]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return "\n".join(
+        [
+            *(text for text in constants if isinstance(text, str)),
+            (ROOT / "scripts/setup").read_text(),
+        ]
+    )
+
+
+def test_every_message_of_the_troubleshooting_page_is_one_of_the_product():
+    page = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text("utf-8")
+    messages = re.findall(r"^\| `(.+?)` \|", page, re.M)
+    code = texts_of_the_product()
+
+    assert len(messages) > 30
+    for message in messages:
+        for part in re.split(r"\.\.\.|: expected |, received ", message):
+            words = part.strip(" ,.:()")
+            assert words in code, f"{message}: no {words!r} in the code"
+
+
+def test_the_figures_of_the_page_on_costs_are_recorded_or_follow_from_records():
+    page = (ROOT / "docs" / "guides" / "cost.md").read_text("utf-8")
+    files = {
+        name: json.loads((ROOT / "docs" / "benchmarks" / f"{name}.json").read_text())
+        for name in ("training", "bucketing", "augmentation")
+    }
+    recorded = " ".join(" ".join(file["details"].values()) for file in files.values())
+    rates = re.findall(r"(?<= )[\d.]+ (?:samples/s|sentences/s|min)\b", page)
+    flops = files["training"]["settings"]["flops_per_example"]
+    rows = re.findall(r"\| 3 x ([\d.]+) million \| ([\d,]+) h \| ([\d.]+) h \| ([\d.]+) h \|", page)
+
+    assert len(rates) == 8 and [rate for rate in rates if rate not in recorded] == []
+    assert f"{flops / 1e9:.1f} GFLOP" in page and len(rows) == 2
+    for millions, cores, a100, h100 in rows:
+        examples = 3e6 * float(millions)
+        assert abs(examples / 10.26 / 3600 / float(cores.replace(",", "")) - 1) < 0.01
+        for hours, peak in ((a100, 312e12), (h100, 989e12)):
+            assert abs(examples * flops / (peak * 0.3 * 3600) / float(hours) - 1) < 0.03

@@ -1,23 +1,30 @@
 """The Python that README and guides show runs as it stands."""
 
+import contextlib
+import json
 import pathlib
 import re
+import sys
+import types
+from collections.abc import Sequence
 
 import benchmark_results
 import numpy as np
 import pytest
+import toys
 
 from tfdistill.benchmark import result
 
 ROOT = pathlib.Path(__file__).parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+TRACKING = ROOT / "docs" / "guides" / "tracking.md"  # needs packages that are not installed
+DOCUMENTS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {TRACKING})
 VOCAB_SIZE = 30522  # the presets' own
 WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
 
 
-def python_blocks() -> list[str]:
+def python_blocks(documents: Sequence[pathlib.Path] = DOCUMENTS) -> list[str]:
     """Returns the distinct blocks of Python in the documents."""
-    texts = (document.read_text("utf-8") for document in DOCUMENTS)
+    texts = (document.read_text("utf-8") for document in documents)
     blocks = [
         block for text in texts for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     ]
@@ -73,3 +80,67 @@ def test_the_example_runs(block, working_folder, capsys):
     assert "accuracy" in capsys.readouterr().out
     assert (working_folder / "student" / "model.tflite").stat().st_size > VOCAB_SIZE * 24
     assert (working_folder / "student" / "model.json").is_file()
+
+
+class Tracker(types.ModuleType):
+    """Stands in for mlflow and for wandb and its runs: keeps what is logged."""
+
+    def __init__(self):
+        super().__init__("tracker")
+        self.metrics, self.params, self.artifacts = [], {}, []
+
+    @contextlib.contextmanager
+    def start_run(self, run_name):
+        yield self
+
+    @contextlib.contextmanager
+    def init(self, project, config):
+        self.params.update(config)
+        yield self
+
+    def set_tracking_uri(self, address):
+        assert address.startswith("sqlite:")
+
+    def log_params(self, values):
+        self.params.update(values)
+
+    def log_metrics(self, values, step=None):
+        self.metrics.append((step, dict(values)))
+
+    log = log_metrics
+
+    def log_artifact(self, path):
+        assert path.is_file()
+        self.artifacts.append(path.name)
+
+
+def test_the_examples_of_tracking_log_every_epoch_and_every_model(monkeypatch, tmp_path):
+    from tfdistill import distillers
+    from tfdistill.data import batches
+
+    distiller = distillers.LabelTrainer(toys.classifier(toys.STUDENT))
+    distiller.compile(optimizer="sgd", run_eagerly=True)
+    examples = batches.Batches(toys.encoded(8), shuffle=False)
+    folder = tmp_path / "runs" / "sst2"
+    folder.mkdir(parents=True)
+    models = [{"name": "teacher", "metrics": {"accuracy": 0.9}}]
+    (folder / "metrics.json").write_text(json.dumps({"recipe": "sst2", "models": models}))
+    for name in ("recipe.yaml", "report.html"):
+        (folder / name).touch()
+    monkeypatch.chdir(tmp_path)
+    logged = []
+    for block in python_blocks([TRACKING]):
+        tracker = Tracker()
+        monkeypatch.setitem(sys.modules, "mlflow", tracker)
+        monkeypatch.setitem(sys.modules, "wandb", tracker)
+        names = {"distiller": distiller, "train": examples, "dev": examples}
+        exec(compile(block, "example", "exec"), names)
+        logged.append(tracker)
+
+    assert len(logged) == 3
+    for tracker in logged[:2]:
+        assert [step for step, _ in tracker.metrics] == [0, 1, 2]
+        assert all({"loss", "val_loss"} <= values.keys() for _, values in tracker.metrics)
+        assert tracker.params["student"].startswith("pruned:")
+    assert logged[2].metrics == [(None, {"teacher/accuracy": 0.9})]
+    assert logged[2].artifacts == ["recipe.yaml", "report.html"]
