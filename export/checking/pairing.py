@@ -17,10 +17,11 @@ import numpy as np
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-_RECODING = ("QUANTIZE", "DEQUANTIZE")
+RECODING = ("QUANTIZE", "DEQUANTIZE")
 _LOOKUP = "EMBEDDING_LOOKUP"
 # Options that say how numbers are stored, not what is computed.
 _OF_STORAGE = ("asymmetricQuantizeInputs", "quantizedBiasType", "weightsFormat")
+_OF_SHAPE = ("keepNumDims",)
 _MOST_FAULTS = 5  # of one signature: what follows a wrong operator is wrong, too
 
 
@@ -73,8 +74,9 @@ class Pair:
     Attributes:
       key: Its key.
       float_graph: The subgraph of the float file.
-      graph: The subgraph of the quantized file.
-      operations: All operators but those that only recode.
+      model: The quantized file.
+      graph: Its subgraph.
+      operations: All operators but those that only recode, and RESHAPE where it may move.
       constants: All constants that are floats in the float file.
       recoded_from: Tensor of the quantized file -> the tensor that QUANTIZE or the like made it of.
       outputs: Tensor in the float file -> tensor in the quantized file, of the signature's outputs.
@@ -83,6 +85,7 @@ class Pair:
 
     key: str
     float_graph: Any
+    model: Any
     graph: Any
     operations: tuple[Operation, ...]
     constants: tuple[Constant, ...]
@@ -91,12 +94,22 @@ class Pair:
     faults: tuple[str, ...]
 
 
-def pair(float_model: Any, model: Any) -> list[Pair]:
+def chain(found: Pair, tensor: int) -> list[int]:
+    """Returns a tensor of the quantized file and those that it was recoded from, the first last."""
+    found_ones = [tensor]
+    while found_ones[-1] in found.recoded_from:
+        found_ones.append(found.recoded_from[found_ones[-1]])
+    return found_ones
+
+
+def pair(float_model: Any, model: Any, *, reshapes_move: bool = False) -> list[Pair]:
     """Pairs the signatures of two files.
 
     Args:
       float_model: The float32 file (`editing.read`).
       model: The quantized file.
+      reshapes_move: Whether RESHAPE may be before another operator or behind it. Then shapes are
+        compared, but for sides of 1.
 
     Returns:
       One pair for each signature of the float file that both have.
@@ -106,20 +119,25 @@ def pair(float_model: Any, model: Any) -> list[Pair]:
     for entry in float_model.signatureDefs or []:
         key = text(entry.signatureKey)
         if key in theirs:
-            found.append(_Pairing(float_model, entry, model, theirs[key]).run(key))
+            pairing = _Pairing(float_model, entry, model, theirs[key], reshapes_move)
+            found.append(pairing.run(key))
     return found
 
 
 class _Pairing:
     """Follows both subgraphs of one signature in execution order."""
 
-    def __init__(self, float_model: Any, float_entry: Any, model: Any, entry: Any) -> None:
+    def __init__(
+        self, float_model: Any, float_entry: Any, model: Any, entry: Any, reshapes_move: bool
+    ) -> None:
         self._float_model, self._model = float_model, model
         self._float_entry, self._entry = float_entry, entry
         self._float_graph = float_model.subgraphs[float_entry.subgraphIndex]
         self._graph = model.subgraphs[entry.subgraphIndex]
         self._same: dict[int, int] = {}  # tensor of the quantized file -> of the float file
         self._recoded: dict[int, int] = {}
+        self._reshaped: dict[int, int] = {}  # tensor of the float file -> what it was made of
+        self._reshapes_move = reshapes_move
         self._faults: list[str] = []
         self._constants: list[Constant] = []
 
@@ -128,6 +146,8 @@ class _Pairing:
         self._pair_inputs()
         theirs = self._without_recoding()
         mine = list(enumerate(self._float_graph.operators))
+        if self._reshapes_move:
+            mine = self._without_reshapes(mine)
         names = [editing.name_of(self._float_model, operator) for _, operator in mine]
         others = [editing.name_of(self._model, operator) for operator in theirs]
         done = []
@@ -141,6 +161,7 @@ class _Pairing:
         return Pair(
             key,
             self._float_graph,
+            self._model,
             self._graph,
             tuple(done),
             tuple(self._constants),
@@ -161,10 +182,25 @@ class _Pairing:
         theirs = {text(item.name): item.tensorIndex for item in self._entry.outputs}
         for name in mine:
             found = self._same.get(self._root(theirs.get(name, -1)))
-            if found != mine[name]:
+            if found != self._float_root(mine[name]):
                 self._faults.append(f"output {name}: expected {self._name(mine[name])}, "
                                     f"received {self._name(found)}")  # fmt: skip
         return {mine[name]: theirs[name] for name in mine if name in theirs}
+
+    def _without_reshapes(self, operators: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """Returns the float file's other operators, and notes what RESHAPE makes of what."""
+        kept = []
+        for index, operator in operators:
+            if editing.name_of(self._float_model, operator) == "RESHAPE":
+                self._reshaped[int(operator.outputs[0])] = int(operator.inputs[0])
+            else:
+                kept.append((index, operator))
+        return kept
+
+    def _float_root(self, tensor: int) -> int:
+        while tensor in self._reshaped:
+            tensor = self._reshaped[tensor]
+        return tensor
 
     def _without_recoding(self) -> list[Any]:
         """Returns the operators that compute, and notes what the others recode."""
@@ -178,10 +214,12 @@ class _Pairing:
         rows = set()
         for operator, name in zip(self._graph.operators, names, strict=True):
             source, target = int(operator.inputs[0]), int(operator.outputs[0])
-            around = name == "RESHAPE" and (target in looked_up or source in rows)
-            if name == _LOOKUP or (name in _RECODING and source in rows):
+            around = name == "RESHAPE" and (
+                self._reshapes_move or target in looked_up or source in rows
+            )
+            if name == _LOOKUP or (name in RECODING and source in rows):
                 rows.add(target)
-            if name in _RECODING or around:
+            if name in RECODING or around:
                 self._recoded[target] = source
             else:
                 kept.append(operator)
@@ -202,10 +240,10 @@ class _Pairing:
             theirs = theirs[::-1]  # (ids, table), where GATHER has (table, ids)
         elif name != received:
             self._faults.append(f"{label}: expected {name}, received {received}")
-        elif _options(operator) != _options(other):
+        elif self._options(operator) != self._options(other):
             self._faults.append(
-                f"options of {name} {label}: expected {_options(operator)}, "
-                f"received {_options(other)}"
+                f"options of {name} {label}: expected {self._options(operator)}, "
+                f"received {self._options(other)}"
             )
         if len(inputs) != len(theirs) or len(operator.outputs) != len(other.outputs):
             self._faults.append(f"{label}: expected {len(inputs)} inputs, received {len(theirs)}")
@@ -213,6 +251,10 @@ class _Pairing:
             self._pair_input(mine, given, position, tuple(theirs), name, label)
         for mine, given in zip(operator.outputs, other.outputs):  # noqa: B905
             self._same[int(given)] = int(mine)
+            sides = [_sides(graph.tensors[i]) for graph, i in
+                     ((self._float_graph, mine), (self._graph, given))]  # fmt: skip
+            if self._reshapes_move and sides[0] != sides[1]:
+                self._faults.append(f"shape of {label}: expected {sides[0]}, received {sides[1]}")
         return Operation(label, name, index, tuple(theirs), tuple(int(i) for i in other.outputs))
 
     def _pair_input(
@@ -230,7 +272,7 @@ class _Pairing:
         if (value is None) != (theirs is None):
             self._faults.append(f"{label}, input {position}: a constant in one file only")
         elif value is None:
-            if self._same.get(root) != mine:
+            if self._same.get(root) != self._float_root(mine):
                 self._faults.append(
                     f"{label}, input {position}: expected {self._name(mine)}, "
                     f"received {self._name(self._same.get(root))}"
@@ -243,17 +285,22 @@ class _Pairing:
         elif tensor.type != other.type or not np.array_equal(value, theirs):
             self._faults.append(f"{label}, input {position}: another constant")
 
+    def _options(self, operator: Any) -> dict[str, Any]:
+        """Returns what an operator is told to compute."""
+        left_out = _OF_STORAGE + (_OF_SHAPE if self._reshapes_move else ())
+        found: dict[str, Any] = {"type": operator.builtinOptionsType}
+        given = operator.builtinOptions
+        for name, value in (vars(given) if given is not None else {}).items():
+            if name not in left_out:
+                found[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        return found
+
     def _name(self, tensor: int | None) -> str:
         if tensor is None or tensor < 0:
             return "nothing of the float32 file"
         return text(self._float_graph.tensors[tensor].name)
 
 
-def _options(operator: Any) -> dict[str, Any]:
-    """Returns what an operator is told to compute."""
-    found: dict[str, Any] = {"type": operator.builtinOptionsType}
-    given = operator.builtinOptions
-    for name, value in (vars(given) if given is not None else {}).items():
-        if name not in _OF_STORAGE:
-            found[name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return found
+def _sides(tensor: Any) -> list[int]:
+    """Returns the sides of a shape that are not 1."""
+    return [int(side) for side in (() if tensor.shape is None else tensor.shape) if side != 1]

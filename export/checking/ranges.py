@@ -20,14 +20,14 @@ from tfdistill.tflite.reader import text
 
 from ..model import signature
 from . import tracing
-from .pairing import Pair
+from .pairing import Pair, chain
 
 NUM_TRACED = 16  # examples of each signature besides those of the calibration
 _LEVELS = {"int8": (-128, 127), "int16": (-32768, 32767)}
 # Kernels fix the ranges of these, whatever the data.
-_FIXED = ("SOFTMAX", "LOGISTIC", "TANH")
+FIXED = ("SOFTMAX", "LOGISTIC", "TANH")
 # These hand values on, in the range of where they come from.
-_HANDING_ON = (
+HANDING_ON = (
     "CONCATENATION", "GATHER", "PAD", "PADV2", "RESHAPE", "SPLIT", "STRIDED_SLICE", "TRANSPOSE",
     "UNPACK",
 )  # fmt: skip
@@ -86,11 +86,11 @@ def stored_ranges(found: Pair) -> dict[int, Range]:
     for operation in found.operations:
         operator = found.float_graph.operators[operation.float_index]
         for mine, theirs in zip(operator.inputs, operation.inputs, strict=True):
-            chain = _chain(found, theirs)
+            way = chain(found, theirs)
             # What is computed in floats and then stored as integers: parts of normalisations, rows
             # of words. One integer made of another has the range that its reader needs.
-            if int(mine) in made and len(chain) > 1:
-                kinds = [editing.dtype_of(found.graph.tensors[index]) for index in chain[1:]]
+            if int(mine) in made and len(way) > 1:
+                kinds = [editing.dtype_of(found.graph.tensors[index]) for index in way[1:]]
                 if "float32" in kinds:
                     _note(found, ranges, int(mine), theirs, "QUANTIZE")
                 if operation.kind in _IN_ONE_RANGE:
@@ -111,14 +111,6 @@ def _note(found: Pair, ranges: dict[int, Range], mine: int, theirs: int, kind: s
     ranges.setdefault(theirs, Range(mine, name, kind, least, most, step, bits))
 
 
-def _chain(found: Pair, tensor: int) -> list[int]:
-    """Returns a tensor of the quantized file and those that it was recoded from, the first last."""
-    chain = [tensor]
-    while chain[-1] in found.recoded_from:
-        chain.append(found.recoded_from[chain[-1]])
-    return chain
-
-
 def differing(pairs: Sequence[Pair]) -> list[str]:
     """Lists the tensors whose range is not the same in every signature; they share them."""
     names: dict[str, None] = {}
@@ -127,7 +119,7 @@ def differing(pairs: Sequence[Pair]) -> list[str]:
         constants = {constant.tensor for constant in found.constants}
         for operation in found.operations:
             for place, theirs in enumerate((*operation.outputs, *operation.inputs)):
-                if theirs < 0 or _chain(found, theirs)[-1] in constants:
+                if theirs < 0 or chain(found, theirs)[-1] in constants:
                     continue
                 tensor = found.graph.tensors[theirs]
                 own = tensor.quantization
@@ -223,7 +215,7 @@ def check(
 
 def _width(stored: Range, *seen: _Seen) -> float:
     """Returns how many times the range is as wide as all values, zero included."""
-    if stored.kind in _FIXED or stored.kind in _HANDING_ON:
+    if stored.kind in FIXED or stored.kind in HANDING_ON:
         return 1.0
     least = min(0.0, *(values.least for values in seen))
     most = max(0.0, *(values.most for values in seen))

@@ -48,8 +48,18 @@ class _Scales:
     shape: tuple[int, ...]
 
 
-def check(float_model: Any, model: Any, pairs: Sequence[Pair]) -> list[str]:
-    """Compares the constants of all signatures; a line for each that is wrong."""
+def check(
+    float_model: Any, model: Any, pairs: Sequence[Pair], *, carried: bool = False
+) -> list[str]:
+    """Compares the constants of all signatures; a line for each that is wrong.
+
+    Args:
+      float_model: The float32 file.
+      model: The quantized file.
+      pairs: What `pairing.pair` returned.
+      carried: Whether the scales of matrices and tables are the model's own (`carried`), good or
+        not.
+    """
     faults, seen = [], set()
     for found in pairs:
         for constant in found.constants:
@@ -57,7 +67,7 @@ def check(float_model: Any, model: Any, pairs: Sequence[Pair]) -> list[str]:
             key = (float_tensor.buffer, *stored_once(found, constant))
             if key not in seen:
                 seen.add(key)
-                fault = _fault(float_model, model, found, constant)
+                fault = _fault(float_model, model, found, constant, carried)
                 if fault is not None:
                     faults.append(f"{found.key}, {constant.operator}: {fault}")
     return faults
@@ -90,7 +100,9 @@ def dequantized(float_model: Any, model: Any, found: Pair, constant: Constant) -
     return ((grouped - scales.point) * scales.scale).astype(np.float32).reshape(expected.shape)
 
 
-def _fault(float_model: Any, model: Any, found: Pair, constant: Constant) -> str | None:
+def _fault(
+    float_model: Any, model: Any, found: Pair, constant: Constant, carried: bool
+) -> str | None:
     expected = _float(float_model, found, constant)
     tensor = found.graph.tensors[constant.tensor]
     dtype = editing.dtype_of(tensor)
@@ -109,11 +121,11 @@ def _fault(float_model: Any, model: Any, found: Pair, constant: Constant) -> str
     if dtype not in _RANGES:
         return f"expected floats or integers with a scale, received {dtype}"
     scales = _scales(model, found, constant, expected.shape)
-    return _integer_fault(expected, stored, scales, dtype)
+    return _integer_fault(expected, stored, scales, dtype, carried and expected.ndim > 1)
 
 
 def _integer_fault(
-    expected: np.ndarray, stored: np.ndarray, scales: _Scales, dtype: str
+    expected: np.ndarray, stored: np.ndarray, scales: _Scales, dtype: str, carried: bool = False
 ) -> str | None:
     least, most = _RANGES[dtype]
     # Of up to 8 bits float32 keeps the steps apart.
@@ -131,7 +143,7 @@ def _integer_fault(
     wrong = np.flatnonzero(off.reshape(-1) > 0)
     if len(wrong):
         return _where(wrong, expected, f"{dtype} within half a step")
-    if dtype in _OF_SUMS:
+    if dtype in _OF_SUMS or carried:
         return None
     largest = np.abs(values).max(axis=-1, keepdims=True)
     needed = 2 * np.maximum(largest, _LEAST_RANGE) / (most - least - 1)

@@ -71,11 +71,11 @@ class _Rounded:
 
     def run(self) -> None:
         """Rewrites the operators and the signature's outputs."""
-        operators = list(self._graph.operators)
-        for operation in self._found.operations:
-            operator = operators[operation.float_index]
+        operations = {operation.float_index: operation for operation in self._found.operations}
+        for index, operator in enumerate(self._graph.operators):
+            if index in operations:
+                self._read_rounded(operator, operations[index])
             self._operators.append(operator)
-            self._read_rounded(operator, operation)
         changed = {}
         for mine, theirs in self._found.outputs.items():
             changed[mine] = self._static(mine, theirs)
@@ -87,7 +87,6 @@ class _Rounded:
         self._graph.operators = self._operators
 
     def _read_rounded(self, operator: Any, operation: Operation) -> None:
-        self._operators.pop()
         inputs = []
         for mine, theirs in zip(operator.inputs, operation.inputs, strict=True):
             index = int(mine)
@@ -98,7 +97,6 @@ class _Rounded:
                     index = self._dynamic(index)
             inputs.append(index)
         operator.inputs = inputs
-        self._operators.append(operator)
 
     def _is_dynamic(self, operation: Operation) -> bool:
         """Whether the file rounds the rows of a product's first factor when it computes it."""

@@ -21,7 +21,7 @@ from ..file import inspection
 from ..file.inspection import ModelReport
 from ..file.runtime import TfliteModel
 from ..model import heads, inputs
-from . import golden, pairing, parity, ranges, rounding, simulation, structure
+from . import carried, golden, pairing, parity, ranges, rounding, simulation, structure
 from .outputs import Answers, answers, file_outputs, model_logits, softmax_of
 from .reference import Checked, Reference, check
 
@@ -116,19 +116,22 @@ def _opened(file: pathlib.Path) -> TfliteModel:
 def _against_float(
     plan: ExportPlan, file: pathlib.Path, float_file: pathlib.Path, known: Checked
 ) -> tuple[Bounds, list[str]]:
-    """Holds a quantized file against the float32 one; returns the bounds that follow from it.
-
-    A quantization-aware model carries its ranges, and the converter rebuilds its network around
-    them: it keeps the bounds of its format.
-    """
-    if plan.quantize_aware:
-        return plan.bounds, []
+    """Holds a quantized file against the float32 one; returns the bounds that follow from it."""
     float_model, model = editing.read(float_file), editing.read(file)
-    pairs = pairing.pair(float_model, model)
+    own: dict[str, carried.Places] = {}
+    if plan.quantize_aware:
+        for tree in (float_model, model):
+            carried.split_activations(tree)
+        own = carried.remove(float_model)
+    pairs = pairing.pair(float_model, model, reshapes_move=plan.quantize_aware)
     faults = [fault for pair in pairs for fault in pair.faults]
     if faults:
         return plan.bounds, faults
-    faults = structure.wrong_types(plan, pairs) + rounding.check(float_model, model, pairs)
+    faults = rounding.check(float_model, model, pairs, carried=plan.quantize_aware)
+    if plan.quantize_aware:
+        faults += carried.check(own, pairs)
+    else:
+        faults += structure.wrong_types(plan, pairs)
     if plan.calibration is not None:
         real = plan.examples if plan.real_examples else None
         faults += ranges.check(float_file, pairs, plan.calibration, real)
@@ -211,7 +214,7 @@ def _compare(plan: ExportPlan, found: Answers, bounds: Bounds) -> tuple[Parity, 
     )
     # Without real examples a class says nothing; with them the task's metric decides, and what the
     # request asks for. The rest was held against what the format costs by itself.
-    enforced = bounds if plan.quantize_aware else _NOTHING.replace(plan.request.bounds or {})
+    enforced = _NOTHING.replace(plan.request.bounds or {})
     if not plan.real_examples:
         enforced = dataclasses.replace(enforced, argmax_agreement=0.0)
     faults = parity.violations(agreement, enforced)

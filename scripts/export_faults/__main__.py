@@ -22,7 +22,7 @@ def main() -> int:
     """Runs the campaign; exit code 1 if a wrong file was written or an honest one refused."""
     parser = argparse.ArgumentParser(prog="scripts/export-faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--families", nargs="+", default=list(networks.CONFIGS))
+    parser.add_argument("--families", nargs="+", default=list(networks.FAMILIES))
     parser.add_argument("--weights", nargs="+", default=list(networks.WEIGHTS))
     parser.add_argument("--formats", nargs="+", default=list(campaign.FORMATS))
     parser.add_argument(
@@ -75,7 +75,7 @@ def run(own: Campaign, formats: Sequence[str], *, every_format: bool) -> list[Ou
             if name != "float32":
                 found += _attempt(own.file_fault, fault, name)
     for name in names:
-        if name.startswith("static"):
+        if name.startswith("static") and not own.is_aware:
             found.append(_shown(own.calibration_fault(name)))
     return found
 

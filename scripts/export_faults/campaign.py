@@ -18,7 +18,7 @@ from networks import Network
 from planted import Inapplicable
 
 import export
-from export.checking import pairing, parity
+from export.checking import carried, pairing, parity
 from export.checking import verify as verifying
 from export.conversion import convert
 from export.conversion import quantize as quantizing
@@ -35,6 +35,11 @@ FORMATS = (
     "dynamic_wi4_afp32",
     "static_wi8_ai8",
     "static_wi8_ai16",
+    "static_wi8_ai8_integer_only",
+    "weight_only_wi8_afp32",
+    "dynamic_wi4_afp32_block32",
+    "dynamic_wi8_afp32+layer_0_*=float32",  # mixed
+    "static_wi8_ai8+layer_1_*=float32",
 )
 CALIBRATION = "calibrated on one id"
 
@@ -45,7 +50,7 @@ class Outcome:
 
     Attributes:
       network: Its name.
-      quantization: The number format.
+      quantization: The number format, "+PATTERN=NAME" where some layers have another.
       fault: The fault; "" for an honest export.
       place: "graph", "file" or "".
       written: Whether a file was written.
@@ -78,14 +83,24 @@ class Campaign:
         self._network, self._folder, self._seed = network, folder, seed
         self._folder.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def is_aware(self) -> bool:
+        """Whether the network carries its ranges."""
+        return self._network.family.endswith("-aware")
+
     def formats(self, names: Iterable[str] = FORMATS) -> list[str]:
         """Returns the formats that the network has."""
-        static = self._network.family != "bilstm"
-        return [name for name in names if static or not name.startswith("static")]
+        if self.is_aware:
+            return [name for name in names if name == "static_wi8_ai8"]
+        given = list(names)
+        if self._network.family == "bilstm":
+            given = [name for name in given if not name.startswith("static") and "+" not in name]
+            given = [name for name in given if "block" not in name]
+        return given
 
     def honest(self, quantization: str) -> Outcome:
         """Exports without a fault, and keeps the file."""
-        with self._as_converted():
+        with self._as_converted(quantization):
             return self._outcome(quantization, "", "")
 
     def graph_fault(self, name: str, quantization: str) -> Outcome:
@@ -97,7 +112,7 @@ class Campaign:
         fault = planted.GRAPH[name]
         model = self._network.model
         wrong = model
-        if fault.weights is not None or fault.config is not None:
+        if fault.weights or fault.config or fault.ranges:
             wrong = planted.faulty(model, fault)
         elif fault.features is not None:
             given = dict.fromkeys(model.input_names, np.zeros((1, 2), np.int32))
@@ -130,7 +145,7 @@ class Campaign:
             random = np.random.default_rng((self._seed, sum(map(ord, name))))
             planted.FILE[name](planted.File(tree, random))
             editing.write(tree, wrong)
-            with self._as_converted({quantization: wrong}):
+            with self._as_converted(quantization, wrong):
                 return self._outcome(quantization, name, "file")
 
     def calibration_fault(self, quantization: str) -> Outcome:
@@ -151,23 +166,23 @@ class Campaign:
     def _kept(self, quantization: str) -> pathlib.Path:
         path = self._folder / f"{quantization}.tflite"
         if not path.is_file():
-            with self._as_converted():
+            with self._as_converted(quantization):
                 self._outcome(quantization, "", "")
         return path
 
     @contextlib.contextmanager
-    def _as_converted(self, wrong: dict[str, pathlib.Path] | None = None) -> Iterator[None]:
-        """Converts in this process, each format once; hands out `wrong` instead of a file."""
+    def _as_converted(self, quantization: str, wrong: pathlib.Path | None = None) -> Iterator[None]:
+        """Converts in this process, each format once; hands out `wrong` instead of the file."""
 
         def run(todo: convert.Conversion, **_: Any) -> None:
-            kept = self._folder / f"{todo.quantize}.tflite"
+            kept = self._folder / f"{quantization}.tflite"
             floats = self._folder / "float32.tflite"
             if not kept.is_file():
                 own = dataclasses.replace(todo, file=str(kept))
-                if todo.quantize != "float32":
+                if quantization != "float32":
                     own = dataclasses.replace(own, float_file=str(floats))
                 convert.run(own)
-            shutil.copyfile((wrong or {}).get(todo.quantize, kept), todo.file)
+            shutil.copyfile(wrong or kept, todo.file)
             if todo.float_file is not None:
                 shutil.copyfile(floats, todo.float_file)
 
@@ -176,7 +191,8 @@ class Campaign:
 
     def _outcome(self, quantization: str, fault: str, place: str) -> Outcome:
         network = self._network
-        static = quantization.startswith("static")
+        name, _, layers = quantization.partition("+")
+        calibrated = name.startswith("static") and not self.is_aware
         seen: list[tuple[bool | None, float | None]] = []
         verify = verifying.verify
 
@@ -193,10 +209,12 @@ class Campaign:
                 export.to_tflite(
                     network.model,
                     pathlib.Path(target) / "model.tflite",
-                    quantize=quantization,
+                    quantize=name,
+                    layers=dict([layers.split("=")]) if layers else None,
+                    softmax=network.softmax,
                     lengths=networks.LENGTHS,
                     check_on=network.check_on,
-                    calibrate_on=network.calibrate_on if static else None,
+                    calibrate_on=network.calibrate_on if calibrated else None,
                 )
             except errors.ExportError as error:
                 message = str(error).split("\n  - ")[-1 if "\n" not in str(error) else 1][:300]
@@ -212,16 +230,22 @@ class Campaign:
         examples = self._network.check_on
         floats = self._folder / "float32.tflite"
         if floats.is_file():
-            pairs = pairing.pair(editing.read(floats), editing.read(file))
+            trees = [editing.read(path) for path in (floats, file)]
+            if self.is_aware:
+                for tree in trees:
+                    carried.split_activations(tree)
+                carried.remove(trees[0])
+            pairs = pairing.pair(*trees, reshapes_move=self.is_aware)
             if any(pair.faults for pair in pairs):
                 return None, None  # LiteRT may crash on it
         try:
             found = verifying.file_outputs(TfliteModel(file), examples)
             model = verifying.model_logits(plan.model, examples, networks.LENGTHS)
+            model = verifying.softmax_of(model) if self._network.softmax else model
             agreement = parity.compare(model, found)
         except errors.TfdistillError:
             return None, None
-        bounds = quantizing.quantization(quantization).bounds
+        bounds = quantizing.quantization(quantization.partition("+")[0]).bounds
         difference = None
         honest = self._folder / f"{quantization}.tflite"
         if honest.is_file() and np.isfinite(found).all():

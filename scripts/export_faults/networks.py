@@ -1,4 +1,4 @@
-"""The networks of the campaign: four families, random, trained and with large weights."""
+"""The networks of the campaign: families and heads, random, trained and with large weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import models
+from tfdistill import compress, models
+from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.models.heads import Head, build_model
 
 LENGTHS = (6, 12)
 NUM_LABELS = 3
@@ -38,20 +40,33 @@ CONFIGS: dict[str, Any] = {
         bottleneck_size=32,
         num_feed_forward=2,
     ),
+    "electra": models.EncoderConfig(
+        family="electra", pooler=False, **{**_SHARED, "embedding_size": 16}
+    ),
     "bilstm": models.BiLstmConfig(
         embedding_size=48, hidden_size=40, dense_size=32, vocab_size=VOCAB_SIZE
     ),
 }
+HEADS = {
+    "token": Head("token", NUM_LABELS),
+    "span": Head("span", 2),
+    "embedding": Head("embedding", 24),
+}
+# A family, and one of its variants: quantization-aware, with another head, with probabilities.
+FAMILIES = (
+    *CONFIGS, "bert-aware", "distilbert-aware", "mobilebert-aware", "bert-softmax", "bert-token",
+    "bert-span", "bert-embedding", "electra-token",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Network:
-    """A classifier and the examples that an export of it is given.
+    """A model and the examples that an export of it is given.
 
     Attributes:
       name: Family, weights and seed.
-      family: A key of `CONFIGS`.
-      model: The classifier.
+      family: Of `FAMILIES`.
+      model: The model.
       check_on: Examples to check on.
       calibrate_on: Others of the same kind.
     """
@@ -62,30 +77,48 @@ class Network:
     check_on: EncodedExamples
     calibrate_on: EncodedExamples
 
+    @property
+    def softmax(self) -> bool:
+        """Whether the file gives probabilities."""
+        return self.family.endswith("-softmax")
+
 
 def build(family: str, weights: str, seed: int) -> Network:
     """Builds a network.
 
     Args:
-      family: A key of `CONFIGS`.
+      family: Of `FAMILIES`.
       weights: "random": as initialised; "ordinary": every bias and scale counts; "trained": some
-        steps on labels that depend on the ids; "large": as "random", matrices times ten.
+        steps on labels that depend on the ids, for a classifier of texts, otherwise as
+        "ordinary"; "large": as "random", matrices times ten.
       seed: Seed of everything that is drawn.
     """
     keras.utils.set_random_seed(seed)
-    config = CONFIGS[family]
+    base, _, variant = family.partition("-")
+    config = CONFIGS[base]
     random = np.random.default_rng(seed)
-    model = models.build_classifier(config, NUM_LABELS)
+    model = build_model(config, HEADS.get(variant, Head("sequence", NUM_LABELS)))
+    if variant in HEADS and weights == "trained":
+        weights = "ordinary"
     if weights == "large":
         model.set_weights([10 * w if w.ndim > 1 else w for w in model.get_weights()])
     elif weights == "ordinary":
         _make_ordinary(model, random)
     elif weights == "trained":
         _train(model, config, random)
-    return Network(
-        f"{family}-{weights}-{seed}", family, model, examples(config, 32, seed + 1),
-        examples(config, 64, seed + 2),
-    )  # fmt: skip
+    check_on, calibrate_on = (examples(config, count, seed + n) for count, n in ((32, 1), (64, 2)))
+    if variant == "aware":
+        model = compress.quantize_aware(model)
+        observe(model, calibrate_on)
+    return Network(f"{family}-{weights}-{seed}", family, model, check_on, calibrate_on)
+
+
+def observe(model: keras.Model, encoded: EncodedExamples) -> None:
+    """Gives a quantization-aware model the ranges of some texts."""
+    batches = Batches(encoded, batch_size=16, shuffle=False, max_length=max(LENGTHS))
+    for indices in batches.plan(0):
+        features: Any = batches.batch(indices)
+        compress.observe(model, [{name: tf.constant(features[name]) for name in model.input_names}])
 
 
 def examples(config: Any, count: int, seed: int) -> EncodedExamples:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
-from networks import KNOWN_IDS, KNOWN_LENGTH, NUM_LABELS
+from networks import KNOWN_IDS, KNOWN_LENGTH
 
-from tfdistill import models
+from tfdistill import compress, models
+from tfdistill.models.heads import build_model, read_head
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
@@ -37,11 +38,13 @@ class Graph:
       weights: Changes the weights by layer in place, or None.
       config: Changes the architecture, or None.
       features: Changes the inputs, or None.
+      ranges: Changes the variables of a quantization-aware model's ranges in place, or None.
     """
 
     weights: Callable[[Weights], None] | None = None
     config: Callable[[Any], dict[str, Any]] | None = None
     features: Callable[[Features], Features] | None = None
+    ranges: Callable[[dict[str, Any]], None] | None = None
 
 
 def faulty(model: keras.Model, fault: Graph) -> keras.Model:
@@ -50,12 +53,16 @@ def faulty(model: keras.Model, fault: Graph) -> keras.Model:
     Raises:
       Inapplicable: If the model has nothing of the kind.
     """
+    if compress.is_quantize_aware(model):
+        return _aware(model, fault)
+    if fault.ranges is not None:
+        raise Inapplicable("no ranges")
     config = models.config_of(model)
     try:
         changes = {} if fault.config is None else fault.config(config)
     except AttributeError as error:
         raise Inapplicable(str(error)) from error
-    copy = models.build_classifier(config.replace(**changes), NUM_LABELS)
+    copy = build_model(config.replace(**changes), read_head(model))
     weights: Weights = {layer.name: layer.get_weights() for layer in model.layers}
     if fault.weights is not None:
         try:
@@ -79,6 +86,43 @@ def faulty(model: keras.Model, fault: Graph) -> keras.Model:
     return copy
 
 
+def _aware(model: keras.Model, fault: Graph) -> keras.Model:
+    """Plants a fault below the ranges of a quantization-aware model, or in them."""
+    plain = compress.strip(model)
+    wrong = compress.quantize_aware(plain if fault.ranges else faulty(plain, fault))
+    carried = {weight.name: weight for weight in wrong.weights}
+    for weight in model.weights:
+        if weight.name.endswith(("_min:0", "_max:0", "_batches:0")):
+            carried[weight.name].assign(weight)
+    if fault.ranges is not None:
+        before = [weight.numpy() for weight in wrong.weights]
+        try:
+            fault.ranges(carried)
+        except KeyError as error:
+            raise Inapplicable(str(error)) from error
+        if all(map(np.array_equal, before, [weight.numpy() for weight in wrong.weights])):
+            raise Inapplicable("changes nothing")
+    return wrong
+
+
+def _of_range(name: str, factor: float) -> Graph:
+    """A range is wider or narrower: "layer_0_key/output", or "/kernel" for the matrix."""
+
+    def apply(variables: dict[str, Any]) -> None:
+        for end in ("_min:0", "_max:0"):
+            variables[name + end].assign(factor * variables[name + end])
+
+    return Graph(ranges=apply)
+
+
+def _exchange_ranges(variables: dict[str, Any]) -> None:
+    for end in ("output_min:0", "output_max:0"):
+        found = [variable for name, variable in variables.items() if name.endswith(end)]
+        values = [variable.numpy() for variable in found]
+        for variable, value in zip(found, values[1:] + values[:1], strict=True):
+            variable.assign(value)
+
+
 def _set(name: str, index: int, change: Callable[[np.ndarray], np.ndarray]) -> Graph:
     def apply(weights: Weights) -> None:
         weights[name][index] = change(weights[name][index].copy())
@@ -95,6 +139,16 @@ def _swap(first: str, second: str) -> Graph:
 
 def _of_layers(change: Callable[[Weights], None]) -> Graph:
     return Graph(change)
+
+
+def _of_head(change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Graph:
+    def apply(weights: Weights) -> None:
+        names = ("classifier", "token_classifier", "span_classifier", "vector_dense")
+        name = next((name for name in names if name in weights), "classifier")
+        kernel, bias = weights[name]
+        weights[name] = [np.asarray(new, np.float32) for new in change(kernel, bias)]
+
+    return Graph(apply)
 
 
 def _copy_layer(source: int, target: int) -> Graph:
@@ -214,14 +268,13 @@ GRAPH: dict[str, Graph] = {
     "bias of the attention output lost": _set("layer_0_attention_output", 1, _zero),
     "bias of the values lost": _set("layer_1_value", 1, _zero),
     "bias of the intermediate lost": _set("layer_0_intermediate", 1, _zero),
-    "bias of the classifier lost": _set("classifier", 1, _zero),
+    "bias of the classifier lost": _of_head(lambda kernel, bias: (kernel, 0 * bias)),
     "bias of the pooler lost": _set("pooler", 1, _zero),
     "gamma lost": _set(_ATTENTION, 0, np.ones_like),
     "beta lost": _set(_ATTENTION, 1, _zero),
     "gamma of the embeddings lost": _set("embeddings_layer_norm", 0, np.ones_like),
     "beta of the last layer lost": _set("layer_1_layer_norm", 1, _zero),
-    "labels exchanged": _of_layers(lambda w: w.update(
-        classifier=[w["classifier"][0][:, ::-1], w["classifier"][1][::-1]])),
+    "labels exchanged": _of_head(lambda kernel, bias: (kernel[:, ::-1], bias[::-1])),
     "first layer dropped": _skip_layer(0),
     "last layer dropped": _skip_layer(1),
     "first layer twice": _copy_layer(0, 1),
@@ -243,13 +296,19 @@ GRAPH: dict[str, Graph] = {
     "weights in bfloat16": _of_layers(_rounded(16)),
     "weights in float16": _of_layers(_rounded(10)),
     "pooler's matrix scaled": _set("pooler", 0, _scale(1.1)),
-    "classifier scaled": _set("classifier", 0, _scale(1.02)),
-    "temperature": _of_layers(lambda w: w.update(
-        classifier=[weight * np.float32(0.5) for weight in w["classifier"]])),
+    "classifier scaled": _of_head(lambda kernel, bias: (1.02 * kernel, bias)),
+    "temperature": _of_head(lambda kernel, bias: (0.5 * kernel, 0.5 * bias)),
     "a gate of the LSTM": _set("lstm_forward", 0, _cut_gate),
     "forward and backward exchanged": _swap("lstm_forward", "lstm_backward"),
     "bias of the LSTM lost": _set("lstm_backward", 2, _zero),
     "recurrence scaled": _set("lstm_forward", 1, _scale(1.05)),
+    "range of one result doubled": _of_range("layer_0_attention_add/output", 2.0),
+    "range of one result 1.1 times": _of_range("layer_1_query/output", 1.1),
+    "range of one result halved": _of_range("layer_1_key/output", 0.5),
+    "range of one matrix halved": _of_range("layer_0_value/kernel", 0.5),
+    "range of one matrix doubled": _of_range("layer_1_value/kernel", 2.0),
+    "range of the words doubled": _of_range("word_embeddings/embeddings", 2.0),
+    "all ranges of another layer": Graph(ranges=_exchange_ranges),
 }  # fmt: skip
 
 

@@ -240,7 +240,7 @@ def _static_pair(key, *, made=0.1, after=0.2):
         pairing.Operation("square", "MUL", 0, (0,), (1,)),
         pairing.Operation("mean", "SUM", 1, (2,), (3,)),
     )
-    return pairing.Pair(key, floats, graph, done, (), {2: 1}, {2: 3}, ())
+    return pairing.Pair(key, floats, None, graph, done, (), {2: 1}, {2: 3}, ())
 
 
 def test_a_range_that_quantize_makes_of_floats_is_judged_by_the_floats():

@@ -1,14 +1,22 @@
 """Files of quantization-aware, pruned and clustered models."""
 
+import copy
+import re
+import shutil
+import types
 import zlib
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import export
+from export.checking import carried, pairing, rounding
+from export.conversion import convert
 from tfdistill import compress, distillers, errors, models, training
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tflite import editing
 
 LENGTH = 16
 CONFIG = models.EncoderConfig(
@@ -112,15 +120,123 @@ def aware(student):
     return model
 
 
-def test_a_quantization_aware_model_needs_no_calibration(aware, student, tmp_path):
-    parity = written(aware, tmp_path / "model.tflite", quantize="static_wi8_ai8")
+@pytest.fixture(scope="module")
+def made(aware, tmp_path_factory):
+    """The file, the float32 file that it was checked against, and their agreement."""
+    folder = tmp_path_factory.mktemp("aware")
+
+    def run(todo, **_):
+        convert.run(todo)
+        shutil.copyfile(todo.float_file, folder / "float32.tflite")
+
+    with mock.patch.object(convert, "run_in_child", run):
+        parity = written(aware, folder / "model.tflite", quantize="static_wi8_ai8")
+    return types.SimpleNamespace(
+        file=folder / "model.tflite", float_file=folder / "float32.tflite", parity=parity
+    )
+
+
+def test_a_quantization_aware_model_needs_no_calibration(made, student):
+    parity = made.parity
 
     # The file rounds where the model does; measured 28 dB. Ranges that are lost leave 0.
     assert parity.argmax_agreement is not None and parity.sqnr_db is not None
     assert parity.sqnr_db > 18 and parity.argmax_agreement > 0.9
-    assert _against(student, tmp_path / "model.tflite") > 0.9
-    (graph,) = export.inspect(tmp_path / "model.tflite").graphs
+    assert _against(student, made.file) > 0.9
+    (graph,) = export.inspect(made.file).graphs
     assert not {"FULLY_CONNECTED", "BATCH_MATMUL"} & set(graph.float_operators)
+
+
+def _faults(made, change):
+    """What the checks find between the float32 file and the file with a change."""
+    float_model, model = (editing.read(path) for path in (made.float_file, made.file))
+    change(model)
+    for tree in (float_model, model):
+        carried.split_activations(tree)
+    places = carried.remove(float_model)
+    pairs = pairing.pair(float_model, model, reshapes_move=True)
+    found = [fault for pair in pairs for fault in pair.faults]
+    if not found:
+        found = rounding.check(float_model, model, pairs, carried=True)
+        found += carried.check(places, pairs)
+    return found
+
+
+def _operators(tree, name):
+    graph = tree.subgraphs[0]
+    return graph, [o for o in graph.operators if editing.name_of(tree, o) == name]
+
+
+def _scale(name, which, factor=1.0, point=0, last=False):
+    """Changes how the first or last result or input of a kind of operator is stored."""
+
+    def change(tree):
+        graph, operators = _operators(tree, name)
+        tensors = [graph.tensors[getattr(operator, which)[0]] for operator in operators]
+        stored = [tensor for tensor in tensors if tensor.quantization.scale is not None]
+        own = copy.deepcopy(stored[-last].quantization)
+        own.scale, own.zeroPoint = [factor * own.scale[0]], [own.zeroPoint[0] + point]
+        stored[-last].quantization = own
+
+    return change
+
+
+def _exchange_rows(tree):
+    graph, (operator, *_) = _operators(tree, "FULLY_CONNECTED")
+    tensor = graph.tensors[operator.inputs[1]]
+    rows = np.array(tree.buffers[tensor.buffer].data).reshape(tensor.shape)
+    tree.buffers[tensor.buffer].data = rows[::-1].reshape(-1).copy()
+
+
+def _without_activation(tree):
+    _, found = _operators(tree, "FULLY_CONNECTED")
+    for operator in found:
+        operator.builtinOptions.fusedActivationFunction = 0
+
+
+def _keys_for_queries(tree):
+    _, (operator, *_) = _operators(tree, "BATCH_MATMUL")
+    operator.inputs = list(operator.inputs)[::-1]
+
+
+CHANGES = {
+    "nothing": (lambda tree: None, None),
+    "wide": (_scale("ADD", "outputs", 1.1), "rounding of input"),
+    "shifted": (_scale("BATCH_MATMUL", "inputs", point=1), "rounding of input|steps of"),
+    "moved numbers": (_scale("TRANSPOSE", "outputs", 0.5), "rounding of|steps of"),
+    "output": (_scale("DEQUANTIZE", "inputs", 2.0, last=True), "of the output|within half a step"),
+    "rows": (_exchange_rows, "within half a step"),
+    "activation": (_without_activation, "operators"),
+    "operands": (_keys_for_queries, "input 0"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES.values(), ids=CHANGES)
+def test_an_int8_file_that_differs_from_its_quantization_aware_model_is_refused(
+    made, change, message
+):
+    found = _faults(made, change)
+    assert bool(found) == bool(message), found
+    assert message is None or re.search(message, found[0])
+
+
+@pytest.mark.parametrize(
+    ("layer", "part", "factor"),
+    [("layer_0_query", "output", 1.02), ("layer_0_value", "kernel", 0.5), ("", "", 1.0)],
+)
+def test_the_float32_file_has_the_ranges_of_the_model(aware, made, layer, part, factor):
+    names = [f"{layer}/{part}_{end}:0" for end in ("min", "max")]
+    changed = [weight for weight in aware.weights if weight.name in names]
+    before = [weight.numpy() for weight in changed]
+    assert len(changed) == (2 if layer else 0)
+    try:
+        for weight in changed:
+            weight.assign(factor * weight)
+        places = carried.remove(editing.read(made.float_file)).values()
+        assert bool(carried.of_another_model(aware, places)) == bool(layer)
+    finally:
+        for weight, value in zip(changed, before, strict=True):
+            weight.assign(value)
 
 
 def test_other_quantizations_and_ranges_that_are_missing_say_what_to_do(aware, student, tmp_path):

@@ -116,6 +116,14 @@ class Quantized(quantize_wrapper.QuantizeWrapperV2):
             values[index] = values[index] * mask
         return rebuilt(self.layer, self.input_shape, values)
 
+    def rounded(self) -> keras.layers.Layer:
+        """Returns the layer without rounding of its results, its matrix as it is rounded."""
+        values = [variable.numpy() for variable in self.float_weights]
+        for matrix, quantizer, variables in self._weight_vars:
+            (index,) = (i for i, weight in enumerate(self.float_weights) if weight is matrix)
+            values[index] = quantizer(matrix, False, weights=variables).numpy()
+        return rebuilt(self.layer, self.input_shape, values)
+
     def call(self, inputs: Any, training: Any = None, **kwargs: Any) -> tf.Tensor:
         """Runs the layer on the rounded matrix, and rounds what it gives."""
         if isinstance(self.layer, models.LayerNorm):
@@ -170,6 +178,18 @@ def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -
 def is_quantize_aware(model: keras.Model) -> bool:
     """Tells whether a model was made by `quantize_aware`."""
     return any(isinstance(layer, Quantized) for layer in model.layers)
+
+
+def with_rounded_matrices(model: keras.Model) -> keras.Model:
+    """Copies a quantization-aware model into a plain one whose matrices are rounded.
+
+    Results of layers are floats in it: what is left of the model where only those are not rounded.
+    """
+
+    def unwrap(layer: keras.layers.Layer) -> keras.layers.Layer:
+        return layer.rounded() if isinstance(layer, Quantized) else rebuilt(layer)
+
+    return keras.models.clone_model(model, clone_function=unwrap)
 
 
 def float_weights(model: keras.Model) -> list[tf.Variable]:

@@ -1,0 +1,252 @@
+"""The ranges that a quantization-aware model carries, in its float32 file and in its int8 file.
+
+The converter writes each of them into the float32 file as QUANTIZE and DEQUANTIZE. What is left
+without these two is the network in floats, which must be the student's float weights run in
+floats; and the int8 file must have the same operators on the same numbers, rounded in the same
+places with the same scale and zero point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+from ai_edge_litert import schema_py_generated as schema
+
+from tfdistill import errors
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
+
+from .pairing import RECODING, Pair, chain
+from .ranges import FIXED, HANDING_ON
+
+_SAME = 1e-5  # relative; scales are float32
+_MOST_LINES = 5
+# Kernels give these their range, (scale, zero point); the model's own one follows.
+_OF_KERNELS = {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
+_RELU = schema.ActivationFunctionType.RELU
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """How a tensor is stored as int8.
+
+    Attributes:
+      scale: The difference of neighbours.
+      point: The number that stands for 0, of int8.
+    """
+
+    scale: float
+    point: int
+
+    def same(self, other: Step) -> bool:
+        """Whether two are equal but for the rounding of float32."""
+        return self.point == other.point and abs(self.scale / other.scale - 1) <= _SAME
+
+
+# Where a number is rounded before it is used: (operator, input) of a signature's subgraph without
+# QUANTIZE and DEQUANTIZE; of its outputs (-1, tensor).
+Places = dict[tuple[int, int], Step]
+
+
+def remove(model: Any) -> dict[str, Places]:
+    """Removes QUANTIZE and DEQUANTIZE from the float32 file of a quantization-aware model.
+
+    Args:
+      model: The file (`editing.read`); changed in place.
+
+    Returns:
+      Key of a signature -> where they were.
+    """
+    return {
+        text(entry.signatureKey): _remove(model, entry, model.subgraphs[entry.subgraphIndex])
+        for entry in model.signatureDefs or []
+    }
+
+
+def _remove(model: Any, entry: Any, graph: Any) -> Places:
+    source: dict[int, int] = {}
+    steps: dict[int, Step] = {}
+    places: Places = {}
+    kept = []
+    for operator in graph.operators:
+        given, name = int(operator.inputs[0]), editing.name_of(model, operator)
+        if name in RECODING:
+            made = int(operator.outputs[0])
+            source[made] = source.get(given, given)
+            step = _step(graph.tensors[made]) or steps.get(given)
+            if step is not None:
+                steps[made] = step
+            continue
+        for position, index in enumerate(operator.inputs):
+            if int(index) in steps:
+                places[len(kept), position] = steps[int(index)]
+        if name in HANDING_ON and given in steps and len(operator.outputs) == 1:
+            steps[int(operator.outputs[0])] = steps[given]
+        operator.inputs = [source.get(int(index), int(index)) for index in operator.inputs]
+        kept.append(operator)
+    graph.operators = kept
+    graph.outputs = [_renamed(places, steps, source, int(index)) for index in graph.outputs]
+    for item in entry.outputs:
+        item.tensorIndex = source.get(item.tensorIndex, item.tensorIndex)
+    return places
+
+
+def _renamed(places: Places, steps: dict[int, Step], source: dict[int, int], index: int) -> int:
+    kept = source.get(index, index)
+    if index in steps:
+        places[-1, kept] = steps[index]
+    return kept
+
+
+def split_activations(model: Any) -> None:
+    """Gives a ReLU that is part of another operator an operator of its own, as floats have it.
+
+    Args:
+      model: A file (`editing.read`); changed in place.
+    """
+    for graph in model.subgraphs:
+        operators = []
+        for operator in graph.operators:
+            operators.append(operator)
+            options = operator.builtinOptions
+            if options is None or vars(options).get("fusedActivationFunction") != _RELU:
+                continue
+            (made,) = (int(index) for index in operator.outputs)
+            before = editing.add_tensor_like(
+                graph, f"{text(graph.tensors[made].name)}/before", made
+            )
+            options.fusedActivationFunction = schema.ActivationFunctionType.NONE
+            operator.outputs = [before]
+            relu = schema.BuiltinOperator.RELU
+            operators.append(editing.new_operator(model, relu, 1, [before], [made]))
+        graph.operators = operators
+
+
+def _step(tensor: Any) -> Step | None:
+    """Returns how a tensor of 8 bits is stored; None for others and for one scale a row."""
+    stored, kind = tensor.quantization, editing.dtype_of(tensor)
+    if kind not in ("int8", "uint8") or stored is None or stored.scale is None:
+        return None
+    if len(stored.scale) != 1:
+        return None
+    point = int(stored.zeroPoint[0]) - (128 if kind == "uint8" else 0)
+    return Step(float(stored.scale[0]), point)
+
+
+def check(carried: Mapping[str, Places], pairs: Sequence[Pair]) -> list[str]:
+    """Lists where the int8 file rounds in another way than its model.
+
+    Args:
+      carried: What `remove` returned for the float32 file.
+      pairs: The two files, paired without it.
+
+    Returns:
+      A line for each of the first places.
+    """
+    faults: list[str] = []
+    for found in pairs:
+        places = carried[found.key]
+        constants = {(constant.operator, constant.position) for constant in found.constants}
+        kinds = {out: operation.kind for operation in found.operations for out in operation.outputs}
+        for operation in found.operations:
+            for position, tensor in enumerate(operation.inputs):
+                if tensor < 0:
+                    continue
+                expected = places.get((operation.float_index, position))
+                what = f"{found.key}, rounding of input {position} of {operation.name}"
+                if expected is None and (operation.name, position) in constants:
+                    continue  # `rounding` holds it against its value
+                faults += _faults(found, what, expected, tensor, kinds, operation.kind)
+        for mine, theirs in found.outputs.items():
+            what = f"{found.key}, rounding of the output"
+            faults += _faults(found, what, places.get((-1, mine)), theirs, kinds, "")
+        faults += _uneven(found)
+    return faults[:_MOST_LINES]
+
+
+def _faults(
+    found: Pair,
+    what: str,
+    expected: Step | None,
+    tensor: int,
+    kinds: Mapping[int, str],
+    reader: str,
+) -> list[str]:
+    """Holds one number that is read against the model's rounding of it."""
+    way = chain(found, tensor)
+    steps = [step for step in (_step(found.graph.tensors[index]) for index in way) if step]
+    of_kernel = _OF_KERNELS.get(kinds.get(way[-1], ""))
+    extra = [step for step in steps[1:] if not step.same(steps[0])]
+    if of_kernel is not None:
+        extra = [step for step in extra if not step.same(Step(*of_kernel))]
+    if extra:
+        return [errors.explain(what, "one step", f"a second one of {extra[0].scale:.6g}")]
+    if expected is None:
+        if steps and reader not in HANDING_ON:
+            return [errors.explain(what, "floats", f"steps of {steps[0].scale:.6g}")]
+        return []
+    if not steps:
+        if reader == "RELU":  # it was part of the operator before: one rounding for the two
+            return []
+        return [errors.explain(what, f"steps of {expected.scale:.6g}", "floats")]
+    if expected.same(steps[0]):
+        return []
+    shown = [f"steps of {step.scale:.6g} around {step.point}" for step in (expected, steps[0])]
+    return [errors.explain(what, *shown)]
+
+
+def _uneven(found: Pair) -> list[str]:
+    """Lists operators that only move numbers, and whose input and output have other steps."""
+    faults = []
+    for operator in found.graph.operators:
+        name = editing.name_of(found.model, operator)
+        if name not in HANDING_ON:
+            continue
+        given, made = (
+            _step(found.graph.tensors[index]) for index in (operator.inputs[0], operator.outputs[0])
+        )
+        if given is not None and made is not None and not given.same(made):
+            label = text(found.graph.tensors[operator.outputs[0]].name)
+            what = f"{found.key}, steps of {label}"
+            received = f"{made.scale / given.scale:.3g} times as large"
+            faults.append(errors.explain(what, "those of its input", received))
+    return faults
+
+
+def of_another_model(model: keras.Model, carried: Iterable[Places]) -> list[str]:
+    """Compares the ranges in the float32 file with those of the model; a line where they differ.
+
+    A range that training never narrowed comes from min and max: scale (max - min) / 255, of a
+    matrix (max - min) / 254 around 0.
+    """
+    values = {weight.name: float(weight) for weight in model.weights if not weight.shape.rank}
+    own = []
+    for name, least in values.items():
+        prefix = name.removesuffix("_min:0")
+        if prefix == name or f"{prefix}_max:0" not in values:
+            continue
+        levels = 255 if f"{prefix}_batches:0" in values else 254
+        own.append((values[f"{prefix}_max:0"] - least) / levels)
+    for places in carried:
+        held = sorted({step.scale for step in places.values()})
+        if not _all_in(own, held) or not _all_in(held, own):
+            what = "ranges in the float32 file"
+            return [errors.explain(what, "those of the model", "others")]
+    return []
+
+
+def _all_in(some: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether each number is also among the others, to float32's rounding."""
+    ordered = np.sort(np.asarray(others))
+    if not len(ordered):
+        return not len(some)
+    index = np.clip(np.searchsorted(ordered, some), 1, max(1, len(ordered) - 1))
+    near = np.stack([ordered[index - 1], ordered[np.minimum(index, len(ordered) - 1)]])
+    return bool((np.abs(near / np.asarray(some) - 1).min(axis=0) <= _SAME).all())
+
+
+assert set(_OF_KERNELS) == set(FIXED)
