@@ -30,6 +30,7 @@ RANKS = {
     "tflite": 0,
     "data": 1,
     "benchmark": 1,
+    "accelerators": 2,
     "analysis": 2,
     "models": 2,
     "weights": 3,
@@ -54,7 +55,11 @@ OPEN_RANKS = (0, 9)  # packages of these ranks are modules of one package: sibli
 # hands on what is public and stands above them all.
 EXPORT_PACKAGES = ("model", "file", "conversion", "checking", "targets", "trials")
 FOUNDATION = {package for package, rank in RANKS.items() if rank == 0}
-ONLY = {"benchmark": FOUNDATION, "export": FOUNDATION | {"data", "models", "compress"}}
+ONLY = {
+    "benchmark": FOUNDATION,
+    "accelerators": FOUNDATION | {"benchmark"},
+    "export": FOUNDATION | {"data", "models", "compress"},
+}
 FIRST_PARTY = ("tfdistill", "export")
 
 

@@ -40,14 +40,70 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only read the file; do not open it in LiteRT to count XNNPACK's partitions",
     )
+    parser.add_argument(
+        "--accelerators",
+        metavar="NAMES",
+        help="also compile the file for gpu, intel-npu, qualcomm, ... (comma-separated; "
+        "qualcomm:SM8750 names the chip) and compare the answers with the CPU's; exit code 1 if "
+        "they are wrong or cannot be had",
+    )
+    parser.add_argument(
+        "--libraries",
+        metavar="NAME=DIR",
+        action="append",
+        default=[],
+        help="folder of an accelerator's libraries; may be repeated",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=300.0,
+        help="the most that a compiler or an accelerator may take (default 300)",
+    )
     options.add_json(parser)
 
 
-def _inspect(args: argparse.Namespace) -> None:
+def _inspect(args: argparse.Namespace) -> int:
     from export.file import inspection
 
-    report = inspection.inspect(_model_file(pathlib.Path(args.file)), open_it=not args.static)
-    base.show(dataclasses.asdict(report), as_json=args.json, lines=[inspection.format_text(report)])
+    if args.accelerators is None:
+        path = _model_file(pathlib.Path(args.file))
+        report = inspection.inspect(path, open_it=not args.static)
+        lines = [inspection.format_text(report)]
+        base.show(dataclasses.asdict(report), as_json=args.json, lines=lines)
+        return 0
+    return _on_accelerators(args)
+
+
+def _on_accelerators(args: argparse.Namespace) -> int:
+    """Compiles a file for accelerators; 1 if one of them is not known to answer rightly."""
+    from tfdistill.accelerators import examples, gate, outcome, vendors
+
+    wanted = vendors.parse(args.accelerators)
+    libraries = vendors.parse_libraries(args.libraries)
+    path = _model_file(pathlib.Path(args.file))
+    golden = path.with_name("golden.json")
+    reports = gate.check(
+        path,
+        wanted,
+        golden=examples.read_golden(golden) if _is_of_export(path, golden) else None,
+        libraries=libraries,
+        timeout_s=args.timeout,
+    )
+    found = {"file": path.name, "accelerators": [dataclasses.asdict(report) for report in reports]}
+    base.show(found, as_json=args.json, lines=[outcome.format_text(reports)])
+    return 0 if all(report.good for report in reports) else 1
+
+
+def _is_of_export(path: pathlib.Path, golden: pathlib.Path) -> bool:
+    """Whether a file has golden examples: those that its manifest names, checksums compared."""
+    from tfdistill import manifest
+
+    if not golden.is_file() or not manifest.manifest_path(path).is_file():
+        return False
+    record = manifest.read_manifest(path).golden_file
+    return record is not None and record.file == golden.name
 
 
 def _model_file(path: pathlib.Path) -> pathlib.Path:
@@ -135,7 +191,10 @@ COMMANDS = (
         summary="show inputs, outputs, operators, types and sizes of a .tflite file",
         arguments=_inspect_arguments,
         execute=_inspect,
-        examples=("inspect runs/demo/export", "inspect model.tflite --json"),
+        examples=(
+            "inspect runs/demo/export",
+            "inspect runs/demo/export --accelerators gpu,intel-npu",
+        ),
     ),
     base.Command(
         name="doctor",

@@ -1,0 +1,92 @@
+"""The inputs that a file is run on: its golden examples, and ids drawn to fill each signature."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors, reading
+from tfdistill.benchmark.modelfile import EntryPoint
+
+_NUM_GOLDEN = 8  # of a signature
+_NUM_DRAWN = 4
+_UNKNOWN_VOCABULARY = 2  # rows where no table of words is found: each has so many
+
+
+@dataclasses.dataclass(frozen=True)
+class SignatureInputs:
+    """What one signature is run on.
+
+    Attributes:
+      entry: The signature.
+      features: Its inputs by name, of each example.
+      golden: For the first of them the outputs that golden.json records.
+    """
+
+    entry: EntryPoint
+    features: tuple[dict[str, np.ndarray], ...]
+    golden: tuple[np.ndarray, ...]
+
+
+def inputs_of(entry: EntryPoint, golden: dict[str, Any] | None, seed: int = 0) -> SignatureInputs:
+    """Chooses golden examples of a signature, and draws others that fill it and half of it.
+
+    Args:
+      entry: The signature.
+      golden: The content of golden.json, or None.
+      seed: Seed of the draw.
+    """
+    own = [
+        example
+        for example in (golden or {}).get("examples", [])
+        if example["signature"] == entry.signature
+    ][:_NUM_GOLDEN]
+    random = np.random.default_rng((seed, entry.sequence_length))
+    features = [
+        _padded(entry, np.array(example["input_ids"]), np.array(example["token_type_ids"]))
+        for example in own
+    ]
+    rows = entry.vocabulary_rows or _UNKNOWN_VOCABULARY
+    for number in range(_NUM_DRAWN):
+        size = entry.sequence_length if number % 2 == 0 else max(1, entry.sequence_length // 2)
+        types = (np.arange(size) >= size // 2).astype(int)
+        features.append(_padded(entry, random.integers(0, rows, size), types))
+    outputs = tuple(np.ravel(np.array(example["outputs"], np.float64)) for example in own)
+    return SignatureInputs(entry, tuple(features), outputs)
+
+
+def read_golden(path: pathlib.Path) -> dict[str, Any]:
+    """Reads golden.json.
+
+    Raises:
+      ExportError: If it is not one.
+    """
+    content = reading.parse_json(
+        path.read_bytes(), f"golden examples {path}", error=errors.ExportError
+    )
+    keys = {"signature", "input_ids", "token_type_ids", "outputs"}
+    examples = content.get("examples") if isinstance(content, dict) else None
+    if not isinstance(examples, list) or not all(
+        isinstance(example, dict) and keys <= set(example) for example in examples
+    ):
+        raise errors.ExportError(
+            f"golden examples {path}", "what `tfdistill export` writes", "other content"
+        )
+    return content
+
+
+def _padded(entry: EntryPoint, ids: np.ndarray, types: np.ndarray) -> dict[str, np.ndarray]:
+    values = {
+        "input_ids": ids,
+        "attention_mask": np.ones(len(ids)),
+        "token_type_ids": types,
+    }
+    found = {}
+    for role, given in entry.inputs.items():
+        row = np.zeros((1, entry.sequence_length), given.dtype)
+        row[0, : len(ids)] = values[role]
+        found[given.name] = row
+    return found
