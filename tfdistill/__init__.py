@@ -7,6 +7,9 @@ The names below are the public entry points; they import TensorFlow when first u
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import pathlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tfdistill._version import __version__
@@ -133,6 +136,22 @@ __all__ = [
 ]
 
 
+def _refuse_other_export() -> None:
+    """Refuses a module of somebody else that hides our package `export`.
+
+    Raises:
+      ImportError: If `import export` gives another module than the one next to this package.
+    """
+    own = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
+    spec = importlib.util.find_spec("export")
+    found = None if spec is None or spec.origin is None else pathlib.Path(spec.origin).resolve()
+    if found is not None and found != own and own.is_file():
+        raise ImportError(
+            f"module export: expected {own}, which belongs to tfdistill, received {found}. "
+            "Rename that file or folder, or start Python in another one."
+        )
+
+
 def __getattr__(name: str) -> Any:
     """Imports a public name or a package when it is first used."""
     if name in _MODULE_OF:
@@ -145,3 +164,7 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """The public names and the packages."""
     return sorted({*__all__, *_PACKAGES})
+
+
+if sys.argv[:1] != ["-m"]:  # `python -m tfdistill`: __main__ takes the working directory out
+    _refuse_other_export()

@@ -1,16 +1,19 @@
 """The distribution holds what it should, and `export` is ours wherever one stands."""
 
+import email
 import pathlib
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
+BUILT_FROM = ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE")
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +23,8 @@ def sources(tmp_path_factory) -> pathlib.Path:
     kept = ("tfdistill", "export", "tests", "scripts", "docs")
     for name in kept:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy / name)
+    for file in (*ROOT.glob("*.md"), *ROOT.glob("*.lock"), *map(ROOT.joinpath, BUILT_FROM)):
+        shutil.copy(file, copy)
     return copy
 
 
@@ -70,6 +73,33 @@ def test_the_wheel_holds_every_file_of_both_packages(wheel, sources):
 
     assert wanted - held == set()
     assert {"tfdistill/py.typed", "export/py.typed"} <= held
+
+
+def test_the_metadata_of_the_wheel_names_licence_versions_and_readme(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+        licences = [name for name in archive.namelist() if name.endswith("LICENSE")]
+
+    assert metadata["License"] == "Apache-2.0" and len(licences) == 1
+    assert sorted(metadata["Requires-Python"].split(",")) == ["<3.14", ">=3.10"]
+    assert "Typing :: Typed" in metadata.get_all("Classifier")
+    assert "# tfdistill" in metadata.get_payload()
+
+
+def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, tmp_path):
+    program = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", program], cwd=sources, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    (made,) = tmp_path.glob("tfdistill-*.tar.gz")
+    with tarfile.open(made) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    packages = [sources / "tfdistill", sources / "export"]
+    code = [file for folder in packages for file in folder.rglob("*") if file.is_file()]
+
+    assert {str(file.relative_to(sources)) for file in code} <= held
+    assert {"CHANGELOG.md", "LICENSE", "README.md", "setup.py", "tfdistill/py.typed"} <= held
+    assert not any(name.startswith((".venv", "runs", "docs")) for name in held)
 
 
 @pytest.mark.parametrize("mode", ["wheel", "editable"])
