@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import files
+from tfdistill import files, model_card
 from tfdistill.data import answers
-from tfdistill.manifest import Manifest
+from tfdistill.manifest import FILE_NAME, Manifest
 
 from ..checking.reference import Reference
 from ..checking.verify import verify
@@ -41,8 +41,8 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
 
     Args:
       model: A classifier or regressor of `tfdistill.models`.
-      path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
-        labels.txt are written next to it.
+      path: The .tflite file to write. model.json, golden.json, a model card (README.md, unless
+        there is one of yours) and, where given, vocab.txt and labels.txt are written next to it.
       **options: `quantize`, `layers`, `lengths`, `softmax`, `check_on`, `calibrate_on`,
         `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`, `labels`, `bounds`,
         `metadata`, `answers`, `overwrite`, `name` and `timeout_s`, as `ExportRequest` documents
@@ -59,7 +59,12 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
         written.
       ParityError: If the file does not answer like the model.
     """
-    return export_file(ExportRequest(model, path, **options))
+    request = ExportRequest(model, path, **options)
+    manifest = export_file(request)
+    described = bundle.paths_of(request.path).manifest
+    if described.name == FILE_NAME:  # not a second model in a folder
+        model_card.write(described.parent, model_card.of_file(manifest))
+    return manifest
 
 
 # What help() and completion show: the options with their defaults.

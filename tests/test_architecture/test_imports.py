@@ -24,6 +24,7 @@ RANKS = {
     "arrays": 0,
     "config": 0,
     "manifest": 0,
+    "model_card": 0,
     "pareto": 0,
     "results": 0,
     "tables": 0,

@@ -147,7 +147,7 @@ def test_the_manifest_describes_the_file(toy, exported):
     assert card.architecture.num_parameters == toy.model.count_params()
     assert card.architecture.flops["len16"] == models.flops(toy.config, 16, 3)
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(
-        ["model.tflite", "model.json", "vocab.txt", "labels.txt", "golden.json"]
+        ["model.tflite", "model.json", "vocab.txt", "labels.txt", "golden.json", "README.md"]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     _numbers(parser.add_argument_group("quantization"))
     export_targets.add_arguments(parser)
+    group = parser.add_argument_group("model card (README.md)")
+    group.add_argument("--license", metavar="NAME", help="its licence, such as apache-2.0")
+    group.add_argument("--language", metavar="CODE", help="language of the texts, such as en")
     options.add_allow_weak(parser, "a model that answers near chance")
     options.add_data(parser, required=False, of_run="model")
     options.add_json(parser)
@@ -130,6 +134,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
         export_targets.check_model(args, job)
         manifest = _tflite(args, job, layers, target / "model.tflite", name)
         written = export_targets.write(args, job, target / manifest.model.file)
+        _write_cards(args, manifest, target, name)
     reported = _reported(pathlib.Path(args.model), target)
     lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
     if automatic:
@@ -143,6 +148,23 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     if pruned:
         result["vocabulary"] = pruned
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _write_cards(
+    args: argparse.Namespace, manifest: Manifest, target: pathlib.Path, name: str
+) -> None:
+    """Writes the model cards of the file and of the Hugging Face folder."""
+    from tfdistill import model_card
+    from tfdistill.run import model_cards
+
+    known = model_card.CardFacts()
+    if args.task is None:  # otherwise the figures of the run are of other data
+        known = model_cards.evidence(pathlib.Path(args.model), manifest)
+    told = {"name": name, "license": args.license, "language": args.language}
+    known = dataclasses.replace(known, **told)
+    model_card.write(target, model_card.of_file(manifest, known))
+    if args.hf is not None:
+        model_card.write(args.hf, model_card.of_checkpoint(manifest, known))
 
 
 def _reported(model: pathlib.Path, target: pathlib.Path) -> pathlib.Path | None:

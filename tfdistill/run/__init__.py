@@ -15,6 +15,7 @@ from tfdistill.run import (
     baselines,
     candidates,
     deliver,
+    model_cards,
     multi_gpu,
     prepare,
     records,
@@ -221,6 +222,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
         folders = {e.name: (root / e.manifest).parent for e in order}
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
     metrics = _report(context, found, compared, chosen, exports)
+    model_cards.write_all(root, exports)
     say(f"report: {root / 'report.html'}")
     return metrics
 

@@ -1,0 +1,141 @@
+"""README.md of exported folders: what the hub reads, and what a person has to know."""
+
+import huggingface_hub
+import pytest
+
+from tfdistill import manifest, model_card, results
+
+TENSOR = manifest.TensorRecord(dtype="int32", shape=(1, 16))
+LOGITS = manifest.TensorRecord(dtype="float32", shape=(1, 2))
+BASELINE = results.BaselineResult(name="tfidf", metrics={"accuracy": 0.75})
+
+
+def described(*, family="bert", kind="classification", metrics=None):
+    """The manifest of a file that agrees with its model and may be scored."""
+    return manifest.Manifest(
+        name="moods",
+        created="2026-01-01T00:00:00+00:00",
+        tfdistill_version="0.1.0",
+        converter="tensorflow 2.20.0",
+        model=manifest.FileRecord(file="model.tflite", sha256="a" * 64, size_bytes=2_500_000),
+        quantization="dynamic_wi8_afp32",
+        signatures={
+            "len16": manifest.Signature(
+                sequence_length=16,
+                inputs={"input_ids": TENSOR, "attention_mask": TENSOR},
+                outputs={"logits": LOGITS},
+            )
+        },
+        softmax=False,
+        tokenizer=None,
+        task=manifest.TaskRecord(name="mood", kind=kind, labels=("glad", "sad")),
+        architecture=manifest.Architecture(
+            family=family,
+            num_layers=2,
+            hidden_size=32,
+            num_heads=2,
+            intermediate_size=64,
+            vocab_size=90,
+            num_parameters=1_100_000,
+        ),
+        parity=manifest.Parity(
+            num_examples=100,
+            max_abs_error=0.1,
+            mean_abs_error=0.01,
+            sqnr_db=41.25,
+            argmax_agreement=0.99,
+            model_metrics=metrics or {},
+            file_metrics={name: value - 0.01 for name, value in (metrics or {}).items()},
+        ),
+    )
+
+
+SCORED = described(metrics={"accuracy": 0.91})
+
+
+def metadata(text):
+    return huggingface_hub.ModelCard(text).data
+
+
+def test_the_hub_reads_the_figures_of_the_file_and_all_that_is_known():
+    known = model_card.CardFacts(base_model="a/bert", license="apache-2.0", language="en")
+    data = metadata(model_card.of_file(SCORED, known))
+
+    assert (data.base_model, data.license, data.language) == ("a/bert", "apache-2.0", "en")
+    assert data.pipeline_tag == "text-classification"
+    assert {"tflite", "bert", "tfdistill"} <= set(data.tags)
+    (score,) = data.eval_results
+    assert (score.metric_type, score.metric_value, score.dataset_name) == ("accuracy", 0.9, "mood")
+
+
+def test_a_checkpoint_has_the_figures_of_the_model_and_the_library_that_loads_it():
+    text = model_card.of_checkpoint(SCORED, model_card.CardFacts(name="mine"))
+    data = metadata(text)
+
+    assert (data.library_name, data.model_name) == ("transformers", "mine") and "# mine\n" in text
+    assert [score.metric_value for score in data.eval_results] == [0.91]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pipeline"),
+    [
+        ("multi_label", "text-classification"),
+        ("token", "token-classification"),
+        ("span", "question-answering"),
+        ("embedding", "sentence-similarity"),
+    ],
+)
+def test_each_kind_of_task_has_its_pipeline(kind, pipeline):
+    text = model_card.of_checkpoint(described(kind=kind, metrics={"f1": 0.5}))
+
+    assert metadata(text).pipeline_tag == pipeline
+    assert ("SentenceTransformer(" in text) == (kind == "embedding")
+
+
+def test_what_is_not_known_is_left_out_and_said():
+    text = model_card.of_file(described())
+
+    assert metadata(text).to_dict().keys() == {"pipeline_tag", "tags"}
+    assert "## Figures" not in text and "## Latency" not in text
+    for limit in ("not scored", "not compared with baselines", "No licence", "was not measured"):
+        assert limit in text
+
+
+def test_the_figures_stand_beside_teacher_and_baselines_with_their_error():
+    facts = model_card.CardFacts(teacher={"accuracy": 0.95}, baselines=[BASELINE])
+    text = model_card.of_file(SCORED, facts)
+
+    assert "| metric | this file | teacher | tfidf |" in text
+    assert "| accuracy | 0.9000 | 0.9500 | 0.7500 |" in text
+    assert "standard error of the accuracy: 0.0300" in text  # sqrt(0.9 * 0.1 / 100)
+    assert "SQNR 41.2 dB, the same answer for 99.0%" in text
+
+
+def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
+    row = model_card.MeasuredLatency(16, 1, 0.5, 0.45, 0.6)
+    facts = model_card.CardFacts(latency=[row], measured_on="host, no phone: a processor")
+    on_phone = model_card.CardFacts(latency=[row], measured_on="phone: a phone", phone=True)
+
+    text = model_card.of_file(SCORED, facts)
+    assert "| 16 | 1 | 0.5 | 0.45 to 0.6 |\n\nhost, no phone: a processor" in text
+    assert "says little about a phone" in text
+    assert "says little about a phone" not in model_card.of_file(SCORED, on_phone)
+
+
+def test_figures_that_transformers_would_not_reach_are_not_claimed_there():
+    tinybert = described(family="tinybert", metrics={"accuracy": 0.91})
+    text = model_card.of_checkpoint(tinybert)
+
+    assert metadata(text).eval_results is None and "0.91" not in text
+    assert "no ReLU between pooler and classifier" in text
+    assert metadata(model_card.of_file(tinybert)).eval_results is not None
+
+
+def test_a_card_is_renewed_and_a_text_of_somebody_else_stays(tmp_path):
+    path = model_card.write(tmp_path, model_card.of_file(described()))
+    assert path == model_card.write(tmp_path, model_card.of_file(SCORED))
+    assert "0.9000" in path.read_text("utf-8")
+
+    path.write_text("# My own\n", "utf-8")
+    assert model_card.write(tmp_path, model_card.of_file(SCORED)) is None
+    assert path.read_text("utf-8") == "# My own\n"

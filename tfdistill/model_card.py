@@ -1,0 +1,294 @@
+"""README.md of an exported folder: a model card for people, with the metadata of the hub."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from tfdistill import files
+from tfdistill.manifest import Architecture, Manifest, TaskRecord
+from tfdistill.results import BaselineResult
+
+FILE_NAME = "README.md"
+MARK = "<!-- Written by tfdistill, which replaces only files with this line. -->"
+_PIPELINES = {
+    "token": "token-classification",
+    "span": "question-answering",
+    "embedding": "sentence-similarity",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasuredLatency:
+    """The median time of one inference, and its 95% interval."""
+
+    sequence_length: int
+    threads: int
+    p50_ms: float
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class CardFacts:
+    """What is known of a model beyond its file; what is not stays out of the card.
+
+    Attributes:
+      name: Of the model; that of the manifest by default.
+      base_model: Hub id of the teacher.
+      license: SPDX name, as the hub lists it.
+      language: ISO 639 code of the texts.
+      synthetic: Whether the data was generated.
+      teacher: Development metrics of the teacher.
+      baselines: What the model is compared with.
+      latency: Of the file.
+      measured_on: Machine, runtime and load of the latency.
+      phone: Whether that was a phone.
+    """
+
+    name: str | None = None
+    base_model: str | None = None
+    license: str | None = None
+    language: str | None = None
+    synthetic: bool = False
+    teacher: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    baselines: Sequence[BaselineResult] = ()
+    latency: Sequence[MeasuredLatency] = ()
+    measured_on: str = ""
+    phone: bool = False
+
+
+def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
+    """Writes the card of a folder with a TFLite file."""
+    evidence = evidence or CardFacts()
+    metrics = manifest.parity.file_metrics if manifest.parity else {}
+    lengths = sorted(entry.sequence_length for entry in manifest.signatures.values())
+    entry = next(iter(manifest.signatures.values()))
+    runner = f"len{lengths[-1]}" if f"len{lengths[-1]}" in manifest.signatures else "serving"
+    given = ", ".join(f"{name}=..." for name in entry.inputs)
+    use = [
+        f"Signatures for {', '.join(map(str, lengths))} tokens take int32 (1, length) "
+        f"{_listed(entry.inputs)} and give float32 {_listed(entry.outputs)}; bind them by name. "
+        "`model.json` has shapes, checksums and the tokenizer's settings (WordPiece, `vocab.txt`).",
+        "",
+        "```python",
+        "from ai_edge_litert.interpreter import Interpreter",
+        "",
+        f'run = Interpreter("{manifest.model.file}").get_signature_runner("{runner}")',
+        f'print(run({given})["{next(iter(entry.outputs))}"])',
+        "```",
+    ]
+    head = _head(manifest, metrics, evidence, ["tflite", "litert"], None)
+    kind = f"{manifest.model.size_bytes / 1e6:.2f} MB as `{manifest.quantization}`"
+    limits = [f"Texts are cut after {lengths[-1]} tokens."]
+    if evidence.latency and not evidence.phone:
+        limits.append("The latency is that of a host. It says little about a phone.")
+    if not evidence.latency:
+        limits.append("Its latency was not measured.")
+    body = [
+        *_figures(manifest, metrics, evidence, column="this file"),
+        *_latency(evidence),
+        *_checks(manifest),
+        "## Use",
+        "",
+        *use,
+        "",
+        *_limits(manifest, evidence, limits),
+    ]
+    return "\n".join([*head, _opening(manifest.architecture, manifest.task, kind), "", *body])
+
+
+def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
+    """Writes the card of a Hugging Face folder.
+
+    Args:
+      manifest: Of a file that was exported from the same model: its task and metrics.
+      evidence: What else is known.
+    """
+    evidence = evidence or CardFacts()
+    task = manifest.task
+    # `transformers` has no ReLU in front of the classifier: other logits, so no figures of ours.
+    whole_texts = task is not None and task.kind not in _PIPELINES
+    differs = whole_texts and manifest.architecture.family == "tinybert"
+    metrics = manifest.parity.model_metrics if manifest.parity and not differs else {}
+    embedding = task is not None and task.kind == "embedding"
+    library = "sentence-transformers" if embedding else "transformers"
+    head = _head(manifest, metrics, evidence, [], library)
+    if embedding:
+        use = [
+            "from sentence_transformers import SentenceTransformer",
+            "",
+            'print(SentenceTransformer("FOLDER_OR_ID").encode(["a text"]))',
+        ]
+    else:
+        pipeline = _PIPELINES.get(task.kind if task else "", "text-classification")
+        use = [
+            "import transformers",
+            "",
+            f'print(transformers.pipeline("{pipeline}", "FOLDER_OR_ID")("a text"))',
+        ]
+        if task is not None and task.kind == "span":
+            use[-1] = use[-1].replace('("a text")', '(question="...", context="...")')
+    limits = []
+    if differs:
+        limits.append(
+            "`transformers` has no ReLU between pooler and classifier, as TinyBERT has: its logits "
+            "differ from those that were scored. `tfdistill.load_teacher` reads the folder exactly."
+        )
+    body = [
+        *_figures(manifest, metrics, evidence, column="this model"),
+        "## Use",
+        "",
+        "```python",
+        *use,
+        "```",
+        "",
+        *_limits(manifest, evidence, limits),
+    ]
+    opening = _opening(manifest.architecture, task, "weights in float32")
+    return "\n".join([*head, opening, "", *body])
+
+
+def write(folder: files.Path, text: str) -> pathlib.Path | None:
+    """Writes README.md, unless the folder has one that somebody else wrote.
+
+    Returns:
+      Its path, or None where another one was left as it is.
+    """
+    path = pathlib.Path(folder) / FILE_NAME
+    if path.exists() and MARK not in path.read_text("utf-8", errors="replace"):
+        return None
+    files.atomic_write_text(path, text)
+    return path
+
+
+def _head(
+    manifest: Manifest,
+    metrics: Mapping[str, float],
+    evidence: CardFacts,
+    tags: Sequence[str],
+    library: str | None,
+) -> list[str]:
+    """The metadata that the hub reads, and the title."""
+    import huggingface_hub  # slow to import
+
+    name = evidence.name or manifest.name
+    task = manifest.task
+    pipeline = None if task is None else _PIPELINES.get(task.kind, "text-classification")
+    scores = [
+        huggingface_hub.EvalResult(
+            task_type=str(pipeline),
+            dataset_type=task.name,
+            dataset_name=task.name,
+            dataset_split="validation",
+            metric_type=metric,
+            metric_value=round(value, 4),
+        )
+        for metric, value in metrics.items()
+        if task is not None
+    ]
+    data = huggingface_hub.ModelCardData(
+        model_name=name if scores else None,
+        eval_results=scores or None,
+        base_model=evidence.base_model,
+        license=evidence.license,
+        language=evidence.language,
+        library_name=library,
+        pipeline_tag=pipeline,
+        tags=[*tags, manifest.architecture.family, "knowledge-distillation", "tfdistill"],
+    )
+    return ["---", data.to_yaml().rstrip(), "---", MARK, "", f"# {name}", ""]
+
+
+def _opening(shape: Architecture, task: TaskRecord | None, kind: str) -> str:
+    text = (
+        f"A {shape.family} network of {shape.num_layers} layers, {shape.hidden_size} wide "
+        f"({shape.num_parameters / 1e6:.1f} million parameters), {kind}"
+    )
+    if task is None:
+        return f"{text}."
+    labels = f" Labels: {', '.join(task.labels)}." if 0 < len(task.labels) <= 30 else ""
+    return f"{text}, for the task {task.name} ({task.kind.replace('_', ' ')}).{labels}"
+
+
+def _figures(
+    manifest: Manifest, metrics: Mapping[str, float], evidence: CardFacts, *, column: str
+) -> Iterator[str]:
+    if not metrics:
+        return
+    columns = {column: metrics, "teacher": evidence.teacher}
+    columns |= {row.name: row.metrics for row in evidence.baselines}
+    columns = {name: values for name, values in columns.items() if values}
+    yield from ("## Figures", "")
+    yield f"| metric | {' | '.join(columns)} |"
+    yield "| --- |" + " ---: |" * len(columns)
+    for metric in metrics:
+        values = (values.get(metric) for values in columns.values())
+        cells = ["" if value is None else f"{value:.4f}" for value in values]
+        yield f"| {metric} | {' | '.join(cells)} |"
+    examples = manifest.parity.num_examples if manifest.parity else 0
+    error = ""
+    if "accuracy" in metrics and examples:
+        value = metrics["accuracy"]
+        error = (
+            f" One standard error of the accuracy: {math.sqrt(value * (1 - value) / examples):.4f}."
+        )
+    yield ""
+    yield f"On {examples} development examples.{error}" + (
+        " The columns after the teacher are baselines." if evidence.baselines else ""
+    )
+    yield ""
+
+
+def _latency(evidence: CardFacts) -> Iterator[str]:
+    if not evidence.latency:
+        return
+    yield from ("## Latency", "", "| tokens | threads | median, ms | 95% interval |")
+    yield "| ---: | ---: | ---: | --- |"
+    for row in evidence.latency:
+        known = row.low_ms is not None and row.high_ms is not None
+        interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if known else ""
+        yield f"| {row.sequence_length} | {row.threads} | {row.p50_ms:.3g} | {interval} |"
+    yield from ("", evidence.measured_on, "")
+
+
+def _checks(manifest: Manifest) -> Iterator[str]:
+    parity = manifest.parity
+    if parity is None:
+        return
+    facts = [] if parity.sqnr_db is None else [f"SQNR {parity.sqnr_db:.1f} dB"]
+    if parity.argmax_agreement is not None:
+        facts.append(f"the same answer for {parity.argmax_agreement:.1%}")
+    yield from ("## Agreement with the model", "")
+    inputs = "development examples" if parity.inputs == "real" else "random inputs"
+    yield f"On {parity.num_examples} {inputs}: {', '.join(facts) or 'equal bit for bit'}."
+    yield ""
+
+
+def _limits(manifest: Manifest, evidence: CardFacts, limits: Sequence[str]) -> Iterator[str]:
+    if evidence.synthetic:
+        limits = [
+            "It was trained on generated data: its figures say nothing about real text.",
+            *limits,
+        ]
+    yield from ("## Limits", "")
+    for limit in limits:
+        yield f"- {limit}"
+    if manifest.parity is not None and manifest.parity.file_metrics:
+        yield "- The development examples also chose the checkpoint, so the figures are optimistic."
+    else:
+        yield "- It was not scored on labelled examples."
+    if not evidence.baselines:
+        yield "- It was not compared with baselines."
+    if manifest.tokenizer is not None and manifest.tokenizer.lower_case:
+        yield "- Case and accents of the texts are ignored."
+    yield "- Nothing is known of languages, domains and groups of people that its data lacks."
+    if evidence.license is None:
+        yield "- No licence is stated here: those of the teacher and of the data apply."
+    yield ""
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
