@@ -26,8 +26,8 @@ def measure(*, quick: bool) -> record.Outcome:
         teacher_name, student_name = "bert_mini", "bert_tiny"
         settings = {"threads": (1,), "min_seconds": 0.0, "repetitions": 1, "runs": 10}
     with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
-        teacher = export(teacher_name, "float32", _TEACHER_LENGTHS, folder)
-        student = export(student_name, "dynamic_wi8_afp32", _STUDENT_LENGTHS, folder)
+        teacher = export(teacher_name, "float32", _TEACHER_LENGTHS, folder, quick=quick)
+        student = export(student_name, "dynamic_wi8_afp32", _STUDENT_LENGTHS, folder, quick=quick)
         compared = host.compare([teacher, student], progress=True, **settings)
     baseline, candidate = teacher.stem, student.stem
     p50_ms = {(row.model, row.sequence_length): row.p50_ms for row in compared.summary}
@@ -65,12 +65,17 @@ def measure(*, quick: bool) -> record.Outcome:
     )
 
 
-def export(preset: str, quantize: str, lengths: tuple[int, ...], folder: str) -> pathlib.Path:
-    """Exports a random classifier of a preset and returns the file."""
+def export(
+    preset: str, quantize: str, lengths: tuple[int, ...], folder: str, *, quick: bool
+) -> pathlib.Path:
+    """Exports a random classifier of a preset, of one layer if `quick`, and returns the file."""
     import export as exporter
     from tfdistill import models
 
     path = pathlib.Path(folder) / f"{preset}_{quantize}" / f"{preset}_{quantize}.tflite"
-    model = models.build_random(preset, models.Head("sequence", 2))
+    shape = models.preset(preset)
+    if quick:
+        shape = shape.replace(num_layers=1, vocab_size=1000)
+    model = models.build_random(shape, models.Head("sequence", 2))
     exporter.to_tflite(model, path, quantize=quantize, lengths=lengths)
     return path

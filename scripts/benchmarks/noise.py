@@ -31,7 +31,7 @@ def measure(*, quick: bool) -> record.Outcome:
         settings |= {"lengths": (length,), "runs": 10, "min_seconds": 0.0}
     results = []
     with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
-        file = inference.export(preset, "dynamic_wi8_afp32", (length,), folder)
+        file = inference.export(preset, "dynamic_wi8_afp32", (length,), folder, quick=quick)
         for seed in tqdm.trange(count, desc="comparisons", disable=None):
             results.append(host.compare({"a": file, "b": file}, seed=seed, **settings))
     pairs = [comparison for result in results for comparison in result.comparisons]

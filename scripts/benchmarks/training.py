@@ -27,7 +27,7 @@ def measure(*, quick: bool) -> record.Outcome:
     teacher_name, student_name = ("bert_base", "tinybert_4l_312d")
     batch, length, side, products, rounds, warmup = 32, 128, 4096, 5, 10, 1
     if quick:
-        teacher_name, student_name = "bert_mini", "bert_mini"
+        teacher_name, student_name = "bert_tiny", "bert_tiny"
         batch, length, side, products, rounds, warmup = 4, 16, 256, 2, 3, 1
 
     batches = batching.Batches(steps.random_examples([length] * batch), batch_size=batch)
