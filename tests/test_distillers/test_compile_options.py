@@ -1,0 +1,75 @@
+"""Ways to run the same step: eagerly, in a graph, several at once, by XLA; class weights."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import distillers
+from tfdistill.data import batches
+
+# One length, so that four steps can run as one; 16 examples, as many as 4 steps need.
+LENGTHS = (5, 6, 4, 5)
+
+
+@pytest.fixture
+def data():
+    parts = [(toys.features(LENGTHS, seed=seed), toys.labels(4, seed=seed)) for seed in range(4)]
+    stacked = tf.nest.map_structure(lambda *rows: tf.stack(rows), *parts)
+    return tf.data.Dataset.from_tensor_slices(stacked)
+
+
+def trained(tinybert, student, start, data, **options):
+    """One epoch from the same weights; returns those of the student and the mean loss."""
+    student.set_weights(start)
+    distiller = tinybert("intermediate")
+    distiller.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), **options)
+    history = distiller.fit(data, verbose=0)
+    return student.get_weights(), history.history["loss"][-1]
+
+
+def test_eager_steps_graphs_several_at_once_and_xla_give_the_same_student(tinybert, student, data):
+    start = student.get_weights()
+    eager, loss = trained(tinybert, student, start, data, run_eagerly=True)
+    assert max(np.abs(a - b).max() for a, b in zip(start, eager, strict=True)) > 0.01
+    for options in ({}, {"steps_per_execution": 4}, {"jit_compile": True}):
+        weights, found = trained(tinybert, student, start, data, **options)
+        # Keras logs the mean of an execution's last step; TensorFlow fuses and XLA reorders sums.
+        assert found == pytest.approx(loss, rel=1e-4), options
+        for ours, theirs in zip(weights, eager, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5, err_msg=str(options))
+
+
+def test_class_weights_are_sample_weights(teacher, student, data):
+    """Keras multiplies them into the sample weights of a data set."""
+    start = student.get_weights()
+    class_weight = {0: 0.5, 1: 3.0, 2: 0.0}
+    table = tf.constant([class_weight[label] for label in range(toys.NUM_LABELS)])
+    weighted = data.map(lambda features, labels: (features, labels, tf.gather(table, labels)))
+    found = []
+    for rows, options in ((data, {"class_weight": class_weight}), (weighted, {}), (data, {})):
+        student.set_weights(start)
+        trainer = distillers.LogitDistiller(teacher, student)
+        trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        trainer.fit(rows, verbose=0, **options)
+        found.append(student.get_weights())
+    by_class, by_sample, plain = found
+    for ours, theirs in zip(by_class, by_sample, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert any((a != b).any() for a, b in zip(by_class, plain, strict=True))
+
+
+def test_batches_take_class_weights(teacher, student):
+    examples = toys.encoded(8, seed=5)
+    train = batches.Batches(examples, batch_size=4, seed=3)
+    start = student.get_weights()
+    found = []
+    for options in ({}, {"class_weight": {0: 0.0, 1: 0.0, 2: 0.0}}):
+        student.set_weights(start)
+        trainer = distillers.LogitDistiller(teacher, student)
+        trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        trainer.fit(train, verbose=0, **options)
+        found.append(student.get_weights())
+    assert any((a != b).any() for a, b in zip(start, found[0], strict=True))
+    assert all((a == b).all() for a, b in zip(start, found[1], strict=True))
