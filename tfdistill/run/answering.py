@@ -52,7 +52,7 @@ def answer(
     if settings.unlabelled:
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
     examples = _different(task, parts)
-    opened = inputs.open_classifier(source, task).in_order_of(task)
+    opened = inputs.open_teacher(source, task).in_order_of(task)
     folder = pathlib.Path(f"{os.fspath(path)}{_PARTS}")
     here = str(pathlib.Path(source).absolute()) if os.path.exists(source) else source
     logits = training.cached_logits(
@@ -69,7 +69,7 @@ def answer(
 
 def _load(source: str, task: tasks.TaskSpec) -> keras.Model:
     """Opens the model for a worker of a pipeline."""
-    return inputs.open_classifier(source, task).in_order_of(task).model
+    return inputs.open_teacher(source, task).in_order_of(task).model
 
 
 def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.Examples:

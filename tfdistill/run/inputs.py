@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tf_keras as keras
@@ -14,8 +15,9 @@ from export.checking import outputs
 from export.file import bundle, runtime
 from tfdistill import config, errors, files, manifest, models, safe_paths, training, weights
 from tfdistill.benchmark.host import isolated
-from tfdistill.data import batches, metrics, tasks, tokenize
+from tfdistill.data import batches, metrics, pretrained_tokenizer, tasks, tokenize
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
+from tfdistill.weights import roberta
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +51,15 @@ class Source:
         """Tokenizes examples as the data section says, as far as the model has positions."""
         return batches.encode_examples(
             examples,
-            tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case),
+            self.tokenizer(),
             min(settings.max_length, self.max_length),
             doc_stride=settings.doc_stride,
             max_question_length=settings.max_question_length,
         )
+
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        return tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case)
 
     def in_order_of(self, task: tasks.TaskSpec) -> Source:
         """Puts the outputs into the order of a task's labels; see `training.align_labels`."""
@@ -64,6 +70,17 @@ class Source:
         """Computes the task's metrics."""
         training.align_labels(self.model, self.labels, task)
         return training.evaluate(self.model, examples, task)
+
+
+class RobertaSource(Source):
+    """A RoBERTa and its relatives: they answer texts, with a tokenizer that is not BERT's."""
+
+    def tokenizer(self) -> Any:
+        """The tokenizer of its tokenizer.json."""
+        shape = models.config_of(self.model)
+        return pretrained_tokenizer.PretrainedTokenizer(
+            self.vocab_file, pad_id=shape.pad_token_id, num_rows=shape.vocab_size
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +240,24 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     return _source(loaded, source, data, path / "data")
 
 
+def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
+    """Opens what `open_classifier` opens, or a RoBERTa, XLM-R or CamemBERT that answers texts.
+
+    Raises:
+      WeightsError: As `open_classifier`; also if such a model is asked for tags, spans or vectors.
+    """
+    path = roberta.folder_of(source)
+    if path is None:
+        return open_classifier(source, task)
+    if task is not None and task.head in ("token", "span", "embedding"):
+        raise errors.WeightsError(
+            f"{source} for {task.kind}", "a model with BERT's tokenizer", "one of RoBERTa's family"
+        )
+    found = roberta.load_roberta(path)
+    loaded = found.loaded
+    return RobertaSource(loaded.model, loaded.labels, found.tokenizer_file, False, None, path)
+
+
 def _source(
     loaded: weights.LoadedModel,
     name: object,
@@ -245,7 +280,7 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
     path = pathlib.Path(source)
     folder = path if path.is_dir() else path.parent
     if path.suffix != bundle.SUFFIX and not (folder / manifest.FILE_NAME).is_file():
-        return open_classifier(source, task)
+        return open_teacher(source, task)
     card = manifest.read_manifest(path)
     if card.tokenizer is None:
         raise errors.ManifestError(

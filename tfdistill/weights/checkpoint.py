@@ -78,7 +78,7 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         folder = inner[0].parent if len(inner) == 1 else folder
     raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
-    tensors, ignored, layout = _read_parts(folder)
+    tensors, ignored, layout = read_parts(folder)
     vocab = folder / VOCAB_FILE
     tokenizer = read_json(folder / TOKENIZER_FILE, required=False)
     lower_case = tokenizers.check_settings(tokenizer, what=f"{folder / TOKENIZER_FILE}")
@@ -159,8 +159,8 @@ def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
     )
 
 
-def _read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
-    """Reads model.safetensors, or the parts that the index names: tensors, ignored, layout."""
+def read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
+    """Reads model.safetensors, or the parts that the index names, as `read_tensors` does."""
     whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
     if whole.is_file() or not index.is_file():
         return read_tensors(whole)

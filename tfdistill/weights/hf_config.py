@@ -105,7 +105,8 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
             repr(kind),
             "Only BERT, TinyBERT, DistilBERT, ELECTRA and MobileBERT can be loaded: other models "
             "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise. They teach by their answers: "
-            "scripts/answers_from_transformers.py, teacher.answers.",
+            "write those of a RoBERTa, XLM-R or CamemBERT with `tfdistill answers`, of others with "
+            "scripts/answers_from_transformers.py, and give the file as teacher.answers.",
         )
     return kind
 

@@ -159,7 +159,7 @@ def canonical_key(key: str, layout: str) -> tuple[str, bool]:
         key = key.split(":")[0].replace("layer_._", "layer.").replace("/", ".")
         transposed = key.endswith(".kernel")
         key = re.sub(r"\.(kernel|embeddings)$", ".weight", key)
-    key = re.sub(r"^(bert|distilbert|electra|mobilebert)\.", "", key)
+    key = re.sub(r"^(bert|distilbert|electra|mobilebert|roberta)\.", "", key)
     key = re.sub(r"^\w+___cls\.", "cls.", key)
     key = re.sub(r"\.gamma$", ".weight", key)
     key = re.sub(r"\.beta$", ".bias", key)

@@ -160,7 +160,26 @@ def load_model(
     """
     if kind == "embedding":
         return load_embedder(source)
-    checkpoint = open_checkpoint(source)
+    return load_opened(
+        open_checkpoint(source),
+        kind,
+        num_labels=num_labels,
+        family=family,
+        new_head=new_head,
+        next_sentence=next_sentence,
+    )
+
+
+def load_opened(
+    checkpoint: Checkpoint,
+    kind: str,
+    *,
+    num_labels: int | None = None,
+    family: str | None = None,
+    new_head: bool = False,
+    next_sentence: bool = False,
+) -> LoadedModel:
+    """Fits an opened checkpoint to a model, as `load_model` does."""
     pools = {
         "none": head_checks.has_tensors(checkpoint, "pooler."),
         "sequence": True,

@@ -1,0 +1,191 @@
+"""RoBERTa, XLM-R and CamemBERT: states and answers of the TensorFlow classes of transformers."""
+
+import json
+
+import numpy as np
+import pytest
+import tokenizers
+import transformers
+from test_weights.references import SIZES, TOLERANCE
+
+from tfdistill import cli, errors, training
+from tfdistill.data import batches, pretrained_tokenizer, tasks
+from tfdistill.run import inputs
+from tfdistill.weights import roberta
+
+TEXTS = (
+    *("a good film", "bad story", " two  spaces", "Großartig, naïve café!", "日本 🙂 ok", "", "a"),
+    *("long " * 30, "tabs\tand\nlines", "it's the film's story", "<s> </s> <mask>"),
+)
+PAIRS = ("why", "", "is it? yes", "b", "", "x", "y " * 40, "z", "w", "good", "film")
+FAMILIES = {
+    "roberta": ("Roberta", "BPE"),
+    "xlm-roberta": ("XLMRoberta", "Unigram"),
+    "camembert": ("Camembert", "Unigram"),
+}
+
+
+def tokenizer_of(kind, folder):
+    """A toy tokenizer of the family, as transformers makes it."""
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    words = [*TEXTS, *PAIRS] * 3
+    if kind == "BPE":
+        made = tokenizers.ByteLevelBPETokenizer()
+        made.train_from_iterator(words, vocab_size=330, special_tokens=specials)
+        files = made.save_model(str(folder))  # as the released folders have them
+        return transformers.RobertaTokenizerFast(*files)
+    made = tokenizers.SentencePieceUnigramTokenizer()
+    made.train_from_iterator(words, vocab_size=120, special_tokens=specials, unk_token="<unk>")
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made._tokenizer,
+        **dict.fromkeys(("bos_token", "cls_token"), "<s>"),
+        **dict.fromkeys(("eos_token", "sep_token"), "</s>"),
+        **{"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"},
+    )
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def checkpoint(request, tmp_path_factory):
+    """A toy classifier that transformers saved: (family, tokenizer, model, folder)."""
+    family, kind = FAMILIES[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    tokenizer = tokenizer_of(kind, folder)
+    sizes = {**SIZES, "vocab_size": len(tokenizer) + 3, "max_position_embeddings": 26}
+    config = getattr(transformers, f"{family}Config")(
+        **{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, **sizes},
+        **{"intermediate_size": 24, "type_vocab_size": 1, "layer_norm_eps": 1e-3},
+        id2label={0: "no", 1: "yes", 2: "maybe"},
+    )
+    model = getattr(transformers, f"TF{family}ForSequenceClassification")(config)
+    model(dict(tokenizer(["a"], return_tensors="np")))
+    random = np.random.default_rng(2)
+    for variable in model.weights:
+        variable.assign(random.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
+    model.save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)
+    return request.param, tokenizer, model, folder
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("max_length", [24, 9])
+def test_texts_have_the_ids_of_transformers(checkpoint, paired, max_length):
+    _, tokenizer, model, folder = checkpoint
+    own = pretrained_tokenizer.PretrainedTokenizer(
+        folder / "tokenizer.json", pad_id=1, num_rows=model.config.vocab_size
+    )
+    pairs = list(PAIRS) if paired else None
+    found = own.encode_batch(TEXTS, pairs, max_length)
+    for index, text in enumerate(TEXTS):
+        given = (text, PAIRS[index]) if paired and PAIRS[index] else (text,)
+        expected = tokenizer(*given, truncation=True, max_length=max_length)["input_ids"]
+        assert found.row(index).tolist() == expected
+    assert not found.types.any()
+
+
+def test_padded_texts_have_the_logits_of_transformers(checkpoint):
+    _, tokenizer, model, folder = checkpoint
+    features = tokenizer(
+        list(TEXTS), truncation=True, max_length=24, padding=True, return_tensors="np"
+    )
+    given = {name: np.asarray(features[name]) for name in ("input_ids", "attention_mask")}
+    expected = model(given).logits
+    found = roberta.load_roberta(folder)
+    ours = found.loaded.model({**given, "token_type_ids": np.zeros_like(given["input_ids"])})
+    np.testing.assert_allclose(ours, expected, atol=TOLERANCE)
+    assert found.loaded.labels == ("no", "yes", "maybe")
+
+
+def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
+    """The labels in another order than the model's, through tokenizer, batches and file."""
+    _, tokenizer, model, folder = checkpoint
+    words = [text for text in TEXTS if text.split()]
+    labels = ["yes", "no", "maybe"]
+    rows = [{"text": text, "kind": labels[i % 3]} for i, text in enumerate(words)]
+    for split in ("train", "dev"):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{split}.jsonl").write_text(lines, encoding="utf-8")
+    out = tmp_path / "answers.jsonl"
+    line = ["answers", str(folder), "--task", "kinds", "--data-dir", str(tmp_path), "--text-column"]
+    line += ["text", "--label-column", "kind", "--max-length", "24", "--out", str(out)]
+    assert cli.main(line) == 0
+    written = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+    answered = {row["text"]: row["logits"] for row in written}
+    assert answered.keys() == set(words)
+    for text in words:
+        encoded = tokenizer(text, truncation=True, max_length=24, return_tensors="np")
+        (expected,) = model(dict(encoded)).logits.numpy()
+        found = [answered[text][label] for label in ("no", "yes", "maybe")]
+        np.testing.assert_allclose(found, expected, atol=10 * TOLERANCE)
+
+
+@pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
+def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
+    *_, folder = checkpoint
+    spec = tasks.TaskSpec("kinds", "text", "kind", labels=("yes", "no", "maybe"))
+    source = inputs.open_teacher(str(folder), spec).in_order_of(spec)
+    logits = training.predict_logits(
+        source.model,
+        batches.Batches(
+            batches.encode_examples(
+                tasks.Examples(spec, list(TEXTS), None, None), source.tokenizer(), 24
+            ),
+            shuffle=False,
+        ),
+    )
+    truth = np.argmax(logits, axis=1)
+    examples = tasks.Examples(spec, list(TEXTS), None, truth.astype(np.int32))
+    encoded = batches.encode_examples(examples, source.tokenizer(), 24)
+    metrics = source.evaluate(batches.Batches(encoded, shuffle=False), spec)
+    assert metrics["accuracy"] == 1.0
+    tags = tasks.TaskSpec("tags", "words", "tags", labels=("O", "B-X", "I-X"), kind="token")
+    with pytest.raises(errors.WeightsError, match="a model with BERT's tokenizer"):
+        inputs.open_teacher(str(folder), tags)
+
+
+def damaged(folder, target, name, change):
+    for file in folder.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    path = target / name
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return target
+
+
+@pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "change", "error", "message"),
+    [
+        ("config.json", {"pad_token_id": 99}, errors.WeightsError, "a table that begins behind"),
+        ("config.json", {"vocab_size": 7}, errors.WeightsError, "tensors of"),
+        ("config.json", {"position_embedding_type": "relative"}, errors.WeightsError, "absolute"),
+        ("tokenizer.json", {"model": {"type": "WordPiece"}}, errors.VocabularyError, "one of BPE"),
+        (
+            "tokenizer.json",
+            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}}},
+            errors.VocabularyError,
+            "no regular expressions",
+        ),
+        ("tokenizer.json", {"model": {"type": "BPE"}}, errors.VocabularyError, "can read"),
+    ],
+)
+def test_what_does_not_fit_is_refused(checkpoint, tmp_path, name, change, error, message):
+    folder = damaged(checkpoint[3], tmp_path, name, lambda value: value.update(change))
+    with pytest.raises(error, match=message):
+        inputs.open_teacher(str(folder)).tokenizer()
+
+
+@pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
+def test_other_commands_name_the_way(checkpoint, tmp_path):
+    from tfdistill import weights
+
+    with pytest.raises(errors.WeightsError, match="write those of a RoBERTa"):
+        weights.load_classifier(checkpoint[3])
+    (tmp_path / "config.json").write_bytes((checkpoint[3] / "config.json").read_bytes())
+    with pytest.raises(errors.WeightsError, match=r"tokenizer\.json, received no such file"):
+        inputs.open_teacher(str(tmp_path))

@@ -1,0 +1,116 @@
+"""RoBERTa, XLM-R and CamemBERT checkpoints, which are BERTs with another table of positions.
+
+Position i of a text is row ``pad_token_id + 1 + i`` of their table, all token types are 0, and
+the head is BERT's pooler and classifier under other names. Their tokenizers are not BERT's, so
+that such a model only answers texts; students learn from its answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from tfdistill import errors, files
+from tfdistill.weights import checkpoint, load
+
+KINDS = ("roberta", "xlm-roberta", "camembert")
+"""Their `model_type`."""
+TOKENIZER_FILE = "tokenizer.json"
+_POSITIONS = "embeddings.position_embeddings.weight"
+_RENAMED = {
+    f"classifier.{theirs}.{part}": f"{ours}.{part}"
+    for theirs, ours in (("dense", "pooler.dense"), ("out_proj", "classifier"))
+    for part in ("weight", "bias")
+}
+_UNUSED = ("lm_head.", "pooler.")
+# Sizes that config.json may leave out, as transformers has them.
+_DEFAULTS = {"vocab_size": 50265, "pad_token_id": 1, "max_position_embeddings": 512}
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedRoberta:
+    """A classifier of texts and its tokenizer.
+
+    Attributes:
+      loaded: The classifier, a BERT of this package, and its labels.
+      tokenizer_file: tokenizer.json.
+    """
+
+    loaded: load.LoadedModel
+    tokenizer_file: pathlib.Path
+
+
+def folder_of(source: files.Path) -> pathlib.Path | None:
+    """Finds the folder of such a model; one on the hub is fetched.
+
+    Args:
+      source: A folder or a hub id.
+
+    Returns:
+      The folder, or None if its config.json names another kind of model, or there is none.
+    """
+    folder = pathlib.Path(source).expanduser()
+    if not folder.exists():
+        folder = checkpoint.checkpoint_folder(source, (TOKENIZER_FILE,))
+    raw = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=False)
+    return folder if raw.get("model_type") in KINDS else None
+
+
+def load_roberta(folder: pathlib.Path) -> LoadedRoberta:
+    """Loads a fine-tuned classifier (or regressor) of texts.
+
+    Args:
+      folder: A Hugging Face folder: config.json, model.safetensors (or its parts) and
+        tokenizer.json.
+
+    Returns:
+      The classifier and its tokenizer.
+
+    Raises:
+      WeightsError: If the checkpoint is missing, corrupt, of another kind, without a classifier, or
+        without tokenizer.json; the message names keys that do not fit.
+    """
+    tokenizer_file = folder / TOKENIZER_FILE
+    if not tokenizer_file.is_file():
+        raise errors.WeightsError(
+            f"tokenizer of {folder}",
+            TOKENIZER_FILE,
+            "no such file",
+            "Where transformers is installed: "
+            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it.",
+        )
+    return LoadedRoberta(load.load_opened(_as_bert(folder), "sequence"), tokenizer_file)
+
+
+def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
+    """Reads a checkpoint in the names and sizes of a BERT."""
+    raw = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=True)
+    tensors, ignored, layout = checkpoint.read_parts(folder)
+    tensors = {
+        _RENAMED.get(key, key): tensor
+        for key, tensor in tensors.items()
+        if not key.startswith(_UNUSED)
+    }
+    sizes: dict[str, Any] = {name: raw.get(name, value) for name, value in _DEFAULTS.items()}
+    first = sizes["pad_token_id"]
+    rows = tensors.get(_POSITIONS)
+    if not isinstance(first, int) or rows is None or not 0 <= first < len(rows) - 1:
+        held = "no table" if rows is None else f"{len(rows)} rows"
+        raise errors.WeightsError(
+            f"positions of {folder}",
+            "a table that begins behind the row pad_token_id of config.json",
+            f"{held}, pad_token_id {first!r}",
+        )
+    tensors[_POSITIONS] = rows[first + 1 :]
+    most = sizes["max_position_embeddings"]
+    sizes["max_position_embeddings"] = most - first - 1 if isinstance(most, int) else most
+    return checkpoint.Checkpoint(
+        folder=folder,
+        raw_config={**raw, **sizes, "model_type": "bert", "architectures": None},
+        tensors=tensors,
+        ignored=ignored,
+        vocab_file=None,
+        lower_case=False,
+        layout=layout,
+    )
