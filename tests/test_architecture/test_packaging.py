@@ -1,6 +1,7 @@
 """The distribution holds what it should, and `export` is ours wherever one stands."""
 
 import email
+import os
 import pathlib
 import shutil
 import subprocess
@@ -115,10 +116,11 @@ def test_both_packages_are_ours_from_any_folder(mode, wheel, sources, tmp_path):
     (elsewhere / "export").mkdir(parents=True)  # as a person may name a folder of results
     (elsewhere / "export" / "model.json").touch()
     program = "import tfdistill, export; print(tfdistill.__file__, export.__file__, sep='\\n')"
+    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
 
     for folder in ("/", elsewhere):
         command = [python, "-c", program]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         for file in done.stdout.split():
             assert pathlib.Path(file).is_relative_to(home)

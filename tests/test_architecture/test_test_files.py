@@ -9,6 +9,16 @@ ROOT = pathlib.Path(__file__).parents[2]
 # (test file or folder, why it covers these modules, the modules without ".py").
 COVERED_BY = (
     (
+        "test_weights/test_roberta.py",
+        "the tokenizer of a checkpoint is compared with transformers beside its model",
+        "tfdistill/data/pretrained_tokenizer",
+    ),
+    (
+        "test_export/test_quantize_aware.py",
+        "ranges are carried through a conversion of a quantization-aware model",
+        "export/checking/carried",
+    ),
+    (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
         "tfdistill/config/baseline tfdistill/config/recipe_faults tfdistill/config/recipe_files "
