@@ -17,6 +17,7 @@ import numpy as np
 from tfdistill.tflite import editing
 
 from .pairing import Constant, Pair
+from .ranges import IN_ONE_RANGE
 
 _RANGES = {
     name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -121,11 +122,12 @@ def _fault(
     if dtype not in _RANGES:
         return f"expected floats or integers with a scale, received {dtype}"
     scales = _scales(model, found, constant, expected.shape)
-    return _integer_fault(expected, stored, scales, dtype, carried and expected.ndim > 1)
+    given = (carried and expected.ndim > 1) or constant.kind in IN_ONE_RANGE
+    return _integer_fault(expected, stored, scales, dtype, given)
 
 
 def _integer_fault(
-    expected: np.ndarray, stored: np.ndarray, scales: _Scales, dtype: str, carried: bool = False
+    expected: np.ndarray, stored: np.ndarray, scales: _Scales, dtype: str, given: bool = False
 ) -> str | None:
     least, most = _RANGES[dtype]
     # Of up to 8 bits float32 keeps the steps apart.
@@ -143,7 +145,7 @@ def _integer_fault(
     wrong = np.flatnonzero(off.reshape(-1) > 0)
     if len(wrong):
         return _where(wrong, expected, f"{dtype} within half a step")
-    if dtype in _OF_SUMS or carried:
+    if dtype in _OF_SUMS or given:
         return None
     largest = np.abs(values).max(axis=-1, keepdims=True)
     needed = 2 * np.maximum(largest, _LEAST_RANGE) / (most - least - 1)

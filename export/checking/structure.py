@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdistill import errors, models
@@ -18,7 +18,8 @@ from ..conversion.quantize import SMALLEST_QUANTIZED, Quantization
 from ..file.inspection import GraphReport, ModelReport
 from ..model import signature
 from ..model.heads import OutputHead
-from .pairing import Pair
+from .pairing import Constant, Operation, Pair
+from .ranges import HANDING_ON
 
 # Operators that only exist where a variable was not frozen into the file.
 _VARIABLES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
@@ -235,6 +236,60 @@ def wrong_types(plan: ExportPlan, pairs: Sequence[Pair]) -> list[str]:
                     what = f"type of {' and '.join(layers)}"
                     found.setdefault(what, errors.explain(what, expected, received))
     return list(found.values())
+
+
+def wrong_activations(plan: ExportPlan, pairs: Sequence[Pair]) -> list[str]:
+    """Lists what is computed in another type than its layer should be.
+
+    With static activations products read integers of the format's bits, and whatever else is stored
+    as integers has as many; otherwise nothing that is computed is stored as integers, but for rows
+    that are looked up. Weights become floats before their product where they alone are quantized.
+
+    Args:
+      plan: What the file was made from.
+      pairs: What `pairing.pair` returned.
+    """
+    named = {layer.name for layer in plan.model.layers}
+    found: dict[str, str] = {}
+    for pair in pairs:
+        constants = {(one.operator, one.position): one for one in pair.constants}
+        for operation in pair.operations:
+            layers = sorted(named & set(re.split("[;/]", operation.name)))
+            asked = {plan.layers.get(layer, plan.quantization) for layer in layers}
+            if len(asked) > 1 or operation.kind in HANDING_ON:
+                continue
+            own = asked.pop() if asked else plan.quantization
+            expected = f"int{own.activation_bits}" if own.method == "static" else "float32"
+            received = _activation_types(pair, operation, constants) - {expected}
+            if received:
+                what = f"activations of {operation.name}"
+                found.setdefault(what, errors.explain(what, expected, min(received)))
+            weights = constants.get((operation.name, 1))
+            if weights is None or operation.kind != "FULLY_CONNECTED":
+                continue
+            integers = editing.dtype_of(pair.graph.tensors[weights.tensor]) in ("int4", "int8")
+            if integers and weights.recoded != (own.method == "weight_only"):
+                what = f"weights of {operation.name}"
+                forms = ("multiplied as integers", "made floats before the product")
+                if weights.recoded:
+                    forms = forms[::-1]
+                found.setdefault(what, errors.explain(what, *forms[::-1]))
+    return list(found.values())
+
+
+def _activation_types(
+    pair: Pair, operation: Operation, constants: Mapping[tuple[str, int], Constant]
+) -> set[str]:
+    """Returns the types that a product reads and gives, of other operators those of integers."""
+    tensors = [operation.outputs[0]]
+    if operation.kind in _PRODUCTS:
+        tensors += [
+            tensor
+            for position, tensor in enumerate(operation.inputs[:2])
+            if (operation.name, position) not in constants
+        ]
+    types = {editing.dtype_of(pair.graph.tensors[tensor]) for tensor in tensors}
+    return types if operation.kind in _PRODUCTS else types & {"int8", "int16"}
 
 
 def _type(quantization: Quantization) -> str:

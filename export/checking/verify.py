@@ -131,7 +131,7 @@ def _against_float(
     if plan.quantize_aware:
         faults += carried.check(own, pairs)
     else:
-        faults += structure.wrong_types(plan, pairs)
+        faults += structure.wrong_types(plan, pairs) + structure.wrong_activations(plan, pairs)
     if plan.calibration is not None:
         real = plan.examples if plan.real_examples else None
         faults += ranges.check(float_file, pairs, plan.calibration, real)

@@ -98,12 +98,9 @@ def feeds(
     """
     keys = [key for key in signatures if re.fullmatch(rf"{signature.PREFIX}\d+", key)]
     lengths = sorted(int(key.removeprefix(signature.PREFIX)) for key in keys)
-    shortest = np.searchsorted(lengths, examples.lengths)
     made: dict[str, Iterable[dict[str, np.ndarray]]] = {}
     for rank, length in enumerate(lengths):
-        chosen = np.flatnonzero(shortest == rank)
-        if len(chosen) < NUM_LEAST:
-            chosen = np.flatnonzero(examples.lengths <= length)
+        chosen = fed(examples, lengths, rank)
         key = signature.signature_name(length)
         names = signatures[key]["inputs"]
         made[key] = [
@@ -111,6 +108,24 @@ def feeds(
             for i in chosen.tolist()
         ]
     return made
+
+
+def fed(examples: EncodedExamples, lengths: Sequence[int], rank: int) -> np.ndarray:
+    """Chooses the examples that a signature is measured on.
+
+    Args:
+      examples: The examples.
+      lengths: Lengths of the signatures, ascending.
+      rank: Which of them.
+
+    Returns:
+      int64, the indices of those for which this signature is the shortest that holds them; of all
+      that fit it where those are fewer than `NUM_LEAST`.
+    """
+    chosen = np.flatnonzero(np.searchsorted(lengths, examples.lengths) == rank)
+    if len(chosen) < NUM_LEAST:
+        chosen = np.flatnonzero(examples.lengths <= lengths[rank])
+    return chosen
 
 
 def _padded(examples: EncodedExamples, index: int, length: int) -> dict[str, np.ndarray]:

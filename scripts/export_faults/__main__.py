@@ -75,6 +75,7 @@ def run(own: Campaign, formats: Sequence[str], *, every_format: bool) -> list[Ou
             if name != "float32":
                 found += _attempt(own.file_fault, fault, name)
     for name in names:
+        found += _attempt(lambda _, name: own.format_fault(name), "", name)
         if name.startswith("static") and not own.is_aware:
             found.append(_shown(own.calibration_fault(name)))
     return found

@@ -42,6 +42,19 @@ FORMATS = (
     "static_wi8_ai8+layer_1_*=float32",
 )
 CALIBRATION = "calibrated on one id"
+# Whose file may be handed out for another's: nothing but the types in it are wrong.
+OTHERS = {
+    "float16": "float32",
+    "dynamic_wi8_afp32": "weight_only_wi8_afp32",
+    "weight_only_wi8_afp32": "dynamic_wi8_afp32",
+    "dynamic_wi4_afp32": "dynamic_wi4_afp32_block32",
+    "dynamic_wi4_afp32_block32": "dynamic_wi4_afp32",
+    "static_wi8_ai8": "static_wi8_ai16",
+    "static_wi8_ai16": "static_wi8_ai8",
+    "static_wi8_ai8_integer_only": "static_wi8_ai16",
+    "dynamic_wi8_afp32+layer_0_*=float32": "dynamic_wi8_afp32",
+    "static_wi8_ai8+layer_1_*=float32": "static_wi8_ai8",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +160,19 @@ class Campaign:
             editing.write(tree, wrong)
             with self._as_converted(quantization, wrong):
                 return self._outcome(quantization, name, "file")
+
+    def format_fault(self, quantization: str) -> Outcome:
+        """Exports with the file of another format.
+
+        Raises:
+          Inapplicable: If the network has no other.
+        """
+        other = OTHERS.get(quantization)
+        if self.is_aware or other not in self.formats([other or ""]):
+            raise Inapplicable("no other format")
+        self._kept(quantization)
+        with self._as_converted(quantization, self._kept(other)):
+            return self._outcome(quantization, f"made as {other}", "file")
 
     def calibration_fault(self, quantization: str) -> Outcome:
         """Exports with ranges that were measured on texts of one id."""

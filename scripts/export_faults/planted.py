@@ -8,6 +8,7 @@ file alone, its float32 conversion stays right.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -534,6 +535,26 @@ def _ranges(factor: float, every: bool) -> Callable[[File], None]:
     return apply
 
 
+def _one_range(factor: float) -> Callable[[File], None]:
+    """One range of a product in every signature, which share it."""
+
+    def apply(file: File) -> None:
+        places = [
+            number
+            for number, operator in enumerate(file.tree.subgraphs[0].operators)
+            if editing.name_of(file.tree, operator) in ("FULLY_CONNECTED", "BATCH_MATMUL")
+        ]
+        for graph in file.tree.subgraphs:
+            tensor = graph.tensors[graph.operators[places[len(places) // 2]].outputs[0]]
+            if all(tensor is not other for other in file.activations()):
+                raise Inapplicable("no range")
+            own = copy.copy(tensor.quantization)
+            own.scale = np.asarray(own.scale, np.float32) * np.float32(factor)
+            tensor.quantization = own
+
+    return apply
+
+
 def _operands(file: File) -> None:
     for _, operator in file.operators("SUB"):
         operator.inputs = list(operator.inputs)[::-1]
@@ -558,6 +579,8 @@ FILE: dict[str, Callable[[File], None]] = {
     "operands of differences exchanged": _operands,
     "last position of the long signature": _exchange_outputs,
     "one range 32 times as wide": _ranges(32.0, False),
+    "one range 1.5 times as wide": _one_range(1.5),
+    "one range doubled": _one_range(2.0),
     "one range halved": _ranges(0.5, False),
     "all ranges halved": _ranges(0.5, True),
     "all ranges 16 times as wide": _ranges(16.0, True),

@@ -45,6 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--kinds", default="", help="names, or fast: those without training")
     parser.add_argument("--only", default="", help="numbers of cases")
     parser.add_argument("--files", type=pathlib.Path, help="folder of the undamaged files")
@@ -66,7 +67,9 @@ def main() -> int:
         started = time.monotonic()
         undamaged.make(source, _made_in(source), fast=all(not k.needs_training for k in chosen))
         print(f"files made in {time.monotonic() - started:.0f} s", flush=True)
-        numbers = [int(n) for n in args.only.split(",") if n] or range(args.count)
+        numbers = [int(n) for n in args.only.split(",") if n] or range(
+            args.first, args.first + args.count
+        )
         where = pathlib.Path(temporary)
         faults = _run_all(args.seed, numbers, chosen, source, where, args.jobs)
     print(f"seed {args.seed}: {len(numbers)} cases, {len(faults)} faults")

@@ -51,6 +51,10 @@ _TINY = (
     *("preset:bert_tiny", "--set", "teacher.num_layers=1", "--set", "teacher.allow_weak=true"),
     *(*_TRAIN, "--max-length", "24"),
 )
+_TAUGHT = (
+    *("--student", "bert_tiny", "--set", "student.num_layers=1", "--allow-weak"),
+    *(*_TRAIN, "--max-length", "24", *undamaged.OWN, "--baselines", "none"),
+)
 _BENCHMARK = ("benchmark", "exported", *undamaged.MEASURE)
 
 KINDS = (
@@ -111,6 +115,44 @@ KINDS = (
         ("tags/*.txt",),
         (("finetune", *_TINY, "--task", "ner", "--data-dir", "tags", "--out", "new"),),
         needs_training=False,
+        weight=1,
+    ),
+    *(
+        Kind(
+            f"answers as {form}",
+            (f"given/answers.{form}",),
+            (("distill", "--answers", f"given/answers.{form}", *_TAUGHT, "--out", "new"),),
+            needs_training=False,
+            weight=1,
+        )
+        for form in ("jsonl", "csv", "npz", "parquet")
+    ),
+    Kind(
+        "sentence encoder",
+        ("sentences/*", "sentences/*/*"),
+        (
+            ("evaluate", "sentences", *undamaged.PAIRS, "--limit", "4"),
+            ("export", "sentences", "--out", "new", "--lengths", "16", "--quantize", "float32"),
+        ),
+        needs_training=False,
+    ),
+    Kind(
+        "pairs",
+        ("pairs/*.csv",),
+        (
+            ("evaluate", "sentences", *undamaged.PAIRS, "--limit", "4"),
+            (
+                *("distill", "--teacher", "sentences", "--student", "pruned:ffn=8"),
+                *(*undamaged.PAIRS, "--out", "new", "--dry-run"),
+            ),
+        ),
+        needs_training=False,
+        weight=1,
+    ),
+    Kind(
+        "answers of an export",
+        ("exported/answers.safetensors", "run/export/answers.safetensors"),
+        (("report", "exported", "--out", "page"), ("report", "run", "--out", "page")),
         weight=1,
     ),
     Kind(

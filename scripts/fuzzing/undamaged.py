@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import pathlib
 import random
 from collections.abc import Callable
+
+import numpy as np
+import pyarrow.parquet
+import safetensors.numpy
 
 WORDS = ("good", "bad", "a", "film", "very", "dull", "bright", "the", "plot", "is", "was", "not")
 READY = "ready"  # a file that marks a finished folder
@@ -24,6 +29,7 @@ def make(folder: pathlib.Path, tfdistill: Callable[..., None], *, fast: bool) ->
     if not (folder / "text" / READY).is_file():
         _texts(folder)
         tfdistill("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "text/vocab.txt")
+        embedder(folder / "sentences", folder / "text" / "vocab.txt")
         (folder / "text" / READY).touch()
     if fast or (folder / READY).is_file():
         return
@@ -53,6 +59,10 @@ AUGMENT = (
     *("--label-column", "label", "--masked-lm", "pretrained/model/hf", "--copies", "1"),
 )
 OWN = ("--task", "own", "--data-dir", "text", "--text-column", "text", "--label-column", "label")
+PAIRS = (
+    *("--kind", "embedding", "--task", "own", "--data-dir", "pairs"),
+    *("--text-column", "one", "--pair-column", "two", "--label-column", "near"),
+)
 MEASURE = _MEASURE
 
 
@@ -96,7 +106,84 @@ def _texts(folder: pathlib.Path) -> None:
     documents = ["\n".join(f"{sentence()} ." for _ in range(4)) for _ in range(60)]
     (text / "corpus.txt").write_text("\n\n".join(documents) + "\n")
     (text / "sweep.json").write_text(json.dumps(_sweep()))
+    _answers(folder / "given", draw)
+    _pairs(folder / "pairs", sentence)
     (text / "toy.yaml").write_text(json.dumps(_recipe(), indent=1))
+
+
+def _answers(folder: pathlib.Path, draw: random.Random) -> None:
+    """A teacher's answers to all texts, in every format that can be read."""
+    folder.mkdir(exist_ok=True)
+    found: dict[str, None] = {}
+    for split in ("train", "dev"):
+        with open(folder.parent / "text" / f"{split}.csv", newline="") as file:
+            found |= dict.fromkeys(row["text"] for row in csv.DictReader(file))
+    texts = list(found)
+    logits = [{"no": draw.uniform(-2, 2), "yes": draw.uniform(-2, 2)} for _ in texts]
+    nested = [{"text": text, "logits": logits[i]} for i, text in enumerate(texts)]
+    rows = [
+        {"text": text, "logits.no": logits[i]["no"], "logits.yes": logits[i]["yes"]}
+        for i, text in enumerate(texts)
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, nested)) + "\n")
+    with open(folder / "answers.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    values = np.array([list(row.values()) for row in logits], np.float32)
+    np.savez(folder / "answers.npz", text=texts, labels=["no", "yes"], logits=values)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(nested), folder / "answers.parquet")
+
+
+def _pairs(folder: pathlib.Path, sentence: Callable[[], str]) -> None:
+    """Pairs of texts and how similar they are."""
+    folder.mkdir(exist_ok=True)
+    for split in ("train", "dev"):
+        lines = ["one,two,near", *(f"{sentence()},{sentence()},{n % 5}" for n in range(20))]
+        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
+
+
+def embedder(folder: pathlib.Path, vocab: pathlib.Path) -> None:
+    """Writes a sentence encoder as sentence-transformers does: one layer, mean pooling."""
+    words = vocab.read_text().splitlines()
+    width, draw = 8, np.random.default_rng(5)
+    matrix = {"query": (8, 8), "key": (8, 8), "value": (8, 8)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (len(words), width),
+        "embeddings.position_embeddings.weight": (32, width),
+        "embeddings.token_type_embeddings.weight": (2, width),
+    }
+    layer = "encoder.layer.0"
+    dense = {f"{layer}.attention.self.{name}": shape for name, shape in matrix.items()}
+    dense |= {f"{layer}.attention.output.dense": (8, 8), f"{layer}.intermediate.dense": (16, 8)}
+    dense[f"{layer}.output.dense"] = (8, 16)
+    for name, shape in dense.items():
+        shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    for name in ("embeddings", f"{layer}.attention.output", f"{layer}.output"):
+        shapes |= {f"{name}.LayerNorm.weight": (width,), f"{name}.LayerNorm.bias": (width,)}
+    tensors = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    config = {
+        "model_type": "bert", "vocab_size": len(words), "hidden_size": width,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+        "hidden_act": "gelu", "max_position_embeddings": 32, "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12, "pad_token_id": 0,
+    }  # fmt: skip
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    pooling = {"word_embedding_dimension": width, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling").mkdir(parents=True, exist_ok=True)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+    for name, value in {
+        "config.json": config,
+        "1_Pooling/config.json": pooling,
+        "sentence_bert_config.json": {"max_seq_length": 16, "do_lower_case": False},
+        "tokenizer_config.json": {"do_lower_case": True},
+        "modules.json": [
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (path, kind) in enumerate(modules)
+        ],
+    }.items():
+        (folder / name).write_text(json.dumps(value, indent=1))
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
 
 
 def _recipe() -> dict:

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import pathlib
+import re
 import types
 
 import numpy as np
@@ -253,3 +254,49 @@ def test_a_range_that_quantize_makes_of_floats_is_judged_by_the_floats():
 def test_signatures_have_the_same_ranges(changed, count):
     both = [_static_pair("len8"), _static_pair("len16", **changed)]
     assert len(ranges.differing(both)) == count
+
+
+@pytest.mark.parametrize("fault", ["one range 1.5 times as wide", "made as another format"])
+def test_static_files_have_the_ranges_of_the_data_and_the_type_that_was_asked_for(bert, fault):
+    static = "static_wi8_ai8"
+    assert bert.honest(static).written
+    plant = bert.format_fault(static) if "format" in fault else None
+    outcome = plant or bert.file_fault(fault, static)
+    assert not outcome.written
+    expected = "activations of .*: expected int8, received int16" if plant else "much wider"
+    assert re.search(expected, outcome.message)
+
+
+def _product(kinds, recoded):
+    """A pair of one FULLY_CONNECTED: types of input, weights and output in the quantized file."""
+    codes = {"float32": 0, "int8": 9, "int16": 7}
+    tensors = [types.SimpleNamespace(type=codes[kind]) for kind in kinds]
+    graph = types.SimpleNamespace(tensors=tensors)
+    name = "bert/layer_0_key/MatMul"
+    weights = pairing.Constant(name, "FULLY_CONNECTED", 1, 1, 1, recoded, (0, 1))
+    done = pairing.Operation(name, "FULLY_CONNECTED", 0, (0, 1), (2,))
+    return pairing.Pair("len8", None, None, graph, (done,), (weights,), {}, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("base", "kinds", "recoded", "layers", "message"),
+    [
+        ("static_wi8_ai8", ("int8", "int8", "int8"), False, {}, None),
+        ("static_wi8_ai8", ("int16", "int8", "int16"), False, {}, "expected int8, received int16"),
+        ("static_wi8_ai16", ("int8", "int8", "int16"), False, {}, "expected int16, received int8"),
+        ("static_wi8_ai8", ("float32", "int8", "float32"), False, {}, "received float32"),
+        ("static_wi8_ai8", ("float32", "float32", "float32"), False, "float32", None),
+        ("dynamic_wi8_afp32", ("float32", "int8", "float32"), False, {}, None),
+        ("dynamic_wi8_afp32", ("int8", "int8", "int8"), False, {}, "expected float32"),
+        ("dynamic_wi8_afp32", ("float32", "int8", "float32"), True, {}, "multiplied as integers"),
+        ("weight_only_wi8_afp32", ("float32", "int8", "float32"), True, {}, None),
+        ("weight_only_wi8_afp32", ("float32", "int8", "float32"), False, {}, "made floats before"),
+    ],
+)
+def test_a_product_is_computed_in_the_types_of_its_format(base, kinds, recoded, layers, message):
+    own = {"layer_0_key": quantization(layers)} if layers else {}
+    model = types.SimpleNamespace(layers=[types.SimpleNamespace(name="layer_0_key")])
+    plan = types.SimpleNamespace(model=model, layers=own, quantization=quantization(base))
+    found = structure.wrong_activations(plan, [_product(kinds, recoded)])
+    assert len(found) == bool(message)
+    assert message is None or message in found[0]
