@@ -1,10 +1,10 @@
 """TFLite metadata: what lets MediaPipe run an exported file from plain text.
 
-MediaPipe's TextClassifier (Android, iOS, web, Python) reads from the file itself which input is
-which, the vocabulary, and the names of the labels. It refuses a file of more than one subgraph, so
-of more than one length (`export.to_mediapipe` cuts one out), and one with other than three inputs,
-and it returns the outputs unchanged, so softmax must be inside. It has no task for questions, tags
-or pairs of texts.
+MediaPipe's TextClassifier and TextEmbedder (Android, iOS, web, Python) read from the file itself
+which input is which, the vocabulary, and the names of the labels. They refuse a file of more than
+one subgraph, so of more than one length (`export.to_mediapipe` cuts one out), and one with other
+than three inputs, and they return the outputs unchanged, so softmax must be inside. There is no
+task for questions, tags or pairs of texts.
 
 Its tokenizer lower-cases ASCII letters only and strips no accents: where a text has others, its
 pieces, and so its answer, may differ from ours.
@@ -24,7 +24,7 @@ from tfdistill import errors, files
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from ..model.heads import SCORES
+from ..model.heads import EMBEDDING, SCORES
 from . import metadata_schema as names
 
 NAME = "TFLITE_METADATA"
@@ -69,9 +69,8 @@ def obstacles(
     Returns:
       A line each, with the remedy where there is one; empty if nothing is in the way.
     """
-    if head == "embedding":
-        return ["files for MediaPipe's text embedder are not written, only those of classifiers"]
-    if head != "sequence":
+    embeds = head == EMBEDDING
+    if not embeds and head != "sequence":
         return [f"MediaPipe has no task for a {head} head"]
     if kind in ("regression", "multi_label"):
         return [f"MediaPipe's text classifier chooses one class, the task is {kind}"]
@@ -80,13 +79,13 @@ def obstacles(
         found.append("MediaPipe's text classifier takes one text, the task has two")
     if len(lengths) > 1:
         found.append(f"MediaPipe runs files of one length, this has {len(lengths)}. {ONE_LENGTH}")
-    if not softmax:
+    if not softmax and not embeds:
         found.append("MediaPipe passes scores on as they come: softmax must be inside")
     if vocab_file is None:
         found.append("the vocabulary is not known: pass vocab_file")
     elif not lower_case:
         found.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
-    if not labels:
+    if not labels and not embeds:
         found.append("the classes have no names: pass task or labels")
     return found
 
@@ -133,7 +132,7 @@ def attach(
       file: A .tflite file of one length, with its signature.
       name: Name of the model.
       vocab_file: The vocabulary, one token a line.
-      labels: Names of the classes in the order of the scores.
+      labels: Names of the classes in the order of the scores; none of a sentence encoder.
 
     Raises:
       ExportError: If the file has several subgraphs, or other inputs or outputs than an exported
@@ -143,7 +142,8 @@ def attach(
     entry = _signature(model, file)
     (graph,) = model.subgraphs
     inputs = {int(tensor.tensorIndex): text(tensor.name) for tensor in entry.inputs}
-    _check(file, set(inputs.values()), {text(tensor.name) for tensor in entry.outputs})
+    outputs = {text(tensor.name) for tensor in entry.outputs}
+    _check(file, set(inputs.values()), outputs)
     if _TYPES not in inputs.values():
         inputs[editing.add_input(model, _INPUTS[_TYPES][0], next(iter(inputs)))] = _TYPES
     vocabulary: names.Table = {
@@ -160,7 +160,9 @@ def attach(
         names.File.DESCRIPTION: "The classes, in the order of the scores.",
         names.File.KIND: names.File.AXIS_LABELS,
     }
-    scores = {**_tensor("score", "Probability of each class."), names.Tensor.FILES: [classes]}
+    answer = {**_tensor("score", "Probability of each class."), names.Tensor.FILES: [classes]}
+    if outputs == {EMBEDDING}:
+        answer = _tensor(EMBEDDING, "Vector of the text.")
     root: names.Table = {
         names.Model.NAME: name,
         names.Model.DESCRIPTION: "",
@@ -168,15 +170,17 @@ def attach(
         names.Model.SUBGRAPHS: [
             {
                 names.Subgraph.INPUTS: [_tensor(*_INPUTS[inputs[i]]) for i in graph.inputs],
-                names.Subgraph.OUTPUTS: [scores],
+                names.Subgraph.OUTPUTS: [answer],
                 names.Subgraph.INPUT_PROCESS_UNITS: [unit],
             }
         ],
     }
     _set(model, names.pack(root))
     editing.write(model, file)
-    lines = "".join(f"{label}\n" for label in labels).encode()
-    _append(file, {VOCAB_FILE: pathlib.Path(vocab_file).read_bytes(), LABELS_FILE: lines})
+    contents = {VOCAB_FILE: pathlib.Path(vocab_file).read_bytes()}
+    if outputs != {EMBEDDING}:
+        contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
+    _append(file, contents)
 
 
 def _signature(model: Any, file: files.Path) -> Any:
@@ -192,13 +196,14 @@ def _signature(model: Any, file: files.Path) -> Any:
 
 
 def _check(file: files.Path, inputs: set[str], outputs: set[str]) -> None:
-    if {"input_ids", "attention_mask"} <= inputs <= set(_INPUTS) and outputs == {SCORES}:
+    known = outputs in ({SCORES}, {EMBEDDING})
+    if {"input_ids", "attention_mask"} <= inputs <= set(_INPUTS) and known:
         return
     raise errors.ExportError(
         f"{file} for metadata",
-        f"inputs of {sorted(_INPUTS)} and the output {SCORES!r}",
+        f"inputs of {sorted(_INPUTS)} and the output {SCORES!r} or {EMBEDDING!r}",
         f"{sorted(inputs)} and {sorted(outputs)}",
-        "Export a classifier with softmax.",
+        "Export a classifier with softmax, or a sentence encoder.",
     )
 
 

@@ -111,10 +111,10 @@ def to_android(
 
 
 def check_texts(texts: Examples | None) -> None:
-    """Refuses to begin without the texts that the golden vectors need, or with vectors of texts.
+    """Refuses to begin without the texts that the golden vectors need.
 
     Raises:
-      ConfigError: If there are none, or their task is one of kind embedding.
+      ConfigError: If there are none.
     """
     if texts is None or not len(texts.texts):
         raise errors.ConfigError(
@@ -122,13 +122,6 @@ def check_texts(texts: Examples | None) -> None:
             "a task with texts: the app's tests compare with their answers",
             "none",
             "Name one with --task and --data-dir; a run folder has its own.",
-        )
-    if texts.spec.kind == "embedding":
-        raise errors.ConfigError(
-            "Android bundle",
-            "a task that the app answers",
-            "one of kind embedding",
-            "Write the TFLite file alone: its output is the vector of a text.",
         )
 
 

@@ -2,7 +2,7 @@
 
 MediaPipe takes one length, softmax inside and metadata; an app of one's own takes several lengths
 and, mostly, logits. Nothing is converted again for the one who wants both: one length is cut out of
-the file, with its weights as they are, and softmax is put behind it.
+the file, with its weights as they are, and softmax is put behind it. Vectors stay as they are.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tfdistill.tflite import editing
 from ..file import bundle, delegation, metadata
 from ..file.runtime import TfliteModel
 from ..model import signature
-from ..model.heads import SCORES
+from ..model.heads import EMBEDDING, SCORES
 
-_SAME = 1e-5  # of probabilities: they differ by 1e-7, from the order of sums
+_SAME = 1e-5  # of probabilities and features: they differ by 1e-7, from the order of sums
 _NUM_RANDOM = 8
 
 
@@ -34,10 +34,10 @@ def to_mediapipe(
     length: int | None = None,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Writes the one-length copy of an exported classifier that MediaPipe's TextClassifier runs.
+    """Writes the one-length copy that MediaPipe's TextClassifier or TextEmbedder runs.
 
     The copy is run before it is written: on the golden examples that fit, it must give the softmax
-    of what the exported file gives.
+    of what the exported file gives, of a sentence encoder the same vectors.
 
     Args:
       source: An export: its folder, or its .tflite file.
@@ -91,7 +91,8 @@ def to_mediapipe(
         candidate = temporary / target.name
         model = editing.read(original)
         editing.keep_signature(model, signature.signature_name(chosen))
-        if not manifest.softmax:
+        raw = manifest.softmax or file.head.name == EMBEDDING
+        if not raw:
             editing.add_softmax(model, SCORES)
         editing.write(model, candidate)
         metadata.attach(
@@ -101,7 +102,7 @@ def to_mediapipe(
             labels=labels,
         )
         examples = _examples(manifest, folder, chosen)
-        _check(file, TfliteModel(candidate), examples, manifest.softmax)
+        _check(file, TfliteModel(candidate), examples, raw)
         bundle.write({target: candidate})
     return target
 
@@ -161,21 +162,21 @@ def _check(
     file: TfliteModel,
     copy: TfliteModel,
     examples: list[tuple[list[int], list[int]]],
-    softmax: bool,
+    raw: bool,
 ) -> None:
-    """Checks that the copy gives the probabilities of the file."""
+    """Checks that the copy gives the outputs of the file, or where not `raw` their softmax."""
     (length,) = copy.lengths
     worst = 0.0
     for ids, types in examples:
         expected = np.asarray(file.predict(ids, types, length=length), np.float64).ravel()
-        if not softmax:
+        if not raw:
             expected = np.exp(expected - expected.max())
             expected /= expected.sum()
         worst = max(worst, float(np.abs(copy.predict(ids, types).ravel() - expected).max()))
     if not worst <= _SAME:
         raise errors.ParityError(
             "copy for MediaPipe",
-            f"the file's probabilities within {_SAME:g}",
+            f"the file's answers within {_SAME:g}",
             f"a difference of {worst:.3g}",
             "It was not written. Export one length with softmax instead.",
         )

@@ -1,6 +1,7 @@
 """Sentence encoders as files: the vector itself, checked by direction and by neighbours."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import tensorflow as tf
 
 import export
 from export.checking import parity
+from export.file import inspection
 from export.file.runtime import TfliteModel
 from export.model import heads
-from export.targets import android_bundle
+from export.targets import token_vectors
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
 from tfdistill.data.tasks import Examples, TaskSpec
@@ -134,7 +136,7 @@ def test_vectors_are_compared_by_direction_and_by_their_ten_nearest():
     [
         ({"softmax": True}, "softmax: expected classes that exclude each other"),
         ({"labels": ("a", "b")}, "labels: expected 0 different names"),
-        ({"metadata": True}, "MediaPipe's text embedder"),
+        ({"metadata": True}, "MediaPipe runs files of one length"),
         ({"task": TaskSpec("t", "a", "b", labels=("x", "y"))}, "a model for classification"),
     ],
 )
@@ -143,9 +145,24 @@ def test_what_vectors_do_not_have_is_refused(made, toy, tmp_path, changes, expec
         export.to_tflite(made[0], tmp_path / "m.tflite", **arguments(made, toy, **changes))
 
 
-def test_the_app_has_no_screen_for_vectors(made):
-    with pytest.raises(errors.ConfigError, match="one of kind embedding"):
-        android_bundle.check_texts(made[1])
+def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(made, exported, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["w1 w2"])
+        folder = export.to_android(exported[0], tmp_path, texts=made[1])
+    assert manifest.read_manifest(folder) == exported[1]
+    lines = [json.loads(line) for line in (folder / "tokens.jsonl").read_text().splitlines()]
+    assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(made[1].texts)
+
+
+def test_the_copy_for_mediapipe_gives_the_same_vectors(made, exported, tmp_path):
+    copy = export.to_mediapipe(exported[0], tmp_path / "copy.tflite", length=16)
+    found = inspection.inspect(copy)
+    assert found.signatures.keys() == {"len16"} and "TFLITE_METADATA" in found.metadata
+    ids = made[2].row(3)
+    expected = TfliteModel(exported[0]).predict(ids, length=16)
+    np.testing.assert_array_equal(TfliteModel(copy).predict(ids), expected)
+    with zipfile.ZipFile(copy) as archive:
+        assert archive.namelist() == ["vocab.txt"]
 
 
 def test_a_saved_model_gives_vectors_from_text(made, toy, tmp_path):

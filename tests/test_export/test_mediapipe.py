@@ -85,7 +85,7 @@ def test_a_copy_that_answers_otherwise_is_not_written(folder, tmp_path, monkeypa
 
     monkeypatch.setattr(editing, "add_softmax", lose_softmax)
 
-    with pytest.raises(errors.ParityError, match="probabilities within"):
+    with pytest.raises(errors.ParityError, match="answers within"):
         export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
     assert not (tmp_path / "mediapipe.tflite").exists()
 
