@@ -18,7 +18,7 @@ android {
     }
 
     androidResources {
-        noCompress += "tflite" // so that the model is mapped straight from the package
+        noCompress += listOf("tflite", "int8") // so that they are mapped straight from the package
     }
 
     buildTypes {

@@ -256,7 +256,7 @@ def test_english_and_chinese_say_the_same_with_the_same_values():
 
 @pytest.mark.slow
 def test_pictures_of_all_screens_are_drawn(build):
-    names = ("answer", "question", "compare", "benchmark", "device", "fault", "gpu")
+    names = ("answer", "question", "compare", "search", "benchmark", "device", "fault", "gpu")
     for name in names:
         for variant, widest, highest in (
             ("", 720, 2480),
@@ -342,8 +342,10 @@ def tool(*command):
 
 @pytest.mark.slow
 def test_models_libraries_and_resources_can_be_mapped(archive):
-    mapped = [e for e in archive.infolist() if e.filename.endswith((".tflite", ".so", ".arsc"))]
-    assert len(mapped) == 3 + 2 + 1
+    mapped = [
+        e for e in archive.infolist() if e.filename.endswith((".tflite", ".int8", ".so", ".arsc"))
+    ]
+    assert len(mapped) == 4 + 1 + 2 + 1
     for entry in mapped:
         assert entry.compress_type == zipfile.ZIP_STORED
         multiple = PAGE_BYTES if entry.filename.endswith(".so") else 4
@@ -365,7 +367,7 @@ def test_bundles_are_the_ones_of_their_index(archive):
         for record in (entry["manifest"], entry["tokens"], card["model"], card["golden_file"]):
             found = hashlib.sha256(content(f"{name}/{record['file']}")).hexdigest()
             assert found == record["sha256"]
-    assert len(index["bundles"]) == 3
+    assert len(index["bundles"]) == 4
 
 
 @pytest.mark.slow
@@ -418,7 +420,7 @@ def test_only_adb_may_start_a_benchmark(package):
         "MainActivity",
         "BenchmarkActivity",
     }
-    assert len(exported) == 5
+    assert len(exported) == 6
 
 
 @pytest.mark.slow

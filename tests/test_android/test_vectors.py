@@ -11,13 +11,13 @@ from test_android import vectors
 from export.targets import android_bundle
 from tfdistill import manifest
 from tfdistill.benchmark.statistics import stats
-from tfdistill.data import spans, squad, unicode_classes
+from tfdistill.data import spans, squad, text_index, unicode_classes
 from tfdistill.data.spec import SpanRules
 from tfdistill.data.tokenize import Tokenizer
 
 CORE = vectors.ROOT / "android_demo" / "core" / "src" / "main" / "kotlin"
 BUNDLES = vectors.RESOURCES / "bundles"
-NAMES = ("pairs-float32", "spans-float32", "tags-float32")
+NAMES = ("pairs-float32", "spans-float32", "tags-float32", "vectors-float32")
 
 
 def read_lines(path: pathlib.Path):
@@ -131,3 +131,13 @@ def test_the_golden_questions_are_answered_as_the_decoder_does():
         logits = np.concatenate([np.array(example["outputs"]) for example in own])
         answer = spans.decode(logits, encoded, rules)[0]
         assert answer.text == question["answer"]
+
+
+def test_the_index_still_finds_what_it_found():
+    bundle = BUNDLES / vectors.INDEXED
+    index = text_index.read_index(bundle / text_index.FOLDER)
+    text_index.check_model(index.card, manifest.read_manifest(bundle))
+    found = json.loads((vectors.RESOURCES / "search.json").read_bytes())
+    assert found == vectors.searches(bundle) and len(found) > 10
+    best = [search["matches"][0]["score"] for search in found]
+    assert min(best) < index.card.threshold < max(best)

@@ -1,8 +1,9 @@
 """What the Kotlin tests compare with: made here once, checked in, and checked again by the tests.
 
-To write the files anew: `python tests/test_android/vectors.py`. They are the resources of core's
-tests in android_demo: words.jsonl, places.jsonl and statistics.json beside `bundles`, three toy
-models as `tfdistill export --android` puts them into an app.
+To write the files anew: `python tests/test_android/vectors.py`; with names of toys behind it, such
+as `vectors`, only those. They are the resources of core's tests in android_demo: words.jsonl,
+places.jsonl and statistics.json beside `bundles`, four toy models as `tfdistill export --android`
+puts them into an app; in one of them an index of `tfdistill index`; search.json: what that finds.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ def sentence(random: np.random.Generator, least: int, most: int) -> str:
     return " ".join(random.choice(pool, random.integers(least, most + 1)))
 
 
-def bundles(target: pathlib.Path) -> None:
-    """Exports the three toys as bundles of a folder of assets."""
+def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
+    """Exports toys as bundles of a folder of assets."""
     import export
     from export.checking import tokenizer_edge_cases
     from export.targets import token_vectors
@@ -141,7 +142,8 @@ def bundles(target: pathlib.Path) -> None:
         place = pathlib.Path(temporary)
         vocab_file = place / "vocab.txt"
         vocab_file.write_text("\n".join(VOCABULARY) + "\n", "utf-8")
-        for name, make in {"pairs": _pairs, "spans": _spans, "tags": _tags}.items():
+        for name in names:
+            make = MAKERS[name]
             model, task, examples, encoded = make(vocab_file)
             done = place / name / "model.tflite"
             done.parent.mkdir()
@@ -236,20 +238,81 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     return model, task, examples, dataclasses.replace(encoded, labels=labels)
 
 
+def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
+    from export.checking import verify
+    from tfdistill import models
+    from tfdistill.data.batches import encode_examples
+    from tfdistill.data.tasks import Examples, TaskSpec
+    from tfdistill.data.tokenize import Tokenizer
+
+    task = TaskSpec("near", "a", "score", "b", kind="embedding")
+    random = np.random.default_rng(4)
+    texts = [sentence(random, 1, 14) for _ in range(24)]
+    examples = Examples(task, texts, None, None, paired=True)
+    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    shape = encoder().replace(pooler=False)
+    model = lively(models.build_embedder(shape, 16), 5)
+    # What all vectors have in common is taken away, so that texts differ as those of real models.
+    raw = models.build_embedder(shape, 16, normalize=False)
+    raw.set_weights(model.get_weights())
+    (bias,) = (v for v in model.weights if v.shape == (16,))
+    bias.assign_sub(verify.model_logits(raw, encoded, LENGTHS).mean(axis=0))
+    vectors = verify.model_logits(model, encoded, LENGTHS)
+    gold = np.repeat((vectors[0::2] * vectors[1::2]).sum(axis=1), 2).astype(np.float32)
+    return model, task, examples, dataclasses.replace(encoded, labels=gold)
+
+
+MAKERS = {"pairs": _pairs, "spans": _spans, "tags": _tags, "vectors": _vectors}
+INDEXED = "vectors-float32"
+THRESHOLD = 0.95
+
+
+def index(folder: pathlib.Path) -> None:
+    """Writes an index of invented questions into the bundle of a sentence encoder."""
+    from tfdistill.data import index_rows
+    from tfdistill.run import indexing
+
+    random = np.random.default_rng(5)
+    texts = sorted({sentence(random, 2, 8) for _ in range(60)})
+    answers = [f"{text.split()[0]}: {number}" for number, text in enumerate(texts)]
+    rows = index_rows.IndexRows(texts, answers, list(range(1, len(texts) + 1)), ())
+    encoder = indexing.open_encoder(str(folder))
+    built = indexing.build(rows, encoder, indexing.target_of(encoder, None), overwrite=True)
+    # Of so few features even unrelated texts may be alike: no threshold follows from them.
+    card = built.card.model_copy(update={"threshold": THRESHOLD})
+    (built.folder / "index.json").write_text(card.model_dump_json(indent=2) + "\n", "utf-8")
+
+
+def searches(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """What the index finds for the golden texts of its bundle, by the golden vectors."""
+    from tfdistill.data import text_index
+
+    opened = text_index.read_index(folder / text_index.FOLDER)
+    found = []
+    for example in json.loads((folder / "golden.json").read_bytes())["examples"]:
+        matches = opened.search(np.array(example["outputs"], np.float32), 5)
+        found.append({"text": example["text"], "matches": [match._asdict() for match in matches]})
+    return found
+
+
 def jsonl(lines: Sequence[dict[str, Any]]) -> str:
     """A line of ASCII each."""
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def main() -> None:
-    """Writes all of them."""
+def main(names: Sequence[str]) -> None:
+    """Writes the bundles of these names, and all other files."""
     RESOURCES.mkdir(parents=True, exist_ok=True)
-    bundles(RESOURCES)
+    bundles(RESOURCES, names)
     vocab_file = RESOURCES / "bundles" / "pairs-float32" / "vocab.txt"
+    indexed = RESOURCES / "bundles" / INDEXED
+    if "vectors" in names:
+        index(indexed)
     for name, content in {
         "words.jsonl": jsonl(words_lines()),
         "places.jsonl": jsonl(places_lines(vocab_file)),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
+        "search.json": json.dumps(searches(indexed), indent=1) + "\n",
     }.items():
         (RESOURCES / name).write_text(content, "ascii")
 
@@ -257,4 +320,4 @@ def main() -> None:
 if __name__ == "__main__":
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.path.insert(0, str(ROOT))
-    main()
+    main(sys.argv[1:] or list(MAKERS))

@@ -147,7 +147,8 @@ COVERED_BY = (
         "test_cli",
         "commands are run as a user runs them",
         "tfdistill/commands/benchmarks tfdistill/commands/data "
-        "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/models "
+        "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/index "
+        "tfdistill/commands/models "
         "tfdistill/commands/quantizations tfdistill/commands/result_paths "
         "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
         "tfdistill/commands/export_targets tfdistill/commands/measurement_options "

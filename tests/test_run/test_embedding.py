@@ -1,11 +1,13 @@
 """A sentence encoder from a folder: distilled, measured on pairs, exported, evaluated."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import toys
 
+from export.targets import token_vectors
 from tfdistill import cli, config, errors, models, run, structured, weights
 from tfdistill.data import tasks, vocab
 from tfdistill.run import task_models
@@ -135,11 +137,44 @@ def test_a_pruned_start_is_nearer_to_its_teacher_than_a_random_one(data):
     assert cosines["greedy"] > 0.8, cosines
 
 
-def test_a_run_is_exported_and_its_file_evaluated(done, data, tmp_path, capsys):
+@pytest.fixture(scope="module")
+def shipped(done, tmp_path_factory):
+    """The run's file, and a folder of assets with its bundle."""
+    place = tmp_path_factory.mktemp("shipped")
+    out, assets = str(place / "export"), str(place / "assets")
+    command = ["export", str(done[0]), "--quantize", "float32", "--out", out, "--android", assets]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["how is it"])
+        assert cli.main(command) == 0
+    return out, assets
+
+
+def test_questions_are_indexed_for_the_app_and_answered(shipped, tmp_path, capsys):
+    """The commands of docs/guides/faq.md, on generated questions."""
+    out, assets = shipped
+    random = np.random.default_rng(4)
+    asked = sorted({sentence(random) for _ in range(40)})
+    rows = [f"{question},answer {number}" for number, question in enumerate(asked)]
+    (tmp_path / "faq.csv").write_text("\n".join(["question,answer", *rows]) + "\n")
+    command = ["index", str(tmp_path / "faq.csv"), "--model", out, "--text-column", "question"]
+    assert cli.main([*command, "--answer-column", "answer", "--out", assets, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    (bundle,) = pathlib.Path(assets).glob("bundles/*/")
+    assert made["folder"] == str(bundle / "search") and made["count"] == len(asked)
+    for number in (0, 7):
+        assert cli.main(["index", made["folder"], "--query", asked[number], "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["matches"]
+        assert (found[0]["answer"], found[0]["text"]) == (f"answer {number}", asked[number])
+        assert found[0]["score"] == pytest.approx(1, abs=1e-12)
+    assert cli.main([*command, "--out", assets]) == 2  # nothing is overwritten
+    assert "search" in capsys.readouterr().err
+
+
+def test_a_run_is_exported_and_its_file_evaluated(done, shipped, data, capsys):
     folder, record = done
-    out = str(tmp_path / "export")
-    assert cli.main(["export", str(folder), "--quantize", "float32", "--out", out]) == 0
-    assert "same nearest text 1.0000" in capsys.readouterr().out
+    out = shipped[0]
+    parity = json.loads((pathlib.Path(out) / "model.json").read_text())["parity"]
+    assert parity["argmax_agreement"] == 1
     columns = ["--text-column", "a", "--pair-column", "b", "--label-column", "score"]
     data_options = ["--task", "near", "--kind", "embedding", "--data-dir", str(data), *columns]
     for source in (out, str(folder)):

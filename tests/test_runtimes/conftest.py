@@ -50,12 +50,12 @@ def _run(command: Sequence[Any], job: Any, **variables: str) -> Any:
 
 
 @pytest.fixture(scope="session")
-def mediapipe() -> Callable[..., list[dict[str, float]]]:
-    """MediaPipe for Python: file and texts -> label: score of each text."""
+def mediapipe() -> Callable[..., list[Any]]:
+    """MediaPipe for Python: file and texts -> label: score, or the vector, of each text."""
     python = _need("mediapipe/bin/python")
 
-    def run(model: pathlib.Path, texts: Sequence[str]) -> list[dict[str, float]]:
-        job = {"model": str(model), "texts": list(texts)}
+    def run(model: pathlib.Path, texts: Sequence[str], embed: bool = False) -> list[Any]:
+        job = {"model": str(model), "texts": list(texts), "embed": embed}
         return _run([python, HERE / "in_mediapipe.py"], job, PYTHONPATH="")
 
     return run

@@ -15,6 +15,19 @@ const runners = {
     return { answers };
   },
 
+  async embedder({ texts }) {
+    const { FilesetResolver, TextEmbedder } = await import("@mediapipe/tasks-text");
+    const wasm = await FilesetResolver.forTextTasks("/packages/@mediapipe/tasks-text/wasm");
+    const embedder = await TextEmbedder.createFromOptions(wasm, {
+      baseOptions: { modelAssetPath: "/files/model.tflite" },
+    });
+    const answers = texts.map((text) =>
+      Array.from(embedder.embed(text).embeddings[0].floatEmbedding),
+    );
+    embedder.close();
+    return { answers };
+  },
+
   async litert({ examples }) {
     const { Tensor, loadAndCompile, loadLiteRt } = await import("@litertjs/core");
     await loadLiteRt("/packages/@litertjs/core/wasm/");

@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from test_android import vectors
 
 import export
 from export.file import inspection, runtime
@@ -68,6 +69,22 @@ def test_mediapipe_runs_an_export_of_one_length_with_softmax_as_it_is_also_witho
     inputs = inspection.inspect(file).signatures["len24"].inputs
     assert inputs.keys() == {"input_ids", "attention_mask"}
     assert_same(answers, scores_of(file, toy.texts[:50], toy.vocab_file), BOUNDS["float32"])
+
+
+def test_mediapipe_embeds_texts_like_python(mediapipe, browser, tmp_path):
+    bundle = vectors.RESOURCES / "bundles" / vectors.INDEXED
+    file = export.to_mediapipe(bundle, tmp_path / "mediapipe.tflite")
+    random = np.random.default_rng(0)
+    texts = [vectors.sentence(random, 1, 9) for _ in range(120)]
+    texts = [text for text in texts if text.isascii()]
+    expected = scores_of(file, texts, bundle / "vocab.txt")
+
+    assert len(texts) > 20 and expected.shape == (len(texts), 16)
+    for found in (
+        mediapipe(file, texts, embed=True),
+        browser(file, runner="embedder", texts=texts),
+    ):
+        assert np.abs(np.array(found) - expected).max() <= BOUNDS["float32"]
 
 
 @pytest.mark.shared_data

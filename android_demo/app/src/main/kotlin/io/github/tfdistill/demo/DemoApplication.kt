@@ -50,6 +50,7 @@ class DemoApplication : Application() {
             own = value
             lazyMain = mainModel() // what stood on the others is of no use
             lazyCompare = compareModel()
+            lazySearch = searchModel()
             lazyMeasure = measureModel()
         }
 
@@ -62,22 +63,30 @@ class DemoApplication : Application() {
     val compare: CompareModel
         get() = lazyCompare.value
 
+    val search: SearchModel
+        get() = lazySearch.value
+
     val measure: MeasureModel
         get() = lazyMeasure.value
 
     private var lazyMain = mainModel()
     private var lazyCompare = compareModel()
+    private var lazySearch = searchModel()
     private var lazyMeasure = measureModel()
 
     private fun mainModel() = lazy { MainModel(services, gpu, onMainThread()) }
 
     private fun compareModel() = lazy { CompareModel(services, onMainThread()) }
 
+    private fun searchModel() = lazy { SearchModel(services, onMainThread()) }
+
     private fun measureModel() = lazy { MeasureModel(this, services, onMainThread()) }
 
     override fun onTrimMemory(level: Int) {
         super.onTrimMemory(level)
-        if (level >= ComponentCallbacks2.TRIM_MEMORY_UI_HIDDEN) releaseMain()
+        if (level < ComponentCallbacks2.TRIM_MEMORY_UI_HIDDEN) return
+        releaseMain()
+        if (lazySearch.isInitialized()) search.release()
     }
 
     /** Closes the main screen's model: two models at a time on a GPU make LiteRT fail. */

@@ -60,6 +60,7 @@ class MainActivity : Activity() {
     override fun onOptionsItemSelected(item: MenuItem): Boolean {
         val screen =
             when (item.itemId) {
+                R.id.search -> SearchActivity::class.java
                 R.id.compare -> CompareActivity::class.java
                 R.id.measure -> MeasureActivity::class.java
                 R.id.device -> DeviceActivity::class.java

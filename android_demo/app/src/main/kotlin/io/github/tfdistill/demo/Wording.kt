@@ -43,6 +43,7 @@ object Wording {
     fun headline(resources: Resources, outcome: Outcome): String =
         when (outcome) {
             is Outcome.Labels -> probability(resources, outcome.labels.first())
+            is Outcome.Vector -> resources.getString(R.string.vector, outcome.values.size)
             is Outcome.Value -> "%.4f".format(outcome.value)
             is Outcome.Tags ->
                 outcome.words.zip(outcome.tags) { word, tag -> "$word  $tag" }.joinToString("\n")

@@ -61,6 +61,7 @@ class InsetsTest {
             listOf(
                 MainActivity::class.java,
                 CompareActivity::class.java,
+                SearchActivity::class.java,
                 MeasureActivity::class.java,
                 DeviceActivity::class.java,
                 BenchmarkActivity::class.java,
@@ -96,6 +97,7 @@ class InsetsTest {
         for (type in
             listOf(
                 CompareActivity::class.java,
+                SearchActivity::class.java,
                 MeasureActivity::class.java,
                 DeviceActivity::class.java,
             )) {

@@ -91,6 +91,20 @@ class ProcessDeathTest {
     }
 
     @Test
+    fun `the question that was searched for is there again, and so is its model`() {
+        val before = start(SearchActivity::class.java)
+        before.get().enter(R.id.first, "who is it")
+        val screen = comeBack(SearchActivity::class.java, leave(before))
+        worker.runAll()
+        assertEquals("vectors-float32", screen.chosen(R.id.bundles))
+        assertEquals("who is it", screen.shown(R.id.first))
+        screen.enter(R.id.first, long)
+        val again = Robolectric.buildActivity(SearchActivity::class.java).setup()
+        again.get().enter(R.id.first, long)
+        assertEquals("", comeBack(SearchActivity::class.java, leave(again)).shown(R.id.first))
+    }
+
+    @Test
     fun `the model that was to be measured is chosen again, and what was entered`() {
         val before = start(MeasureActivity::class.java)
         before.get().choose(R.id.bundles, "spans-float32")

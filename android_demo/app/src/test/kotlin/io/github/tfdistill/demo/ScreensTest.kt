@@ -82,6 +82,13 @@ class ScreensTest {
             enter(golden.text, golden.pair)
         }
 
+    private fun search() =
+        start(SearchActivity::class.java).apply {
+            find<EditText>(R.id.first).setText(Golden("vectors-float32").examples[11].text)
+            find<Button>(R.id.run).performClick()
+            worker.runAll()
+        }
+
     private fun measure() =
         start(MeasureActivity::class.java).apply {
             find<Button>(R.id.start).performClick()
@@ -109,6 +116,7 @@ class ScreensTest {
             "answer" to ::answer,
             "question" to ::question,
             "compare" to ::compare,
+            "search" to ::search,
             "benchmark" to ::measure,
             "device" to { start(DeviceActivity::class.java) },
             "fault" to ::fault,

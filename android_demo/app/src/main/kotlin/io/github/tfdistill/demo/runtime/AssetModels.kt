@@ -6,14 +6,12 @@ import io.github.tfdistill.demo.core.Accelerator
 import io.github.tfdistill.demo.core.Bundle
 import io.github.tfdistill.demo.core.ModelRunner
 import io.github.tfdistill.demo.core.SignatureTensors
-import java.nio.MappedByteBuffer
-import java.nio.channels.FileChannel
 
 /** Opens model files that lie uncompressed in the package: they are mapped, not copied. */
 class AssetModels(private val assets: AssetManager) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
         if (accelerator == Accelerator.GPU) return onGpu(bundle)
-        val runner = InterpreterRunner(map(bundle.modelPath), threads)
+        val runner = InterpreterRunner(AssetSource(assets).map(bundle.modelPath), threads)
         try {
             bundle.checkModel(runner.signatures)
             return runner
@@ -22,17 +20,6 @@ class AssetModels(private val assets: AssetManager) : ModelOpener {
             throw error
         }
     }
-
-    private fun map(path: String): MappedByteBuffer =
-        assets.openFd(path).use { file ->
-            file.createInputStream().use { stream ->
-                stream.channel.map(
-                    FileChannel.MapMode.READ_ONLY,
-                    file.startOffset,
-                    file.declaredLength,
-                )
-            }
-        }
 
     private fun onGpu(bundle: Bundle): ModelRunner {
         val signatures =

@@ -122,15 +122,19 @@ class AnswerCheck(
         return if (noise > 0 && power > 0) 10 * log10(power / noise) else null
     }
 
-    /** The share of examples with the same largest output everywhere; null for one output. */
+    /**
+     * The share of examples with the same largest output everywhere; null where that means none.
+     */
     private fun agreement(pairs: List<Both>): Double? {
-        if (bundle.task.kind == TaskKind.REGRESSION) return null
+        if (bundle.task.kind in listOf(TaskKind.REGRESSION, TaskKind.EMBEDDING)) return null
         return pairs.count(::sameLabels).toDouble() / pairs.size
     }
 
     private fun sameLabels(pair: Both) = best(pair.host) == best(pair.here)
 
-    /** Where the largest outputs are: of a text, of each token, of starts and ends. */
+    /**
+     * Where the largest outputs are: of a text, of each token, of starts and ends, of no vector.
+     */
     private fun best(outputs: List<Float>): List<Int> {
         val groups =
             when (bundle.task.kind) {
@@ -139,6 +143,7 @@ class AnswerCheck(
                     listOf(0, 1).map { column ->
                         outputs.filterIndexed { at, _ -> at % 2 == column }
                     }
+                TaskKind.EMBEDDING -> emptyList()
                 else -> listOf(outputs)
             }
         return groups.map { Answers.argmax(it.toFloatArray()) }

@@ -3,6 +3,7 @@ package io.github.tfdistill.demo.core
 import java.io.FileNotFoundException
 import java.io.IOException
 import java.io.InputStream
+import java.nio.ByteBuffer
 import java.security.MessageDigest
 
 /** Where files are read from: the assets of an app, or a folder. */
@@ -14,6 +15,13 @@ fun interface FileSource {
      * @throws FileNotFoundException if there is none
      */
     fun open(path: String): InputStream
+
+    /**
+     * The content of a file: mapped where that is possible, otherwise read whole.
+     *
+     * @throws FileNotFoundException if there is none
+     */
+    fun map(path: String): ByteBuffer = ByteBuffer.wrap(open(path).use { it.readBytes() })
 }
 
 /** A bundle whose files are the ones that were exported, and fit one another. */
@@ -103,14 +111,53 @@ class Bundles(private val source: FileSource) {
         return Bundle(name, entry, card, vocabulary)
     }
 
+    /** The names of the bundles that have an index of texts. */
+    fun searchable(): List<String> = index().bundles.filterValues { hasSearch(it) }.keys.sorted()
+
+    private fun hasSearch(entry: IndexEntry): Boolean =
+        try {
+            source.open("$FOLDER/${entry.folder}/${TextIndex.FOLDER}/${TextIndex.CARD}").close()
+            true
+        } catch (_: FileNotFoundException) {
+            false
+        }
+
+    /**
+     * Opens the index of texts of a bundle and checks its files.
+     *
+     * @throws BundleException if there is none, or it is damaged, or of another model
+     */
+    fun openIndex(bundle: Bundle): TextIndex {
+        val folder = "$FOLDER/${bundle.entry.folder}/${TextIndex.FOLDER}"
+        val content = opened("$folder/${TextIndex.CARD}", INDEX_REMEDY) { it.readBytes() }
+        val card =
+            StrictJson.decode(
+                "${TextIndex.CARD} of the texts of ${bundle.name}",
+                String(content, Charsets.UTF_8),
+                TextIndexCard.FORMAT_VERSION,
+                TextIndexCard.serializer(),
+            )
+        ManifestChecks.check(card, bundle)
+        val path = "$folder/${card.vectors.file}"
+        val vectors = reading(path, INDEX_REMEDY) { source.map(path) }
+        val digest = MessageDigest.getInstance(SHA256)
+        digest.update(vectors.duplicate())
+        compare(folder, card.vectors, hex(digest.digest()))
+        return TextIndex(card, vectors, verified(folder, card.texts, INDEX_REMEDY))
+    }
+
     private fun checkLabels(name: String, content: ByteArray, card: Manifest) {
         val lines = String(content, Charsets.UTF_8).removeSuffix("\n").split('\n')
         val labels = card.task?.labels
         if (lines != labels) throw unsuitable("labels.txt of $name", "$labels", lines)
     }
 
-    private fun verified(folder: String, record: FileRecord): ByteArray {
-        val content = read("$folder/${record.file}")
+    private fun verified(
+        folder: String,
+        record: FileRecord,
+        remedy: String = EXPORT_REMEDY,
+    ): ByteArray {
+        val content = opened("$folder/${record.file}", remedy) { it.readBytes() }
         compare(folder, record, hex(MessageDigest.getInstance(SHA256).digest(content)))
         return content
     }
@@ -136,11 +183,16 @@ class Bundles(private val source: FileSource) {
             hex(digest.digest())
         }
 
-    private fun <T> opened(path: String, use: (InputStream) -> T): T =
+    private fun <T> opened(
+        path: String,
+        remedy: String = EXPORT_REMEDY,
+        use: (InputStream) -> T,
+    ): T = reading(path, remedy) { source.open(path).use(use) }
+
+    private fun <T> reading(path: String, remedy: String, read: () -> T): T =
         try {
-            source.open(path).use(use)
+            read()
         } catch (error: FileNotFoundException) {
-            val remedy = "`tfdistill export --android` makes it."
             throw BundleException(
                 BundleFault.MISSING,
                 explain(path, "a file", "none", remedy),
@@ -156,6 +208,8 @@ class Bundles(private val source: FileSource) {
     companion object {
         const val FOLDER = "bundles"
         const val INDEX = "index.json"
+        private const val EXPORT_REMEDY = "`tfdistill export --android` makes it."
+        private const val INDEX_REMEDY = "`tfdistill index` makes it."
         private const val SHA256 = "SHA-256"
 
         internal fun hex(bytes: ByteArray): String =

@@ -55,6 +55,7 @@ enum class TaskKind {
     @SerialName("multi_label") MULTI_LABEL,
     @SerialName("token") TOKEN,
     @SerialName("span") SPAN,
+    @SerialName("embedding") EMBEDDING,
 }
 
 /** What the answers mean. */
@@ -92,6 +93,8 @@ data class Parity(
     @SerialName("mean_abs_error") val meanAbsError: Double,
     @SerialName("sqnr_db") val sqnrDb: Double?,
     @SerialName("argmax_agreement") val argmaxAgreement: Double?,
+    @SerialName("min_cosine") val minCosine: Double? = null,
+    @SerialName("neighbour_agreement") val neighbourAgreement: Double? = null,
     @SerialName("model_metrics") val modelMetrics: Map<String, Double> = emptyMap(),
     @SerialName("file_metrics") val fileMetrics: Map<String, Double> = emptyMap(),
     val bounds: Map<String, Double> = emptyMap(),

@@ -11,6 +11,7 @@ internal object ManifestChecks {
     const val IDS = "input_ids"
     const val MASK = "attention_mask"
     const val TYPES = "token_type_ids"
+    private const val EMBEDDING = "embedding"
     private val INPUTS = setOf(IDS, MASK, TYPES)
     private val FILE_NAME = Regex("[A-Za-z0-9_][A-Za-z0-9._-]*")
     private val SHA256 = Regex("[0-9a-f]{64}")
@@ -52,6 +53,11 @@ internal object ManifestChecks {
         for ((name, signature) in card.signatures) {
             checkSignature(name, signature, task, card.softmax)
         }
+        val outputs = card.signatures.values.flatMap { it.outputs.values }
+        if (task.kind == TaskKind.EMBEDDING) {
+            val widths = outputs.map { it.shape.last() }.toSet()
+            require(widths.size == 1, "vectors of ${card.name}", "one width", widths)
+        }
         if (task.kind == TaskKind.SPAN) {
             val span = present(task.span, "span of the task", "how answers are read off")
             checkSpan(span, tokenizer.maxLength)
@@ -66,6 +72,25 @@ internal object ManifestChecks {
             val wanted = SignatureTensors(expected.inputs, expected.outputs)
             require(found[name] == wanted, "signature $name of $file", "$wanted", found[name])
         }
+    }
+
+    /** Checks that an index can be true, and belongs to the model of a bundle. */
+    fun check(card: TextIndexCard, bundle: Bundle) {
+        listOf(card.model, card.vectors, card.texts).forEach(::checkRecord)
+        val expected = bundle.manifest.model.sha256
+        require(card.model.sha256 == expected, "model of the index", expected, card.model.sha256)
+        val signature = bundle.manifest.signatures.values.first()
+        val width = signature.outputs.values.first().shape.last()
+        require(bundle.task.kind == TaskKind.EMBEDDING, "task", "embedding", bundle.task.kind)
+        require(card.modelWidth == width, "model_width", "$width", card.modelWidth)
+        val most = minOf(width, TextIndexCard.MOST_FEATURES)
+        require(card.width in 1..most, "width", "1 to $most", card.width)
+        require(card.count >= 1, "count", "at least 1", card.count)
+        val size = card.count.toLong() * card.width
+        require(size == card.vectors.sizeBytes, "size of the vectors", "$size", card.vectors)
+        require(size <= Int.MAX_VALUE, "size of the vectors", "at most 2^31 - 1", size)
+        val threshold = card.threshold
+        require(threshold == null || threshold in -1.0..1.0, "threshold", "-1 to 1", threshold)
     }
 
     private fun checkSignature(name: String, found: Signature, task: TaskRecord, softmax: Boolean) {
@@ -87,11 +112,13 @@ internal object ManifestChecks {
                 TaskKind.SPAN -> listOf(1, length)
                 TaskKind.TOKEN -> listOf(1, length, labels)
                 TaskKind.REGRESSION -> listOf(1, 1)
+                TaskKind.EMBEDDING -> listOf(1, found.outputs[EMBEDDING]?.shape?.lastOrNull() ?: 0)
                 else -> listOf(1, labels)
             }
         val outputs =
             when {
                 task.kind == TaskKind.SPAN -> setOf(Spans.START, Spans.END)
+                task.kind == TaskKind.EMBEDDING -> setOf(EMBEDDING)
                 softmax -> setOf("scores")
                 else -> setOf("logits")
             }

@@ -13,6 +13,9 @@ sealed interface Outcome {
     /** A tag for each word. */
     data class Tags(val words: List<String>, val tags: List<String>) : Outcome
 
+    /** The vector of a text, for a [TextIndex]. */
+    class Vector(val values: FloatArray) : Outcome
+
     /** An answer to a question; its text is "" if there is none. */
     data class Found(val answer: Answer) : Outcome
 }
@@ -66,6 +69,11 @@ class Predictor(
                 whole(text, second) {
                     Answers.checkFinite(it)
                     Outcome.Value(it.single().toDouble())
+                }
+            TaskKind.EMBEDDING ->
+                whole(text, second) {
+                    Answers.checkFinite(it)
+                    Outcome.Vector(it)
                 }
             TaskKind.CLASSIFICATION,
             TaskKind.MULTI_LABEL ->

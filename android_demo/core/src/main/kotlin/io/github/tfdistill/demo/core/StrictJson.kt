@@ -42,6 +42,20 @@ internal object StrictJson {
         }
     }
 
+    /**
+     * Decodes what stands in a file of a known version.
+     *
+     * @throws BundleException if it is not what it should be
+     */
+    fun <T> decode(what: String, content: String, type: DeserializationStrategy<T>): T =
+        try {
+            json.decodeFromString(type, content)
+        } catch (error: SerializationException) {
+            throw malformed(what, error)
+        } catch (error: StackOverflowError) {
+            throw malformed(what, error)
+        }
+
     private fun malformed(what: String, error: Throwable): BundleException {
         val received = error.message?.lineSequence()?.firstOrNull() ?: error.javaClass.simpleName
         return BundleException(BundleFault.MALFORMED, explain(what, "its format", received), error)

@@ -38,9 +38,12 @@ class BundlesTest {
     @Test
     fun `bundles are opened as they were exported`() {
         val found = Bundles(copy).index().bundles.keys.associateWith(Bundles(copy)::open)
-        assertEquals(setOf("pairs-float32", "spans-float32", "tags-float32"), found.keys)
         assertEquals(
-            listOf(TaskKind.CLASSIFICATION, TaskKind.SPAN, TaskKind.TOKEN),
+            listOf("pairs", "spans", "tags", "vectors").map { "$it-float32" },
+            found.keys.toList(),
+        )
+        assertEquals(
+            listOf(TaskKind.CLASSIFICATION, TaskKind.SPAN, TaskKind.TOKEN, TaskKind.EMBEDDING),
             found.values.map { it.task.kind },
         )
         for (bundle in found.values) {

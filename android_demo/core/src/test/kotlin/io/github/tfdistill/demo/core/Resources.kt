@@ -63,7 +63,7 @@ fun FileSource.text(path: String): String =
 /** A copy of the resources that a test may damage. */
 class Copy(val folder: File) : FileSource by Folder(folder) {
     init {
-        for (name in listOf("pairs", "spans", "tags").map { "$it-float32" }) {
+        for (name in listOf("pairs", "spans", "tags", "vectors").map { "$it-float32" }) {
             val entry = Resources.bundles.index().bundles.getValue(name)
             val card = Resources.json("bundles/$name/model.json").jsonObject
             val records =
@@ -78,7 +78,10 @@ class Copy(val folder: File) : FileSource by Folder(folder) {
                 Resources.open("bundles/$name/$file").readBytes(),
             )
         }
-        put("bundles/index.json", Resources.open("bundles/index.json").readBytes())
+        val search = listOf("index.json", "vectors.int8", "texts.jsonl")
+        for (path in search.map { "bundles/vectors-float32/search/$it" } + "bundles/index.json") {
+            put(path, Resources.open(path).readBytes())
+        }
     }
 
     fun put(path: String, content: ByteArray) =

@@ -1,0 +1,159 @@
+"""int8 vectors of texts, their scores, and the files of an index."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from tfdistill import errors, manifest
+from tfdistill.data import text_index
+
+MODEL = manifest.FileRecord(file="model.tflite", sha256="ab" * 32, size_bytes=9)
+SCORES = {"others": None, "nearest_other": None, "nearest_same": None}
+VECTORS = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+
+
+def write(folder, vectors=VECTORS[:, :6], **facts):
+    folder.mkdir(exist_ok=True)
+    texts = [f"text {i} \u2028 ä" for i in range(len(vectors))]
+    given = {
+        **{"name": "toy", "created": "now", "tfdistill_version": "0", "model": MODEL},
+        **{"model_width": 8, "threshold": 0.5, "checks": None, "scores": SCORES},
+        **facts,
+    }
+    answers = [f"answer {i}\n" for i in range(len(vectors))]
+    text_index.write_index(folder, text_index.quantize(vectors), texts, answers, **given)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path / "index")
+
+
+def test_a_feature_is_rounded_to_127_parts_of_the_largest_one_halves_to_even():
+    found = text_index.quantize(np.array([[127, 0.5, 1.5, -2.5, -127], [0, 0, 0, 1e-30, 0]]))
+    assert found.dtype == np.int8
+    assert found.tolist() == [[127, 0, 2, -2, -127], [0, 0, 0, 127, 0]]
+
+
+@pytest.mark.parametrize("width", [6, 1041, 4096])  # the last two are summed in float64
+def test_scores_are_the_cosines_of_integers(width):
+    random = np.random.default_rng(1)
+    queries, rows = (random.integers(-127, 128, (n, width)).astype(np.int8) for n in (2, 3))
+    rows[0] = queries[0] = 127  # the largest sums
+    for query, line in zip(queries, text_index.scores_of(queries, rows), strict=True):
+        for row, score in zip(rows, line, strict=True):
+            product = sum(int(a) * int(b) for a, b in zip(query, row, strict=True))
+            squares = [sum(int(a) ** 2 for a in values) for values in (query, row)]
+            assert score == product / np.sqrt(float(squares[0]) * float(squares[1]))
+
+
+def test_blocks_change_no_score(monkeypatch):
+    rows = text_index.quantize(VECTORS)
+    whole = text_index.scores_of(rows[:2], rows)
+    monkeypatch.setattr(text_index, "_BLOCK_BYTES", 8 * 8 * 7)
+    np.testing.assert_array_equal(text_index.scores_of(rows[:2], rows), whole)
+
+
+def test_of_equal_scores_the_first_is_better():
+    scores = np.array([0.1, 0.5, 0.5, 0.9, 0.5])
+    assert text_index.best(scores, 3).tolist() == [3, 1, 2]
+    assert text_index.best(scores, 9).tolist() == [3, 1, 2, 4, 0]
+    mixed = np.arange(1000) % 2  # more than any sort takes in one piece
+    assert text_index.best(mixed, 1000).tolist() == [*range(1, 1000, 2), *range(0, 1000, 2)]
+
+
+def test_a_search_finds_what_a_loop_finds(folder):
+    index = text_index.read_index(folder)
+    vector = VECTORS[7] + 0.1
+    found = index.search(vector, 4)
+    cut = vector[:6].astype(float)
+    cosines = [
+        cut @ row / np.linalg.norm(cut) / np.linalg.norm(row)
+        for row in VECTORS[:, :6].astype(float)
+    ]
+    assert [match.row for match in found] == np.argsort(cosines)[::-1][:4].tolist()
+    assert [match.score for match in found] == pytest.approx(sorted(cosines)[::-1][:4], abs=0.01)
+    assert found[0].text == f"text {found[0].row} \u2028 ä"
+    assert found[0].answer == f"answer {found[0].row}\n"
+    assert len(index.search(vector, 99)) == 50
+
+
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [
+        (np.ones(6), r"shape \(8,\), received \(6,\)"),
+        (np.array([np.nan] + 7 * [1]), "finite"),
+        (np.array(6 * [0] + [1, 1]), "not all 0"),
+    ],
+)
+def test_a_vector_of_another_kind_is_refused(folder, vector, message):
+    with pytest.raises(errors.TfdistillError, match=message):
+        text_index.read_index(folder).search(vector)
+
+
+def edited(folder, **changes):
+    path = folder / "index.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def rewritten(folder, name, content):
+    """Puts other content in the place of a file, and a manifest that agrees."""
+    (folder / name).write_bytes(content)
+    record = {
+        "file": name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "size_bytes": len(content),
+    }
+    edited(folder, **{name.partition(".")[0]: record})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": 2}, "format_version"),
+        ({"width": 5}, "50 x 5 bytes, received 300"),
+        ({"width": 10**9}, "width"),
+        ({"count": 0}, "count"),
+        ({"count": 10**18}, "x 6 bytes, received 300"),
+        ({"threshold": 2}, "threshold"),
+        ({"colour": 1}, "colour"),
+        ({"texts": {"file": "../x", "sha256": "0" * 64, "size_bytes": 1}}, "texts.file"),
+    ],
+)
+def test_a_manifest_that_cannot_be_right_is_refused(folder, change, message):
+    edited(folder, **change)
+    with pytest.raises(errors.ManifestError, match=message):
+        text_index.read_index(folder)
+
+
+def test_damaged_files_are_refused(folder, tmp_path):
+    for name in ("vectors.int8", "texts.jsonl"):
+        copy = write(tmp_path / name)
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content[:-1])
+        with pytest.raises(errors.ManifestError, match=f"{name}: expected sha256"):
+            text_index.read_index(copy)
+        (copy / name).unlink()
+        with pytest.raises(errors.ManifestError, match="no such file"):
+            text_index.read_index(copy)
+    for name, content, message in (
+        ("vectors.int8", b"\x80" + b"\x01" * 299, "-127 to 127"),
+        ("vectors.int8", b"\x01" * 294 + bytes(6), "not 0 alone"),
+        ("texts.jsonl", b'{"text": "a", "answer": "b"}\n' * 49, "50 lines"),
+        ("texts.jsonl", b'{"text": "a", "answer": "b"}\n' * 49 + b"{", "50 lines"),
+    ):
+        rewritten(write(folder), name, content)
+        with pytest.raises(errors.ManifestError, match=message):
+            text_index.read_index(folder)
+    for line in (b'{"text": "a"}', b'{"text": "a", "answer": 3}', b"[]", b"["):
+        rewritten(write(folder), "texts.jsonl", line + b"\n" + b"{}\n" * 49)
+        with pytest.raises(errors.ManifestError, match=r"texts\.jsonl, line 1"):
+            text_index.read_index(folder).text(0)
+    (folder / "index.json").write_text("[" * 9)
+    with pytest.raises(errors.ManifestError, match=r"index\.json"):
+        text_index.read_index(folder)
+    with pytest.raises(errors.ManifestError, match="`tfdistill index` makes it"):
+        text_index.read_index(tmp_path / "none")

@@ -1,0 +1,204 @@
+"""`tfdistill index`: vectors of the exported file itself, checked, and searched."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from test_android import vectors
+
+from tfdistill import cli, errors, manifest
+from tfdistill.data import index_rows, text_index
+from tfdistill.data.text_index import Spread
+from tfdistill.run import indexing
+
+BUNDLE = vectors.RESOURCES / "bundles" / vectors.INDEXED
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """A copy of the toy's export, without its index."""
+    folder = tmp_path_factory.mktemp("near") / "export"
+    return shutil.copytree(BUNDLE, folder, ignore=shutil.ignore_patterns("search"))
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    path = tmp_path_factory.mktemp("faq") / "faq.csv"
+    random = np.random.default_rng(3)
+    texts = list(dict.fromkeys(vectors.sentence(random, 3, 7) for _ in range(30)))
+    lines = [f"{text},answer {i // 2}" for i, text in enumerate(texts)]
+    path.write_text(
+        "\n".join(["q,a", *lines, lines[0], f"{texts[1].upper()},other", "good " * 40 + ",x"])
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(export, questions):
+    command = ["index", str(questions), "--model", str(export.parent), "--text-column", "q"]
+    assert cli.main([*command, "--answer-column", "a"]) == 0
+    return export / "search"
+
+
+def test_the_index_has_the_vectors_that_the_file_gives(export, questions, made):
+    index = text_index.read_index(made)
+    texts = [index.text(row)[0] for row in range(index.card.count)]
+    encoder = indexing.open_encoder(str(export))
+    alone = np.concatenate([indexing.embed(encoder, [text], ["x"])[0] for text in texts[:3]])
+    np.testing.assert_array_equal(index.rows[:3], text_index.quantize(alone))
+    assert index.card.model == manifest.read_manifest(export).model
+    golden = json.loads((export / "golden.json").read_bytes())["examples"][0]
+    found = indexing.embed(encoder, [golden["text"]], ["x"])[0][0]
+    np.testing.assert_allclose(found, golden["outputs"], atol=1e-5)  # another processor's kernels
+    assert index.card.checks.recall_at_10 > 0.9
+    assert index.card.checks.mean_cosine_error < 1e-4
+
+
+def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, questions):
+    rows = index_rows.read_rows(questions, "q", "a")
+    last = rows.lines[-1]
+    encoder = indexing.open_encoder(str(export))
+    built = indexing.build(rows, encoder, export / "search", overwrite=True)
+    assert built.notes[:2] == (
+        f"left out, repeated: line {last - 2} as line 2",
+        f"the same to the model: line {last - 1} as line 3",
+    )
+    assert built.notes[2].startswith("cut to 24 tokens: line ")
+    assert built.notes[2].endswith(f"line {last}")
+
+
+def test_a_search_from_the_command_line_shows_the_nearest(made, capsys):
+    text, answer = text_index.read_index(made).text(4)
+    assert cli.main(["index", str(made), "--query", text, "--top", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    first, second = found["matches"]
+    assert (first["row"], first["text"], first["answer"]) == (4, text, answer)
+    assert first["score"] == pytest.approx(1, abs=1e-12) and second["score"] < 1
+    assert found["answered"] is (first["score"] >= found["threshold"])
+    assert cli.main(["index", str(made), "--query", "good " * 19_999, "--top", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert "cut to 24 tokens" in err and "good good" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--query", "x" * 100_001], "1 to 100,000 characters, received 100,001"),
+        (["--query", " "], "1 to 100,000 characters"),
+        (["--query", "\x7f"], "a text with letters or signs"),
+        (["--query", "x", "--dim", "3"], "--dim: expected no --query"),
+        (["--query", "x", "--top", "0"], "--top: expected at least 1"),
+        (["--query", "x", "--model", str(BUNDLE.parent / "pairs-float32")], "a sentence encoder"),
+        ([], "--model: expected the model that gives the vectors"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_said(made, capsys, options, message):
+    assert cli.main(["index", str(made), *options]) in (1, 2)
+    assert message in capsys.readouterr().err
+
+
+def test_nothing_is_overwritten_and_a_failure_leaves_the_old_index(
+    export, questions, made, capsys, monkeypatch
+):
+    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    command = ["index", str(questions), "--model", str(export), "--text-column", "q"]
+    assert cli.main(command) == 2
+    assert "search" in capsys.readouterr().err
+    assert cli.main([*command, "--out", str(export)]) == 2  # it is no index
+    assert cli.main([*command, "--dim", "17", "--overwrite"]) == 2
+    assert "--dim: expected 1 to 16" in capsys.readouterr().err
+    rows = index_rows.read_rows(questions, "q")
+    monkeypatch.setattr(indexing, "_recall", lambda *_: np.zeros(1))
+    with pytest.raises(errors.ExportError, match=r"received 0\.0%"):
+        indexing.build(rows, indexing.open_encoder(str(export)), made, overwrite=True)
+    assert before == {path.name: path.read_bytes() for path in made.iterdir()}
+
+
+def test_an_index_goes_into_the_bundle_of_its_model(export, tmp_path):
+    assets = tmp_path / "assets"
+    shutil.copytree(vectors.RESOURCES / "bundles", assets / "bundles")
+    encoder = indexing.open_encoder(str(export))
+    expected = assets / "bundles" / vectors.INDEXED / "search"
+    assert indexing.target_of(encoder, str(assets)) == expected
+    assert indexing.target_of(encoder, str(tmp_path / "x")) == tmp_path / "x"
+    index = json.loads((assets / "bundles" / "index.json").read_text())
+    del index["bundles"][vectors.INDEXED]
+    (assets / "bundles" / "index.json").write_text(json.dumps(index))
+    with pytest.raises(errors.ManifestError, match="tfdistill export --android"):
+        indexing.target_of(encoder, str(assets))
+
+
+def test_an_index_of_another_model_is_refused(made, export):
+    card = text_index.read_index(made).card
+    other = manifest.read_manifest(export)
+    text_index.check_model(card, other)
+    other = other.model_copy(update={"model": other.model.model_copy(update={"sha256": "00" * 32})})
+    with pytest.raises(errors.ManifestError, match="Make the index again with this model file"):
+        text_index.check_model(card, other)
+
+
+def test_vectors_that_are_no_numbers_are_named(export, monkeypatch):
+    class Broken:
+        def predict(self, ids, **_):
+            return np.full(16, np.nan, np.float32) if len(ids) > 3 else np.ones(16, np.float32)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(indexing.inputs, "open_foreign", lambda _: Broken())
+    encoder = indexing.open_encoder(str(export))
+    with pytest.raises(errors.ExportError, match="vector of line 2: expected finite"):
+        indexing.embed(encoder, ["good", "good film"], ["line 1", "line 2"])
+
+
+def test_recall_and_scores_equal_a_loop():
+    random = np.random.default_rng(1)
+    values = random.standard_normal((40, 6)).astype(np.float32)
+    values[:, 0] *= 60  # one feature outweighs the others
+    int8 = text_index.quantize(values[:, :4])
+    groups = np.arange(40) // 2
+    checks, scores = indexing.measure(values, int8, groups)
+    unit = values[:, :4] / np.linalg.norm(values[:, :4], axis=1, keepdims=True)
+    whole = values / np.linalg.norm(values, axis=1, keepdims=True)
+    own = text_index.scores_of(int8, int8)
+    recall, cut, other, same = [], [], [], []
+    for row in range(40):
+        rest = [i for i in range(40) if i != row]
+        nearest = set(sorted(rest, key=lambda i: -own[row, i])[:10])
+        by_float = set(sorted(rest, key=lambda i: -(unit @ unit[row])[i])[:10])
+        by_all = set(sorted(rest, key=lambda i: -(whole @ whole[row])[i])[:10])
+        recall.append(len(nearest & by_float) / 10)
+        cut.append(len(nearest & by_all) / 10)
+        other.append(max(own[row, i] for i in rest if groups[i] != groups[row]))
+        same.append(own[row, row ^ 1])
+    # Cosines within 1e-6 of the tenth count as well.
+    assert checks.recall_at_10 == pytest.approx(np.mean(recall), abs=0.03)
+    assert checks.recall_at_10 < 1
+    assert checks.whole_recall_at_10 == pytest.approx(np.mean(cut), abs=0.03)
+    assert checks.max_score_error == pytest.approx(np.abs(own - unit @ unit.T).max(), abs=1e-6)
+    for found, values in ((scores.nearest_other, other), (scores.nearest_same, same)):
+        expected = np.percentile(values, (5, 50, 95))
+        assert [found.p05, found.p50, found.p95] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_threshold_lets_five_of_a_hundred_unrelated_questions_pass():
+    random = np.random.default_rng(2)
+    scores = random.normal(0.2, 0.1, (4000, 100))  # of questions with all texts
+    low, middle, high = np.percentile(scores, (5, 50, 95))
+    threshold = indexing.threshold_of(Spread(p05=low, p50=middle, p95=high), 100)
+    assert np.mean(scores.max(axis=1) >= threshold) == pytest.approx(0.05, abs=0.01)
+    assert indexing.threshold_of(Spread(p05=0.9, p50=0.94, p95=0.98), 1000) == 1
+    assert indexing.threshold_of(Spread(p05=low, p50=middle, p95=high), 19) is None
+    assert indexing.threshold_of(None, 100) is None
+
+
+def test_one_text_alone_is_an_index_without_checks(export, tmp_path):
+    rows = index_rows.IndexRows(["good film"], None, [1], ())
+    built = indexing.build(rows, indexing.open_encoder(str(export)), tmp_path / "one", width=4)
+    assert (built.card.checks, built.card.threshold, built.card.width) == (None, None, 4)
+    _, matches = indexing.search(str(tmp_path / "one"), "good film", source=str(export))
+    assert [(match.row, match.answer) for match in matches] == [(0, None)]

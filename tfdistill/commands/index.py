@@ -1,0 +1,157 @@
+"""index: texts with their vectors, for search on a phone; and a search in one."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import errors, files
+from tfdistill.commands import base, options, plan
+
+if TYPE_CHECKING:
+    from tfdistill.run.indexing import Built
+
+_TOP = 5
+_SHOWN = 100  # characters of a text
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        help="texts: a table (.csv, .tsv, .jsonl), or plain text, one a line; with --query the "
+        "folder of an index",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="a run of --kind embedding with its export, or an export or bundle (with --query "
+        "default: the folder that the index lies in)",
+    )
+    group = parser.add_argument_group("making an index")
+    group.add_argument("--text-column", metavar="NAME", help="column of the texts (default: text)")
+    group.add_argument("--answer-column", metavar="NAME", help="column of their answers")
+    group.add_argument(
+        "--dim", type=int, metavar="N", help="features that are kept, the first ones (default: all)"
+    )
+    options.add_output(
+        group,
+        what="folder to write, or a folder of Android assets with a bundle of this model "
+        "(default: the folder `search` in the export)",
+        required=False,
+        overwrite="replace an earlier index",
+    )
+    group = parser.add_argument_group("searching one")
+    group.add_argument("--query", metavar="TEXT", help="show the nearest texts to this one")
+    group.add_argument(
+        "--top", type=int, default=_TOP, metavar="N", help="how many (default: %(default)s)"
+    )
+    options.add_json(parser)
+
+
+def _execute(args: argparse.Namespace) -> None:
+    plan.existing(args.source, "source")
+    if args.model is not None:
+        plan.existing(args.model, "--model")
+    if args.query is not None:
+        _search(args)
+    elif args.model is None:
+        raise errors.ConfigError("--model", "the model that gives the vectors", "none")
+    else:
+        _build(args)
+
+
+def _build(args: argparse.Namespace) -> None:
+    from tfdistill.data import index_rows
+
+    if pathlib.Path(args.source).is_dir():
+        raise errors.ConfigError(
+            "source", "a file of texts", "a folder", "To search an index, name a --query."
+        )
+    rows = index_rows.read_rows(args.source, args.text_column, args.answer_column)
+    from tfdistill.run import indexing
+
+    encoder = indexing.open_encoder(args.model)
+    target = indexing.target_of(encoder, args.out)
+    locked = args.out is not None and pathlib.Path(args.out) == target  # by the command line
+    with contextlib.nullcontext() if locked else files.output_lock(target):
+        built = indexing.build(rows, encoder, target, width=args.dim, overwrite=args.overwrite)
+    result = {
+        **built.card.model_dump(mode="json"),
+        "folder": str(built.folder),
+        "notes": list(built.notes),
+    }
+    base.show(result, as_json=args.json, lines=_built(built, args.model))
+
+
+def _built(built: Built, model: str) -> list[str]:
+    card = built.card
+    lines = [
+        f"{built.folder}: {card.count:,} texts, {card.width} of {card.model_width} features, "
+        f"{card.vectors.size_bytes / 1e6:.2f} MB of vectors",
+        *built.notes,
+    ]
+    if card.checks is not None:
+        lines.append(
+            f"checked on {card.checks.num_queries:,} texts: "
+            f"{card.checks.recall_at_10:.1%} of the ten nearest as by float vectors, mean error of "
+            f"a cosine {card.checks.mean_cosine_error:.1e}"
+        )
+    for what, spread in (
+        ("two different texts", card.scores.others),
+        ("a text and the nearest other one", card.scores.nearest_other),
+        ("a text and the nearest with the same answer", card.scores.nearest_same),
+    ):
+        if spread is not None:
+            lines.append(
+                f"score of {what}: 5% below {spread.p05:.2f}, median {spread.p50:.2f}, "
+                f"95% below {spread.p95:.2f}"
+            )
+    if card.threshold is not None:
+        lines.append(
+            f"threshold: {card.threshold:.2f}; 95% of unrelated questions score less with all of "
+            f"{card.count:,} texts"
+        )
+    lines.append(f'next: tfdistill index {built.folder} --model {model} --query "..."')
+    return lines
+
+
+def _search(args: argparse.Namespace) -> None:
+    refused = ("text_column", "answer_column", "dim", "out")
+    given = [f"--{name.replace('_', '-')}" for name in refused if getattr(args, name) is not None]
+    if given or args.overwrite:
+        raise errors.ConfigError(", ".join(given) or "--overwrite", "no --query beside it", "one")
+    if args.top < 1:
+        raise errors.ConfigError("--top", "at least 1", args.top)
+    from tfdistill.run import indexing
+
+    card, matches = indexing.search(args.source, args.query, source=args.model, count=args.top)
+    answered = card.threshold is None or matches[0].score >= card.threshold
+    lines = [] if answered else [f"No answer: nothing scores {card.threshold:.2f}. The nearest:"]
+    for match in matches:
+        answer = "" if match.answer is None else f" -> {errors.shortened(match.answer, _SHOWN)}"
+        lines.append(f"{match.score:.4f}  {errors.shortened(match.text, _SHOWN)}{answer}")
+    result: dict[str, Any] = {
+        "answered": answered,
+        "threshold": card.threshold,
+        "matches": [match._asdict() for match in matches],
+    }
+    base.show(result, as_json=args.json, lines=lines)
+
+
+COMMANDS = (
+    base.Command(
+        name="index",
+        summary="index texts for search on a phone, or search such an index",
+        description="Runs the exported sentence encoder on every text, keeps its vectors as int8, "
+        "and checks that they have the same neighbours. The app, and --query, find the nearest "
+        "texts of a question by an exact search.",
+        arguments=_arguments,
+        execute=_execute,
+        examples=(
+            "index questions.csv --model runs/near --text-column question --answer-column answer",
+            'index runs/near/export/search --query "how do I reset my password"',
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""The texts that an index is made of, from a table or plain text; repetitions are named."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from tfdistill import errors
+from tfdistill.data import tables
+
+MOST_CHARACTERS = 100_000  # of a text; the app's fields take as many
+_SHOWN = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexRows:
+    """Texts with their answers.
+
+    Attributes:
+      texts: The texts, without blanks around them.
+      answers: Their answers, or None.
+      lines: The line of each, from 1.
+      notes: What was left out, in sentences that name the first lines.
+    """
+
+    texts: list[str]
+    answers: list[str] | None
+    lines: list[int]
+    notes: tuple[str, ...]
+
+
+def read_rows(
+    path: tables.Path, text_column: str | None = None, answer_column: str | None = None
+) -> IndexRows:
+    """Reads texts, each with its answer where there is a column of them.
+
+    A row that repeats an earlier one, text and answer, is left out, and so is one without a text.
+
+    Args:
+      path: A table (`tables.SUFFIXES`), or plain text, one text a line.
+      text_column: The column of texts in a table; default "text".
+      answer_column: The column of answers in a table, or None.
+
+    Raises:
+      ConfigError: If columns are named and the file is plain text.
+      DataError: If the file is missing, malformed or holds no text, or if one is too long.
+    """
+    file = pathlib.Path(path)
+    answers = None
+    if file.suffix.lower() in tables.SUFFIXES:
+        text_column = text_column or "text"
+        columns = [text_column] if answer_column is None else [text_column, answer_column]
+        table = tables.read_table(file, columns)
+        texts = [text.strip() for text in table.columns[text_column]]
+        lines = table.lines
+        if answer_column is not None:
+            answers = [answer.strip() for answer in table.columns[answer_column]]
+    elif text_column or answer_column:
+        raise errors.ConfigError(
+            "--text-column, --answer-column", f"a table ({', '.join(tables.SUFFIXES)})", file
+        )
+    else:
+        texts, lines = tables.read_lines(file)
+    seen: dict[tuple[str, str], int] = {}
+    kept, empty, repeated = [], [], []
+    for index, text in enumerate(texts):
+        if len(text) > MOST_CHARACTERS:
+            raise errors.DataError(
+                f"{file}, line {lines[index]}",
+                f"a text of at most {MOST_CHARACTERS:,} characters",
+                f"{len(text):,}",
+            )
+        key = (text, "" if answers is None else answers[index])
+        if not text:
+            empty.append(f"line {lines[index]}")
+        elif key in seen:
+            repeated.append(f"line {lines[index]} as line {seen[key]}")
+        else:
+            seen[key] = lines[index]
+            kept.append(index)
+    if not kept:
+        raise errors.DataError(f"texts {file}", "at least one text", "none")
+    return IndexRows(
+        [texts[index] for index in kept],
+        None if answers is None else [answers[index] for index in kept],
+        [lines[index] for index in kept],
+        tuple(
+            f"{what}: {listed(places)}"
+            for what, places in (
+                ("left out, without a text", empty),
+                ("left out, repeated", repeated),
+            )
+            if places
+        ),
+    )
+
+
+def listed(places: list[str]) -> str:
+    """Names the first places and counts the others."""
+    more = f", and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more
