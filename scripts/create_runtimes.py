@@ -125,6 +125,13 @@ def arm64(folder: pathlib.Path) -> None:
     run(*pip, *where, "--target", site, *lock)
 
 
+def openvino(folder: pathlib.Path) -> None:
+    """Unpacks OpenVINO; its libraries are used, Python's part needs packages that stay out."""
+    pip = (sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--no-deps")
+    lock = ("--require-hashes", "--requirement", LOCKS / "openvino.lock")
+    run(*pip, "--only-binary=:all:", "--target", folder, *lock)
+
+
 def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
     """Writes the lock with its markers decided for the foreign Python, which pip would not do."""
     from packaging import requirements  # pip evaluates markers for the Python that runs it
@@ -209,6 +216,7 @@ RUNTIME_MAKERS: dict[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]
     "web": (web, ("package.json", "package-lock.json")),
     "arm64": (arm64, ("arm64.lock",)),
     "adbd": (adbd, ()),
+    "openvino": (openvino, ("openvino.lock",)),
 }
 
 
