@@ -159,8 +159,23 @@ class Calibration(_Part):
     source: Literal["given", "random"] = "given"  # random: token ids drawn for want of examples
 
 
+class AcceleratorRecord(_Part):
+    """What an accelerator took of the file when it was exported, and how near its answers were."""
+
+    name: str  # of `tfdistill inspect --accelerators`
+    title: str
+    verdict: Literal["whole", "partial", "compiled", "unavailable"]
+    delegated: dict[str, int | None] = {}  # by signature; None: not told
+    operators: dict[str, int] = {}
+    sqnr_db: dict[str, float | None] = {}  # to the CPU's answers; None: not computed, or equal
+
+
 class Manifest(_Part):
-    """The whole of model.json."""
+    """The whole of model.json.
+
+    `device` is what the file was exported for. It and `accelerators` are left out of the manifest
+    of a file for CPUs, so that earlier readers accept it.
+    """
 
     format_version: Literal[1] = FORMAT_VERSION
     name: str
@@ -170,6 +185,8 @@ class Manifest(_Part):
     model: FileRecord
     quantization: str
     quantized_layers: dict[str, str] = {}  # pattern of layer names -> their own quantization
+    device: Literal["cpu", "gpu", "npu"] = "cpu"
+    accelerators: list[AcceleratorRecord] = []
     calibration: Calibration | None = None
     signatures: dict[str, Signature]
     softmax: bool
@@ -179,6 +196,11 @@ class Manifest(_Part):
     golden_file: FileRecord | None = None
     architecture: Architecture
     parity: Parity | None
+
+    @pydantic.model_serializer(mode="wrap")
+    def _leave_out_device(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        new = ("device", "accelerators") if self.device == "cpu" else ()
+        return {key: value for key, value in write(self).items() if key not in new}
 
 
 def write_manifest(

@@ -1,9 +1,9 @@
 """A quantized file beside the float32 file of the same network: operator by operator.
 
 Quantizers keep the operators and their order. They only put QUANTIZE and DEQUANTIZE between them,
-and replace GATHER by EMBEDDING_LOOKUP between two RESHAPEs. So the two networks are the same one
-exactly if, without these, each operator has the same kind, options and inputs; what may differ is
-how constants and activations are stored.
+and replace GATHER by EMBEDDING_LOOKUP, or by GATHER with ids (L,), between two RESHAPEs. So the two
+networks are the same one exactly if, without these, each operator has the same kind, options and
+inputs; what may differ is how constants and activations are stored.
 """
 
 from __future__ import annotations
@@ -206,10 +206,16 @@ class _Pairing:
         """Returns the operators that compute, and notes what the others recode."""
         kept = []
         names = [editing.name_of(self._model, operator) for operator in self._graph.operators]
-        looked_up = {
-            int(operator.inputs[0])
+        shaped = {
+            int(operator.outputs[0])
             for operator, name in zip(self._graph.operators, names, strict=True)
-            if name == _LOOKUP
+            if name == "RESHAPE"
+        }
+        # The ids are the first input of a lookup, and the second of a GATHER.
+        looked_up = {
+            int(operator.inputs[0 if name == _LOOKUP else 1])
+            for operator, name in zip(self._graph.operators, names, strict=True)
+            if name == _LOOKUP or (name == "GATHER" and int(operator.inputs[1]) in shaped)
         }
         rows = set()
         for operator, name in zip(self._graph.operators, names, strict=True):
@@ -217,7 +223,8 @@ class _Pairing:
             around = name == "RESHAPE" and (
                 self._reshapes_move or target in looked_up or source in rows
             )
-            if name == _LOOKUP or (name in RECODING and source in rows):
+            flat = name == "GATHER" and int(operator.inputs[1]) in looked_up
+            if name == _LOOKUP or flat or (name in RECODING and source in rows):
                 rows.add(target)
             if name in RECODING or around:
                 self._recoded[target] = source

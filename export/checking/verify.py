@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors, files
+from tfdistill.accelerators import gate, vendors
 from tfdistill.data import metrics
-from tfdistill.manifest import Parity
+from tfdistill.manifest import AcceleratorRecord, Parity
 from tfdistill.tflite import editing
 
 from ..conversion.plan import ExportPlan
@@ -46,12 +47,14 @@ class Verification:
       parity: How far it agrees with the model.
       golden: The content of golden.json.
       answers: What model and file answered.
+      accelerators: What the accelerator that the file is for took of it; empty for a CPU.
     """
 
     report: ModelReport
     parity: Parity
     golden: dict[str, Any]
     answers: Answers
+    accelerators: list[AcceleratorRecord]
 
 
 def verify(
@@ -96,7 +99,38 @@ def verify(
     if plan.head.name == "span":
         chosen = inputs.whole_texts(examples, chosen)
     vectors = golden.content(plan, chosen, known.logits, outputs)
-    return Verification(report, record, vectors, found)
+    return Verification(report, record, vectors, found, on_accelerator(plan, file, vectors))
+
+
+def on_accelerator(
+    plan: ExportPlan, file: pathlib.Path, vectors: dict[str, Any]
+) -> list[AcceleratorRecord]:
+    """Holds the answers of the accelerator that a file is for against the CPU's.
+
+    Raises:
+      ParityError: If it answers something else, or does not run the file.
+    """
+    if not plan.device.accelerator:
+        return []
+    wanted = vendors.parse(plan.device.accelerator)
+    timeout_s = plan.request.timeout_s
+    (found,) = gate.check(file, wanted, golden=vectors, timeout_s=timeout_s)
+    if found.verdict == "wrong" or found.verdict == "failed":
+        raise _refused(plan, file, f"{found.name} ({found.title}), ", [str(found.fault)])
+    signatures = found.signatures
+    return [
+        AcceleratorRecord(
+            name=found.name,
+            title=found.title,
+            verdict=found.verdict,
+            delegated={own.signature: own.delegated for own in signatures},
+            operators={own.signature: own.operators for own in signatures},
+            sqnr_db={
+                own.signature: None if own.answers is None else own.answers.sqnr_db
+                for own in signatures
+            },
+        )
+    ]
 
 
 def _refused(

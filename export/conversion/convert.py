@@ -19,10 +19,11 @@ import sys
 from collections.abc import Sequence
 
 from tfdistill import errors, files
+from tfdistill.tflite import editing
 
 from ..file import child
 from ..model import signature
-from . import calibrate, mixed
+from . import calibrate, device_form, mixed
 from . import quantize as quantizing
 from .plan import ExportPlan
 from .quantize import Quantization
@@ -44,6 +45,7 @@ class Conversion:
       matrices: Names of the layers that have a weight matrix, in the order of the model.
       examples: An npz file of what the ranges of a static quantization are measured on, or None.
       quantize_aware: Whether the SavedModel has the ranges in it.
+      device: Name of the processor that the file is for, see `device_form`.
       float_file: Where the float32 conversion of the SavedModel goes, unless it is there already;
         None where it is not asked for.
     """
@@ -56,6 +58,7 @@ class Conversion:
     matrices: Sequence[str] = ()
     examples: str | None = None
     quantize_aware: bool = False
+    device: str = "cpu"
     float_file: str | None = None
 
 
@@ -73,7 +76,8 @@ def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = 
     """
     with files.temporary_folder("model") as folder:
         saved, examples = folder / "saved_model", folder / "examples.npz"
-        signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax)
+        with device_form.masked(plan.model, plan.device):
+            signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax)
         if plan.calibration is not None:
             calibrate.save(plan.calibration, examples)
         conversion = Conversion(
@@ -85,6 +89,7 @@ def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = 
             matrices=mixed.with_matrices(plan.model),
             examples=None if plan.calibration is None else str(examples),
             quantize_aware=plan.quantize_aware,
+            device=plan.device.name,
             float_file=None if float_file is None else os.path.abspath(float_file),
         )
         run_in_child(conversion, timeout_s=plan.request.timeout_s)
@@ -118,26 +123,34 @@ def run(conversion: Conversion) -> None:
     """Runs a conversion in this process."""
     base = quantizing.quantization(conversion.quantize)
     layers = {name: quantizing.quantization(own) for name, own in conversion.layers.items()}
+    form = device_form.form(conversion.device)
     with files.temporary_folder("convert") as folder:
         source = pathlib.Path(conversion.float_file or folder / "float.tflite")
-        direct = conversion.quantize_aware or (base.route == "converter" and not layers)
+        direct = conversion.quantize_aware or (
+            base.route == "converter"
+            and not layers
+            and not device_form.by_edge_quantizer(form, base)
+        )
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
         if direct:
             pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
-            return
+        else:
+            from . import edge_quantizer
 
-        from . import edge_quantizer
-
-        examples = conversion.examples
-        edge_quantizer.quantize(
-            source,
-            conversion.file,
-            base=base,
-            layers=layers,
-            matrices=conversion.matrices,
-            examples=None if examples is None else calibrate.load(examples),
-        )
+            examples = conversion.examples
+            edge_quantizer.quantize(
+                source,
+                conversion.file,
+                base=base,
+                layers=layers,
+                matrices=conversion.matrices,
+                examples=None if examples is None else calibrate.load(examples),
+            )
+    if form.flat_ids:
+        model = editing.read(conversion.file)
+        device_form.flatten_ids(model)
+        editing.write(model, conversion.file)
 
 
 def _converted(conversion: Conversion, quantization: Quantization) -> bytes:

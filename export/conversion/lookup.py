@@ -37,7 +37,7 @@ def use_lookups(model: Any, chosen: Callable[[Any, str], bool]) -> int:
         operators = []
         for operator in graph.operators:
             name = text(graph.tensors[operator.outputs[0]].name) if len(operator.outputs) else ""
-            if _gathers_rows(model, graph, operator) and chosen(
+            if gathers_rows(model, graph, operator) and chosen(
                 graph.tensors[operator.inputs[0]], name
             ):
                 operators += _lookup(model, graph, operator, name)
@@ -48,7 +48,8 @@ def use_lookups(model: Any, chosen: Callable[[Any, str], bool]) -> int:
     return replaced
 
 
-def _gathers_rows(model: Any, graph: Any, operator: Any) -> bool:
+def gathers_rows(model: Any, graph: Any, operator: Any) -> bool:
+    """Whether an operator looks rows up in a constant table."""
     if editing.name_of(model, operator) != "GATHER":
         return False
     table = graph.tensors[operator.inputs[0]]
@@ -71,10 +72,11 @@ def _lookup(model: Any, graph: Any, gather: Any, name: str) -> list[Any]:
     rows_shape = [num_rows, int(tensors[table].shape[1])]
     rows = editing.add_tensor(graph, f"{name}/rows", rows_shape, tensors[table].type)
     lookup = editing.new_operator(model, _LOOKUP, _LOOKUP_VERSION, [flat, table], [rows])
-    return [_reshape(model, graph, ids, flat), lookup, _reshape(model, graph, rows, output)]
+    return [reshape(model, graph, ids, flat), lookup, reshape(model, graph, rows, output)]
 
 
-def _reshape(model: Any, graph: Any, source: int, target: int) -> Any:
+def reshape(model: Any, graph: Any, source: int, target: int) -> Any:
+    """Makes the operator that gives a tensor the shape of another."""
     shape = [int(size) for size in graph.tensors[target].shape]
     name = f"{text(graph.tensors[target].name)}/shape"
     sizes = editing.add_constant(model, graph, name, np.array(shape, np.int32))

@@ -17,8 +17,9 @@ from ..file import metadata as tflite_metadata
 from ..model import checks, graph, inputs, signature
 from ..model.heads import HEADS, OutputHead
 from ..model.request import ExportRequest
-from . import calibrate, mixed
+from . import calibrate, device_form, mixed
 from . import quantize as quantizing
+from .device_form import DeviceForm
 from .quantize import Bounds, Quantization
 
 
@@ -41,6 +42,7 @@ class ExportPlan:
       labels: Label names, empty where not known or for a regression.
       tokenizer: The tokenizer, or None.
       metadata: Whether the file gets MediaPipe's metadata.
+      device: The form of the file for the processor that it is for.
     """
 
     request: ExportRequest
@@ -57,6 +59,7 @@ class ExportPlan:
     labels: tuple[str, ...]
     tokenizer: Tokenizer | None
     metadata: bool
+    device: DeviceForm
 
     @property
     def config(self) -> models.EncoderConfig:
@@ -92,6 +95,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     num_labels = models.num_labels_of(model) or 0
     aware = mixed.is_quantize_aware(model)
     layers = mixed.resolve(model, quantization, patterns)
+    device = device_form.form(request.device, quantization, *layers.values())
     loosest = functools.reduce(
         Bounds.loosest, (value.bounds for value in layers.values()), quantization.bounds
     )
@@ -140,6 +144,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         labels,
         tokenizer,
         metadata,
+        device,
     )
 
 

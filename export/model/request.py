@@ -24,6 +24,9 @@ class ExportRequest:
       path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
         labels.txt are written next to it (see `bundle.paths_of`).
       quantize: Name of a quantization; see `export.quantizations`.
+      device: What runs the file: "cpu", "gpu" or "npu"; see `export.conversion.device_form`. For
+        the last two `tfdistill.accelerators` holds the answers against the CPU's, where what it
+        needs is installed.
       layers: Layers that take another quantization: pattern of layer names, as for a shell
         ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
       lengths: Sequence lengths; they share the weights.
@@ -54,6 +57,7 @@ class ExportRequest:
     path: files.Path
     _: dataclasses.KW_ONLY
     quantize: str = "dynamic_wi8_afp32"
+    device: str = "cpu"
     layers: Mapping[str, str] | None = None
     lengths: Sequence[int] = (32, 64, 128)
     softmax: bool = False

@@ -56,6 +56,8 @@ def build_manifest(
         converter=f"tensorflow {tf.__version__}",
         model=FileRecord(file=paths.model.name, sha256=report.sha256, size_bytes=report.size_bytes),
         quantization=plan.quantization.name,
+        device=plan.device.name,  # pyright: ignore[reportArgumentType]
+        accelerators=verified.accelerators,
         quantized_layers=dict(request.layers or {}),
         calibration=calibration,
         signatures={

@@ -12,6 +12,7 @@ from test_android import vectors
 
 import export
 from export.file import inspection, runtime
+from tfdistill import manifest
 from tfdistill.data.tokenize import Tokenizer
 
 pytestmark = pytest.mark.slow
@@ -162,3 +163,33 @@ def test_litert_on_arm64_answers_like_python(arm64, exports, toy, quantize, proc
     answers = arm64(exports(quantize), examples, processor)
 
     assert_outputs(answers, exports(quantize), examples, rows, quantize)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "quantize", "device", "verdict"),
+    [
+        ("gpu", "float32", "cpu", "partial"),
+        ("gpu", "dynamic_wi8_afp32", "gpu", "whole"),
+        ("gpu", "weight_only_wi8_afp32", "cpu", "wrong"),
+        ("intel-npu", "dynamic_wi8_afp32", "cpu", "whole"),
+    ],
+)
+def test_an_accelerator_takes_a_file_as_the_guide_says(
+    accelerators, exports, toy, tmp_path, accelerator, quantize, device, verdict
+):
+    file = exports(quantize) if device == "cpu" else tmp_path / "model.tflite"
+    if device != "cpu":
+        card_file = toy.export(file, quantize=quantize, device=device, lengths=(16,))
+        (found,) = manifest.read_manifest(card_file).accelerators
+        assert found.verdict == verdict
+        assert found.delegated == found.operators
+        return
+    report = accelerators(file, accelerator)
+
+    assert report.verdict == verdict, report.fault
+    for found in report.signatures:
+        assert found.answers.num_examples > 4
+        assert (found.delegated == found.operators) == (accelerator != "gpu")
+        if accelerator == "gpu":
+            assert "Only support 1D indices" in found.left["GATHER"]
+            assert "token_type_embeddings" in found.layers

@@ -72,6 +72,14 @@ def _numbers(group: Any) -> None:
     group.add_argument(
         "--prefer", choices=("size", "latency"), help="with auto: what is best (default: size)"
     )
+    group.add_argument(
+        "--for",
+        dest="device",
+        default="cpu",
+        choices=("cpu", "gpu", "npu"),
+        help="what runs the file (default: cpu): the form of its tables and its mask, and for gpu "
+        "and npu the check of their answers",
+    )
     layers = group.add_argument(
         "--layers",
         type=_pattern,
@@ -142,6 +150,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     if manifest.parity is not None:
         lines += _checked(manifest.parity)
+    lines += _accelerated(manifest)
     lines += [f"{name}: {path}" for name, path in written.items()]
     lines.append(f"report: {reported or f'tfdistill report {target}'}")
     result = {**manifest.model_dump(mode="json"), "also_written": written}
@@ -165,6 +174,18 @@ def _write_cards(
     model_card.write(target, model_card.of_file(manifest, known))
     if args.hf is not None:
         model_card.write(args.hf, model_card.of_checkpoint(manifest, known))
+
+
+def _accelerated(manifest: Manifest) -> Iterator[str]:
+    """Describes what the accelerator of the file took of it."""
+    for found in manifest.accelerators:
+        if found.verdict == "unavailable":
+            yield f"{found.title}: not checked on this host; see tfdistill inspect --accelerators"
+            continue
+        yield f"{found.title}: {found.verdict}, " + ", ".join(
+            f"{name} {found.delegated[name]} of {found.operators[name]} operators"
+            for name in found.delegated
+        )
 
 
 def _reported(model: pathlib.Path, target: pathlib.Path) -> pathlib.Path | None:
@@ -227,9 +248,12 @@ def _checked(parity: Parity) -> list[str]:
 
 def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     """Lists what is wrong with the options, before anything is opened."""
+    from export.conversion import device_form
     from export.conversion import quantize as quantizing
 
     automatic = args.quantize == AUTO
+    if automatic and args.device != "cpu":
+        yield errors.explain("--for", "cpu with --quantize auto", args.device)
     for option, quantization in (
         ("--quantize", args.quantize),
         *(("--layers", value) for value in layers.values()),
@@ -237,7 +261,7 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
         if automatic and option == "--quantize":
             continue
         try:
-            quantizing.quantization(quantization)
+            device_form.form(args.device, quantizing.quantization(quantization))
         except errors.ConfigError as error:
             yield option + str(error).removeprefix("quantize")
     for option, value in (("--max-drop", args.max_drop), ("--prefer", args.prefer)):
@@ -287,6 +311,7 @@ def _tflite(
     model = job.source.model
     if args.quantize != AUTO:
         quantization = {"quantize": args.quantize, "layers": layers or None}
+        quantization["device"] = args.device
         return export.to_tflite(model, file, **quantization, **arguments)
     return export.auto(
         model,

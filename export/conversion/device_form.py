@@ -1,0 +1,154 @@
+"""What a file must look like for a CPU, a GPU or an NPU to take it whole and answer rightly.
+
+Found with `tfdistill inspect --accelerators`, LiteRT 2.3:
+
+* A GPU takes GATHER with ids (L,) only, and of int8 tables only EMBEDDING_LOOKUP with a scale for
+  each row: others give zeros or wrong numbers, though all is delegated.
+* An NPU takes both lookups; -1e4, MobileBERT's mask, becomes NaN in its 16 bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+from ai_edge_litert import schema_py_generated as schema
+
+from tfdistill import errors
+from tfdistill.models.attention import ATTENTION_MASK_VALUE, AttentionMask
+from tfdistill.tflite import editing
+from tfdistill.tflite.reader import text
+
+from . import lookup
+from .quantize import Quantization
+
+_STATIC = "it computes in floats; static integers are for NPUs"
+_BLOCKS = "LiteRT's GPU delegate crashes on weights in blocks"
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceForm:
+    """The form of a file for one kind of processor.
+
+    Attributes:
+      name: "cpu", "gpu" or "npu".
+      accelerator: The name under which `tfdistill.accelerators` checks it; "" for the CPU.
+      flat_ids: Whether tables are looked up with ids (L,), and those of integers by row.
+      small_mask: Whether the mask is that of BERT in every family.
+      refused: Quantization -> why it is not offered.
+      instead: What to take instead.
+    """
+
+    name: str
+    accelerator: str = ""
+    flat_ids: bool = False
+    small_mask: bool = False
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    instead: str = ""
+
+
+FORMS: dict[str, DeviceForm] = {
+    "cpu": DeviceForm("cpu"),
+    "gpu": DeviceForm(
+        "gpu",
+        "gpu",
+        flat_ids=True,
+        refused={
+            "float16": "it does not take the tables; it computes float32 files in 16 bits as well",
+            "weight_only_wi8_afp32": "its answers are wrong there",
+            "dynamic_wi4_afp32_block32": _BLOCKS,
+            "dynamic_wi4_afp32_block64": _BLOCKS,
+            "static_wi8_ai8": _STATIC,
+            "static_wi8_ai8_integer_only": _STATIC,
+            "static_wi8_ai16": _STATIC,
+        },
+        instead="float32, dynamic_wi8_afp32 or dynamic_wi4_afp32",
+    ),
+    "npu": DeviceForm("npu", "intel-npu", small_mask=True),
+}
+
+
+def form(name: str, *quantizations: Quantization) -> DeviceForm:
+    """Returns the form for a kind of processor.
+
+    Args:
+      name: "cpu", "gpu" or "npu".
+      *quantizations: Those of the file and of its layers.
+
+    Raises:
+      ConfigError: If the name is unknown, or it does not take a quantization.
+    """
+    if name not in FORMS:
+        raise errors.ConfigError("device", ", ".join(FORMS), repr(name))
+    found = FORMS[name]
+    for quantization in quantizations:
+        if (why := found.refused.get(quantization.name)) is not None:
+            raise errors.ConfigError(
+                f"quantize for {name}", found.instead, quantization.name, f"Not offered: {why}."
+            )
+    return found
+
+
+def by_edge_quantizer(found: DeviceForm, quantization: Quantization) -> bool:
+    """Whether the ai-edge-quantizer has to write a file that the converter writes for a CPU."""
+    return found.flat_ids and quantization.method != "float"
+
+
+@contextlib.contextmanager
+def masked(model: keras.Model, found: DeviceForm) -> Iterator[None]:
+    """Gives a model the mask of a form while its signatures are traced."""
+    layers = [layer for layer in model.layers if isinstance(layer, AttentionMask)]
+    before = [layer.value for layer in layers]
+    try:
+        for layer in layers if found.small_mask else []:
+            layer.value = max(layer.value, ATTENTION_MASK_VALUE)
+        yield
+    finally:
+        for layer, value in zip(layers, before, strict=True):
+            layer.value = value
+
+
+def flatten_ids(model: Any) -> int:
+    """Replaces GATHER with ids (1, L) by RESHAPE, GATHER with ids (L,) and RESHAPE.
+
+    Args:
+      model: A file (`editing.read`); changed in place. Tables of integers stay as they are.
+
+    Returns:
+      How many were replaced.
+    """
+    replaced = 0
+    for graph in model.subgraphs:
+        operators = []
+        for operator in graph.operators:
+            if not lookup.gathers_rows(model, graph, operator) or not _is_float(graph, operator):
+                operators.append(operator)
+                continue
+            table, ids = (int(index) for index in operator.inputs)
+            output = int(operator.outputs[0])
+            if len(graph.tensors[ids].shape) == 1:
+                operators.append(operator)
+                continue
+            name = text(graph.tensors[output].name)
+            num_rows = int(np.prod(graph.tensors[ids].shape))
+            width = int(graph.tensors[table].shape[1])
+            kind = graph.tensors[table].type
+            flat = editing.add_tensor(graph, f"{name}/ids", [num_rows], schema.TensorType.INT32)
+            rows = editing.add_tensor(graph, f"{name}/rows", [num_rows, width], kind)
+            operator.inputs, operator.outputs = [table, flat], [rows]
+            operators += [
+                lookup.reshape(model, graph, ids, flat),
+                operator,
+                lookup.reshape(model, graph, rows, output),
+            ]
+            replaced += 1
+        graph.operators = operators
+    return replaced
+
+
+def _is_float(graph: Any, operator: Any) -> bool:
+    return graph.tensors[operator.inputs[0]].type == schema.TensorType.FLOAT32
