@@ -43,7 +43,7 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
       model: A classifier or regressor of `tfdistill.models`.
       path: The .tflite file to write. model.json, golden.json, a model card (README.md, unless
         there is one of yours) and, where given, vocab.txt and labels.txt are written next to it.
-      **options: `quantize`, `layers`, `lengths`, `softmax`, `check_on`, `calibrate_on`,
+      **options: `quantize`, `device`, `layers`, `lengths`, `softmax`, `check_on`, `calibrate_on`,
         `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`, `labels`, `bounds`,
         `metadata`, `answers`, `overwrite`, `name` and `timeout_s`, as `ExportRequest` documents
         them.

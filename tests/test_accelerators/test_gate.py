@@ -141,6 +141,7 @@ def test_golden_examples_of_another_form_are_refused(tmp_path):
         ("model_12/word_embeddings/embedding_lookup;model/x", "word_embeddings"),
         ("StatefulPartitionedCall:0", "StatefulPartitionedCall"),
         ("layer_0_key/MatMul", "layer_0_key"),
+        ("all_tokens/token_type_embeddings/embedding_lookup;", "token_type_embeddings"),
     ],
 )
 def test_a_layer_is_known_by_its_tensor(tensor, layer):

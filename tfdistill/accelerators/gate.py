@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -333,9 +332,8 @@ class _Check:
 
 def layer_of(tensor: str) -> str:
     """Returns the layer that a tensor belongs to, from its name: "model/pooler/add" -> "pooler"."""
-    parts = [part for part in re.split("[;/]", tensor.split(":")[0]) if part]
-    inner = [part for part in parts if not re.fullmatch(r"model(_\d+)?", part)]
-    return (inner or parts or [tensor])[0]
+    parts = [part for part in tensor.split(";")[0].split(":")[0].split("/") if part]
+    return parts[-2] if len(parts) > 1 else tensor.split(":")[0]
 
 
 def _ending(code: int) -> str:
