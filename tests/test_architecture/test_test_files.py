@@ -144,6 +144,11 @@ COVERED_BY = (
         "tfdistill/run/students ",
     ),
     (
+        "test_run/test_indexing.py",
+        "an index is made, checked and searched as a whole",
+        "tfdistill/run/index_checks",
+    ),
+    (
         "test_cli",
         "commands are run as a user runs them",
         "tfdistill/commands/benchmarks tfdistill/commands/data "

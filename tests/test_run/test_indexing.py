@@ -10,7 +10,7 @@ from test_android import vectors
 from tfdistill import cli, errors, manifest
 from tfdistill.data import index_rows, text_index
 from tfdistill.data.text_index import Spread
-from tfdistill.run import indexing
+from tfdistill.run import index_checks, indexing
 
 BUNDLE = vectors.RESOURCES / "bundles" / vectors.INDEXED
 
@@ -109,7 +109,7 @@ def test_nothing_is_overwritten_and_a_failure_leaves_the_old_index(
     assert cli.main([*command, "--dim", "17", "--overwrite"]) == 2
     assert "--dim: expected 1 to 16" in capsys.readouterr().err
     rows = index_rows.read_rows(questions, "q")
-    monkeypatch.setattr(indexing, "_recall", lambda *_: np.zeros(1))
+    monkeypatch.setattr(index_checks, "_recall", lambda *_: np.zeros(1))
     with pytest.raises(errors.ExportError, match=r"received 0\.0%"):
         indexing.build(rows, indexing.open_encoder(str(export)), made, overwrite=True)
     assert before == {path.name: path.read_bytes() for path in made.iterdir()}
@@ -161,7 +161,7 @@ def test_recall_and_scores_equal_a_loop():
     values[:, 0] *= 60  # one feature outweighs the others
     int8 = text_index.quantize(values[:, :4])
     groups = np.arange(40) // 2
-    checks, scores = indexing.measure(values, int8, groups)
+    checks, scores = index_checks.measure(values, int8, groups)
     unit = values[:, :4] / np.linalg.norm(values[:, :4], axis=1, keepdims=True)
     whole = values / np.linalg.norm(values, axis=1, keepdims=True)
     own = text_index.scores_of(int8, int8)
@@ -189,11 +189,11 @@ def test_a_threshold_lets_five_of_a_hundred_unrelated_questions_pass():
     random = np.random.default_rng(2)
     scores = random.normal(0.2, 0.1, (4000, 100))  # of questions with all texts
     low, middle, high = np.percentile(scores, (5, 50, 95))
-    threshold = indexing.threshold_of(Spread(p05=low, p50=middle, p95=high), 100)
+    threshold = index_checks.threshold_of(Spread(p05=low, p50=middle, p95=high), 100)
     assert np.mean(scores.max(axis=1) >= threshold) == pytest.approx(0.05, abs=0.01)
-    assert indexing.threshold_of(Spread(p05=0.9, p50=0.94, p95=0.98), 1000) == 1
-    assert indexing.threshold_of(Spread(p05=low, p50=middle, p95=high), 19) is None
-    assert indexing.threshold_of(None, 100) is None
+    assert index_checks.threshold_of(Spread(p05=0.9, p50=0.94, p95=0.98), 1000) == 1
+    assert index_checks.threshold_of(Spread(p05=low, p50=middle, p95=high), 19) is None
+    assert index_checks.threshold_of(None, 100) is None
 
 
 def test_one_text_alone_is_an_index_without_checks(export, tmp_path):

@@ -92,7 +92,7 @@ class IndexManifest(_Part):
       width: Features of a row, the first of the file's `model_width`.
       answers: Whether rows have answers.
       threshold: A best score below it means that no row answers; None if nothing tells. See
-        `run.indexing.threshold_of`.
+        `run.index_checks.threshold_of`.
     """
 
     format_version: Literal[1] = FORMAT_VERSION

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import pathlib
-import statistics
 import sys
 from collections.abc import Sequence
 
@@ -16,19 +15,12 @@ from export.file import folders
 from export.targets import android_bundle
 from tfdistill import _version, errors, files, manifest
 from tfdistill.data import index_rows, text_index, tokenize
-from tfdistill.data.text_index import Checks, IndexManifest, Match, Scores, Spread
-from tfdistill.run import inputs
+from tfdistill.data.text_index import Checks, IndexManifest, Match
+from tfdistill.run import index_checks, inputs
 
 _EXPORT = "export"  # where `tfdistill export` writes by default
-_NUM_QUERIES = 1000  # rows that the checks search for
-_BLOCK = 32
-_NEAREST = 10
-_SAME = 1e-6  # of a cosine: sums in float32 have another order
 _LEAST_RECALL = 0.8
 _GOOD_RECALL = 0.95
-_ANSWERED = 0.05  # share of unrelated questions that get an answer all the same
-_LEAST_TEXTS = 20  # of a threshold
-_SEED = 1  # of the choice of rows
 _REMEDY = "Name a run or an export of --kind embedding; `tfdistill export` makes one."
 
 
@@ -208,10 +200,10 @@ def build(
     if not vectors[:, :width].any(axis=1).all():
         raise errors.ExportError("--dim", "features that are not all 0", width)
     int8 = text_index.quantize(vectors[:, :width])
-    checks, scores = measure(vectors, int8, _groups(rows))
+    checks, scores = index_checks.measure(vectors, int8, _groups(rows))
     notes = [*rows.notes, *_notes(rows, int8, cut, encoder.tokenizer.max_length)]
     notes += _check_recall(checks)
-    threshold = threshold_of(scores.others, len(int8))
+    threshold = index_checks.threshold_of(scores.others, len(int8))
     if threshold == 1:
         notes.append(
             "unrelated texts score as high as equal ones: the model tells texts badly apart"
@@ -283,104 +275,6 @@ def _check_recall(checks: Checks | None) -> list[str]:
             "keep more with --dim, or train with prefixes"
         )
     return notes
-
-
-def measure(
-    vectors: np.ndarray, int8: np.ndarray, groups: np.ndarray
-) -> tuple[Checks | None, Scores]:
-    """Searches for up to 1,000 rows among all others, by float and by int8 vectors.
-
-    Args:
-      vectors: float (n, model_width), of the file.
-      int8: int8 (n, width), their first features.
-      groups: int (n,), the same where rows have the same answer.
-
-    Returns:
-      How both compare, and how rows of other answers score; None where there are no others.
-    """
-    count, width = int8.shape
-    if count == 1:
-        return None, Scores(others=None, nearest_other=None, nearest_same=None)
-    random = np.random.default_rng(_SEED)
-    chosen = np.sort(random.choice(count, min(count, _NUM_QUERIES), replace=False))
-    unit = _normalised(vectors[:, :width])
-    whole = _normalised(vectors) if width < vectors.shape[1] else None
-    recalls, whole_recalls, errors_of = [], [], []
-    others, nearest_other, nearest_same = [], [], []
-    for start in range(0, len(chosen), _BLOCK):
-        asked = chosen[start : start + _BLOCK]
-        own = np.arange(len(asked)), asked
-        scores = text_index.scores_of(int8[asked], int8)
-        exact = unit[asked] @ unit.T
-        errors_of.append(np.abs(scores - exact).max())
-        scores[own] = exact[own] = -np.inf
-        recalls.append(_recall(scores, exact))
-        if whole is not None:
-            exact = whole[asked] @ whole.T
-            exact[own] = -np.inf
-            whole_recalls.append(_recall(scores, exact))
-        same = groups[asked][:, None] == groups
-        nearest_same.append(np.where(same, scores, -np.inf).max(axis=1))
-        scores[same] = -np.inf
-        nearest_other.append(scores.max(axis=1))
-        others.append(scores[:, random.integers(0, count, min(count, _NUM_QUERIES))].ravel())
-    checks = Checks(
-        num_queries=len(chosen),
-        recall_at_10=float(np.concatenate(recalls).mean()),
-        whole_recall_at_10=float(np.concatenate(whole_recalls).mean()) if whole_recalls else None,
-        mean_cosine_error=float(np.mean(1 - (unit * _normalised(int8)).sum(axis=1, dtype=float))),
-        max_score_error=float(max(errors_of)),
-    )
-    return checks, Scores(
-        others=_spread(others),
-        nearest_other=_spread(nearest_other),
-        nearest_same=_spread(nearest_same),
-    )
-
-
-def threshold_of(others: Spread | None, count: int) -> float | None:
-    """The score that the best of `count` unrelated texts exceeds in 5% of the cases.
-
-    Scores of two texts are taken as normally distributed above their median, with the width that
-    their 95th percentile shows: ``p50 + z (p95 - p50) / 1.645``, where a normal variable is above z
-    with probability 0.05 / count. Most pairs of an index are unrelated; those that are related
-    widen the upper half, so that the threshold is rather too high. A few texts show nothing.
-
-    Args:
-      others: Scores of different texts; None where there are none.
-      count: Texts of the index.
-
-    Returns:
-      At most 1, four decimals; None for fewer than 20 texts.
-    """
-    if others is None or count < _LEAST_TEXTS:
-        return None
-    normal = statistics.NormalDist()
-    z = -normal.inv_cdf(_ANSWERED / count)
-    spread = (others.p95 - others.p50) / normal.inv_cdf(0.95)
-    return round(min(1.0, others.p50 + z * spread), 4)
-
-
-def _normalised(rows: np.ndarray) -> np.ndarray:
-    rows = rows.astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def _recall(scores: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """The share of the best by `scores` that are among the best by `exact`, for each query."""
-    count = min(_NEAREST, scores.shape[1] - 1)
-    least = -np.partition(-exact, count - 1, axis=1)[:, count - 1 : count] - _SAME
-    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]
-    return (np.take_along_axis(exact, found, axis=1) >= least).mean(axis=1)
-
-
-def _spread(parts: list[np.ndarray]) -> Spread | None:
-    values = np.concatenate(parts)
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return None
-    low, middle, high = (round(float(x), 4) for x in np.percentile(values, (5, 50, 95)))
-    return Spread(p05=low, p50=middle, p95=high)
 
 
 def search(
