@@ -21,11 +21,13 @@ FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Z
 Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Part(pydantic.BaseModel):
+class ManifestPart(pydantic.BaseModel):
+    """A part of a manifest: unknown keys are errors, values do not change."""
+
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class FileRecord(_Part):
+class FileRecord(ManifestPart):
     """A file next to the manifest."""
 
     file: FileName
@@ -33,14 +35,14 @@ class FileRecord(_Part):
     size_bytes: int = pydantic.Field(ge=0)
 
 
-class TensorRecord(_Part):
+class TensorRecord(ManifestPart):
     """One input or output of a signature."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
-class Signature(_Part):
+class Signature(ManifestPart):
     """One entry point of the file: a fixed sequence length and its tensors by name."""
 
     sequence_length: int = pydantic.Field(gt=0)
@@ -48,7 +50,7 @@ class Signature(_Part):
     outputs: dict[str, TensorRecord]
 
 
-class TokenizerRecord(_Part):
+class TokenizerRecord(ManifestPart):
     """How text becomes ids."""
 
     kind: Literal["wordpiece"] = "wordpiece"
@@ -58,7 +60,7 @@ class TokenizerRecord(_Part):
     max_length: int = pydantic.Field(gt=0)
 
 
-class SpanRecord(_Part):
+class SpanRecord(ManifestPart):
     """How a question about a text becomes windows, and logits become an answer.
 
     Windows: `[CLS] question [SEP] part of the text [SEP]`, as many tokens as the tokenizer's
@@ -79,7 +81,7 @@ class SpanRecord(_Part):
     null_threshold: float
 
 
-class TaskRecord(_Part):
+class TaskRecord(ManifestPart):
     """What the answers mean.
 
     "token": each word is split into pieces by itself, and the label with the largest logit of its
@@ -95,7 +97,7 @@ class TaskRecord(_Part):
     span: SpanRecord | None = None
 
 
-class Architecture(_Part):
+class Architecture(ManifestPart):
     """The network, for reports: parameters are counted with the head.
 
     Attributes:
@@ -118,7 +120,7 @@ class Architecture(_Part):
         return {key: value for key, value in write(self).items() if value is not None}
 
 
-class Parity(_Part):
+class Parity(ManifestPart):
     """How far the file agrees with the Keras model on real inputs.
 
     `sqnr_db` is 10 log10(sum model^2 / sum (model - file)^2); None when both are equal bit for bit.
@@ -151,7 +153,7 @@ class Parity(_Part):
         return not self.file_metrics
 
 
-class Calibration(_Part):
+class Calibration(ManifestPart):
     """The examples that the ranges of a static quantization were measured on."""
 
     num_examples: int = pydantic.Field(gt=0)
@@ -159,7 +161,7 @@ class Calibration(_Part):
     source: Literal["given", "random"] = "given"  # random: token ids drawn for want of examples
 
 
-class AcceleratorRecord(_Part):
+class AcceleratorRecord(ManifestPart):
     """What an accelerator took of the file when it was exported, and how near its answers were."""
 
     name: str  # of `tfdistill inspect --accelerators`
@@ -170,7 +172,7 @@ class AcceleratorRecord(_Part):
     sqnr_db: dict[str, float | None] = {}  # to the CPU's answers; None: not computed, or equal
 
 
-class Manifest(_Part):
+class Manifest(ManifestPart):
     """The whole of model.json.
 
     `device` is what the file was exported for. It and `accelerators` are left out of the manifest

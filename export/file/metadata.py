@@ -169,9 +169,9 @@ def attach(
         names.Model.MIN_PARSER_VERSION: names.MIN_PARSER_VERSION,
         names.Model.SUBGRAPHS: [
             {
-                names.Subgraph.INPUTS: [_tensor(*_INPUTS[inputs[i]]) for i in graph.inputs],
-                names.Subgraph.OUTPUTS: [answer],
-                names.Subgraph.INPUT_PROCESS_UNITS: [unit],
+                names.SubgraphSlots.INPUTS: [_tensor(*_INPUTS[inputs[i]]) for i in graph.inputs],
+                names.SubgraphSlots.OUTPUTS: [answer],
+                names.SubgraphSlots.INPUT_PROCESS_UNITS: [unit],
             }
         ],
     }

@@ -29,7 +29,7 @@ class Model:
     MIN_PARSER_VERSION = 7
 
 
-class Subgraph:
+class SubgraphSlots:
     """Slots of SubGraphMetadata."""
 
     INPUTS, OUTPUTS = 2, 3

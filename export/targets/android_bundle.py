@@ -38,11 +38,7 @@ TOKENS = "tokens.jsonl"
 _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class _Part(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-
-class Bundle(_Part):
+class Bundle(manifests.ManifestPart):
     """A bundle in the index; `folder` is next to the index."""
 
     folder: FileName
@@ -52,7 +48,7 @@ class Bundle(_Part):
     tokens: FileRecord
 
 
-class Index(_Part):
+class Index(manifests.ManifestPart):
     """The whole of bundles/index.json."""
 
     format_version: Literal[1] = FORMAT_VERSION

@@ -19,7 +19,7 @@ _NOTHING = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
-class AnswerComparison:
+class AcceleratorAnswers:
     """The answers of an accelerator beside those of the CPU.
 
     Attributes:
@@ -58,7 +58,7 @@ def compare(
     cpu: Sequence[dict[str, np.ndarray]],
     accelerator: Sequence[dict[str, np.ndarray]],
     least_db: float,
-) -> AnswerComparison:
+) -> AcceleratorAnswers:
     """Compares the answers to the same inputs, output by output.
 
     Args:
@@ -95,7 +95,8 @@ def compare(
         if fault := _fault(name, expected, received, ratio, least_db):
             faults.append(fault)
     rms = math.sqrt(float(np.mean(np.concatenate([part.reshape(-1) for part in squares]))))
-    return AnswerComparison(len(cpu), rms, largest, worst, least_db, faults[0] if faults else None)
+    fault = faults[0] if faults else None
+    return AcceleratorAnswers(len(cpu), rms, largest, worst, least_db, fault)
 
 
 def _rows(answers: Sequence[dict[str, np.ndarray]], name: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from tfdistill.benchmark.host import isolated
 from tfdistill.tflite import reader
 
 from . import comparison, examples, logs, vendors
-from .comparison import AnswerComparison
+from .comparison import AcceleratorAnswers
 from .examples import SignatureInputs
 from .outcome import AcceleratorReport, SignatureOnAccelerator, Verdict
 from .vendors import Vendor
@@ -288,7 +288,7 @@ class _Check:
         own: SignatureInputs,
         cpu: list[dict[str, np.ndarray]],
         received: list[dict[str, np.ndarray]],
-    ) -> AnswerComparison:
+    ) -> AcceleratorAnswers:
         graph = self._model.subgraphs[self._graphs[own.entry.signature or ""]]
         dtypes = {
             tensor.dtype
@@ -308,7 +308,7 @@ class _Check:
         self,
         own: SignatureInputs,
         shares: Mapping[int, logs.Share],
-        answers: AnswerComparison | None,
+        answers: AcceleratorAnswers | None,
     ) -> SignatureOnAccelerator:
         key = own.entry.signature or ""
         index = self._graphs[key]

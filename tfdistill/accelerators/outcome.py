@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
-from .comparison import AnswerComparison
+from .comparison import AcceleratorAnswers
 
 Verdict = Literal["whole", "partial", "compiled", "wrong", "failed", "unavailable"]
 GOOD: tuple[Verdict, ...] = ("whole", "partial", "compiled")
@@ -33,7 +33,7 @@ class SignatureOnAccelerator:
     partitions: int | None
     left: dict[str, str]
     layers: tuple[str, ...]
-    answers: AnswerComparison | None
+    answers: AcceleratorAnswers | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def format_text(reports: Sequence[AcceleratorReport]) -> str:
     return "\n".join(lines)
 
 
-def _agreement(answers: AnswerComparison) -> str:
+def _agreement(answers: AcceleratorAnswers) -> str:
     if answers.sqnr_db is None and answers.fault is None:
         return f"{answers.num_examples} answers equal to the CPU's"
     ratio = "?" if answers.sqnr_db is None else f"{answers.sqnr_db:.1f}"

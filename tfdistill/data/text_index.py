@@ -38,11 +38,7 @@ _BLOCK_BYTES = 1 << 26
 _EXACT = {np.float32: 2**24, np.float64: 2**53}  # integers that each type holds
 
 
-class _Part(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-class Spread(_Part):
+class Spread(manifest.ManifestPart):
     """A distribution of scores."""
 
     p05: float
@@ -50,7 +46,7 @@ class Spread(_Part):
     p95: float
 
 
-class Checks(_Part):
+class Checks(manifest.ManifestPart):
     """How the vectors of the index compare with those that the file gave, on `num_queries` rows.
 
     Attributes:
@@ -68,7 +64,7 @@ class Checks(_Part):
     max_score_error: float
 
 
-class Scores(_Part):
+class Scores(manifest.ManifestPart):
     """How texts of the index score, over `Checks.num_queries` of them.
 
     Attributes:
@@ -82,7 +78,7 @@ class Scores(_Part):
     nearest_same: Spread | None
 
 
-class IndexManifest(_Part):
+class IndexManifest(manifest.ManifestPart):
     """The whole of index.json.
 
     Attributes:

@@ -11,7 +11,7 @@ from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import devices, run_answers
 from tfdistill.report import format as fmt
-from tfdistill.report.run_parts import FilePair, ModelGroup, Speed, model_groups
+from tfdistill.report.run_parts import ComparedFiles, ModelGroup, Speed, model_groups
 from tfdistill.report.run_results import RunResults
 from tfdistill.results import BaselineResult, ExportedFile, part_of
 
@@ -158,7 +158,7 @@ class RunAnalysis:
         return [export for export in self._exports if export.of in folders]
 
     @functools.cached_property
-    def file_pairs(self) -> list[FilePair]:
+    def file_pairs(self) -> list[ComparedFiles]:
         """Every two files of teacher and student in the same format, then the first of each."""
         made = self.results.manifests
         found = []
@@ -166,7 +166,7 @@ class RunAnalysis:
             for student in self.exports_of(self.student):
                 if teacher.name not in made or student.name not in made:
                     continue
-                pair = FilePair(
+                pair = ComparedFiles(
                     made[teacher.name], made[student.name], self._speed(teacher, student)
                 )
                 first = teacher is self.exports_of(self.teacher)[0]

@@ -78,7 +78,7 @@ class Speed:
 
 
 @dataclasses.dataclass(frozen=True)
-class FilePair:
+class ComparedFiles:
     """A file of the teacher and one of the student, and how they compare.
 
     Attributes:
