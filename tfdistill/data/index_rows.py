@@ -48,6 +48,14 @@ def read_rows(
     file = pathlib.Path(path)
     answers = None
     if file.suffix.lower() in tables.SUFFIXES:
+        if text_column is None and "text" not in (names := tables.column_names(file)):
+            listed_names = ", ".join(map(repr, names))
+            raise errors.DataError(
+                f"{file}",
+                "a column 'text'",
+                f"the columns {listed_names}",
+                "Name the column of the texts with --text-column.",
+            )
         text_column = text_column or "text"
         columns = [text_column] if answer_column is None else [text_column, answer_column]
         table = tables.read_table(file, columns)
