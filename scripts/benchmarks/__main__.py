@@ -14,8 +14,8 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "bucketing", "augmentation", "inference")
-# These only run when they are named: one installs other runtimes, one needs a quiet machine.
-EXTRA = ("peers", "noise")
+# These only run when they are named: two need other runtimes, one a quiet machine.
+EXTRA = ("peers", "noise", "accelerators")
 
 
 def parser() -> argparse.ArgumentParser:
