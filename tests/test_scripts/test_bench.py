@@ -349,6 +349,11 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
     elif value["kind"] == "noise":
         intervals = [one["speedup_ci"] for one in samples["comparisons"]]
         expected = [sum(low <= 1 <= high for low, high in intervals)]
+    elif value["kind"] == "accelerators":
+        verdicts = {name: one["verdict"] for name, one in samples.items()}
+        right = [verdict in ("whole", "partial") for verdict in verdicts.values()]
+        whole = [verdicts[name] == "whole" for name in verdicts if "--for cpu" not in name]
+        expected = [sum(right) / len(right), sum(whole) / len(whole)]
     else:
         taken: dict[tuple[str, int], list[float]] = {}
         for row in samples["measurements"]:
