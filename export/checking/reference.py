@@ -60,10 +60,13 @@ class Checked:
     Attributes:
       logits: The model's logits on the examples of the plan.
       groups: The inputs of each signature.
+      outputs: What the file gives for the examples of the plan, before a softmax; None where they
+        are not real.
     """
 
     logits: np.ndarray
     groups: tuple[Group, ...]
+    outputs: np.ndarray | None = None
 
 
 @dataclasses.dataclass
@@ -73,10 +76,17 @@ class Reference:
     Attributes:
       file: Where it is, or will be.
       checked: What was found of it; None before it was compared with the model.
+      converted: Quantization and layers of the last file made of it; None where it is not kept.
     """
 
     file: pathlib.Path
     checked: Checked | None = None
+    converted: object = None
+
+    @property
+    def last(self) -> pathlib.Path:
+        """Where the last file made of it is kept, for a trial with other bounds."""
+        return self.file.with_name("converted.tflite")
 
 
 def groups(plan: ExportPlan, chosen: np.ndarray) -> tuple[Group, ...]:
@@ -115,7 +125,7 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
         outputs.model_logits(plan.model, plan.examples, plan.lengths), groups(plan, chosen)
     )
     bounds = quantization("float32").bounds
-    if plan.quantization.name == "float32" and not plan.layers:
+    if plan.is_float:
         bounds = bounds.replace(plan.request.bounds or {})
     faults = _weights_of_another_model(plan)
     if plan.quantize_aware:
@@ -137,6 +147,7 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
         if not faults and plan.real_examples:
             answers = outputs.file_outputs(opened, plan.examples)
             faults += _faults(plan, found.logits, answers, plan.examples, bounds, "")
+            found = dataclasses.replace(found, outputs=answers)
     return found, faults
 
 

@@ -16,7 +16,7 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfdistill import errors, files
 from tfdistill.tflite import editing
@@ -76,8 +76,12 @@ def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = 
     """
     with files.temporary_folder("model") as folder:
         saved, examples = folder / "saved_model", folder / "examples.npz"
-        with device_form.masked(plan.model, plan.device):
-            signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax)
+        made = float_file is not None and os.path.exists(float_file)
+        if not made or _is_direct(plan.quantize_aware, plan.quantization, plan.layers, plan.device):
+            with device_form.masked(plan.model, plan.device):
+                signature.save(
+                    plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax
+                )
         if plan.calibration is not None:
             calibrate.save(plan.calibration, examples)
         conversion = Conversion(
@@ -126,11 +130,7 @@ def run(conversion: Conversion) -> None:
     form = device_form.form(conversion.device)
     with files.temporary_folder("convert") as folder:
         source = pathlib.Path(conversion.float_file or folder / "float.tflite")
-        direct = conversion.quantize_aware or (
-            base.route == "converter"
-            and not layers
-            and not device_form.by_edge_quantizer(form, base)
-        )
+        direct = _is_direct(conversion.quantize_aware, base, layers, form)
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
         if direct:
@@ -151,6 +151,17 @@ def run(conversion: Conversion) -> None:
         model = editing.read(conversion.file)
         device_form.flatten_ids(model)
         editing.write(model, conversion.file)
+
+
+def _is_direct(
+    quantize_aware: bool,
+    base: Quantization,
+    layers: Mapping[str, Quantization],
+    form: device_form.DeviceForm,
+) -> bool:
+    """Whether TensorFlow's converter writes a file from the SavedModel, not another from floats."""
+    by_converter = base.route == "converter" and not device_form.by_edge_quantizer(form, base)
+    return quantize_aware or (by_converter and not layers)
 
 
 def _converted(conversion: Conversion, quantization: Quantization) -> bytes:

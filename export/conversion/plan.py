@@ -72,6 +72,11 @@ class ExportPlan:
         return models.num_labels_of(self.model) or 0
 
     @property
+    def is_float(self) -> bool:
+        """Whether the file is the float32 conversion itself."""
+        return self.quantization.name == "float32" and not self.layers
+
+    @property
     def real_examples(self) -> bool:
         """Whether the examples are real, not drawn."""
         return self.request.check_on is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pathlib
+import shutil
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tfdistill.manifest import FILE_NAME, Manifest
 from ..checking.reference import Reference
 from ..checking.verify import verify
 from ..conversion import convert
-from ..conversion.plan import make_plan
+from ..conversion.plan import ExportPlan, make_plan
 from ..file import bundle
 from ..file import metadata as tflite_metadata
 from ..model.request import ExportRequest
@@ -96,12 +97,9 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
     bundle.check_free({**unknown, **others}, overwrite=request.overwrite)
     with files.temporary_folder("export") as temporary:
         candidate = temporary / paths.model.name
-        is_float = plan.quantization.name == "float32" and not plan.layers
-        if reference is None and not is_float:
-            reference = Reference(temporary / "float32" / paths.model.name)
-        if reference is not None:
-            reference.file.parent.mkdir(exist_ok=True)
-        convert.convert(plan, candidate, None if is_float else reference and reference.file)
+        reference = reference or Reference(temporary / "float32" / paths.model.name)
+        reference.file.parent.mkdir(exist_ok=True)
+        reference = _convert(plan, candidate, reference)
         if plan.metadata and request.vocab_file is not None:
             tflite_metadata.attach(
                 candidate,
@@ -109,7 +107,7 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
                 vocab_file=request.vocab_file,
                 labels=plan.labels,
             )
-        verified = verify(plan, candidate, None if is_float else reference)
+        verified = verify(plan, candidate, reference)
         golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
         others[paths.golden] = golden.encode()
         if request.answers and request.texts is not None and plan.real_examples:
@@ -124,3 +122,26 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
         contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
         bundle.write(contents)
     return manifest
+
+
+def _convert(plan: ExportPlan, candidate: pathlib.Path, reference: Reference) -> Reference:
+    """Converts the model of a plan, unless the last trial of the same model has done so.
+
+    Returns:
+      The float32 conversion that the file is held against.
+    """
+    asked = (plan.quantization, dict(plan.layers))
+    if plan.is_float and plan.device.flat_ids:  # no file of other formats is made of this one
+        convert.convert(plan, candidate)
+        return Reference(candidate)
+    if plan.is_float:
+        if not reference.file.exists():
+            convert.convert(plan, reference.file)
+        shutil.copyfile(reference.file, candidate)
+    elif asked == reference.converted:
+        shutil.copyfile(reference.last, candidate)
+    else:
+        convert.convert(plan, candidate, reference.file)
+        shutil.copyfile(candidate, reference.last)
+        reference.converted = asked
+    return reference

@@ -1,11 +1,17 @@
 """The sweep: a row for every quantization, figures in any case, finished rows kept."""
 
 import json
+import os
 import shutil
 import zlib
+from unittest import mock
 
 import pytest
 
+from export.conversion import convert
+from export.conversion.plan import make_plan
+from export.model import signature
+from export.model.request import ExportRequest
 from export.trials import sweeping
 from tfdistill import errors, manifest, results
 from tfdistill.results import Trial
@@ -24,9 +30,55 @@ def request_of(toy):
 
 
 @pytest.fixture(scope="module")
-def swept(toy, request_of, tmp_path_factory):
+def converted():
+    """What the sweep had written: SavedModels, and formats by the converter's processes."""
+    return {"saved": 0, "formats": []}
+
+
+@pytest.fixture(scope="module")
+def swept(toy, request_of, tmp_path_factory, converted):
     folder = tmp_path_factory.mktemp("sweep") / "all"
-    return sweeping.sweep(toy.model, folder, NAMES, **request_of)
+    save, run = signature.save, convert.run_in_child
+
+    def counted_save(*args, **options):
+        converted["saved"] += 1
+        save(*args, **options)
+
+    def counted_run(todo, **options):
+        there = todo.float_file is not None and os.path.exists(todo.float_file)
+        converted["formats"].append((todo.quantize, there))
+        run(todo, **options)
+
+    with (
+        mock.patch.object(signature, "save", counted_save),
+        mock.patch.object(convert, "run_in_child", counted_run),
+    ):
+        return sweeping.sweep(toy.model, folder, NAMES, **request_of)
+
+
+def test_trials_of_one_model_convert_each_format_once(swept, converted):
+    # The second is beyond its bounds, and tried again without them for its figures.
+    assert [row.verdict for row in swept.rows] == ["good", "beyond bounds"]
+    assert swept.rows[1].sqnr_db is not None
+    assert converted["formats"] == [("float32", False), ("dynamic_wi8_afp32", True)]
+    assert converted["saved"] == 2  # the converter reads both formats from a SavedModel
+
+
+def test_what_another_quantizer_makes_of_the_float32_file_needs_no_savedmodel(toy, tmp_path):
+    floats, made = tmp_path / "float32.tflite", []
+    floats.touch()
+    plan = make_plan(
+        ExportRequest(toy.model, tmp_path / "model.tflite", quantize="dynamic_wi4_afp32",
+                      **toy.arguments())
+    )  # fmt: skip
+    with (
+        mock.patch.object(signature, "save", side_effect=AssertionError),
+        mock.patch.object(convert, "run_in_child", lambda todo, **_: made.append(todo)),
+    ):
+        convert.convert(plan, tmp_path / "model.tflite", floats)
+        assert made[0].quantize == "dynamic_wi4_afp32"
+        with pytest.raises(AssertionError):
+            convert.convert(plan, tmp_path / "model.tflite", tmp_path / "none.tflite")
 
 
 @pytest.fixture

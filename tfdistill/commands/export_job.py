@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,10 @@ class Job:
 
     def check_set(self) -> EncodedExamples | None:
         """The development set as ids, or None."""
+        return self._encoded
+
+    @functools.cached_property
+    def _encoded(self) -> EncodedExamples | None:
         return None if self.examples is None else self.encode(self.examples)
 
     def calibration_set(self) -> EncodedExamples | None:
@@ -92,11 +97,10 @@ class Job:
         from tfdistill import training
         from tfdistill.data import batches
 
-        if self.allow_weak or self.task is None or self.examples is None:
+        encoded = self.check_set()
+        if self.allow_weak or self.task is None or encoded is None or encoded.labels is None:
             return
-        if self.examples.labels is None:
-            return
-        dev = batches.Batches(self.encode(self.examples), batch_size=64, shuffle=False)
+        dev = batches.Batches(encoded, batch_size=64, shuffle=False)
         metrics = training.evaluate(self.source.model, dev, self.task)
         training.check_model("student", metrics, self.task, training.gold_labels(dev))
 
