@@ -1,0 +1,111 @@
+"""A disk that is full at each step of a command: one line with the path, older files whole."""
+
+import builtins
+import errno
+import io
+import os
+import pathlib
+import re
+
+import pytest
+
+from tfdistill import cli
+
+ROOT = pathlib.Path(__file__).parents[2]
+_TEMPORARY = re.compile(r"tfdistill-[a-z0-9_]{8}")
+
+
+class FullDisk:
+    """Fails the first write of every file below a folder: opening it, and renaming it."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.failed, self.rest = folder, set(), True
+        opened, replaced = io.open, os.replace
+
+        def open_(file, mode="r", *args, **kwargs):
+            if isinstance(file, str | os.PathLike) and set(mode) & set("wax+"):
+                self.check("open", file)
+            return opened(file, mode, *args, **kwargs)
+
+        def replace(source, target, **kwargs):
+            self.check("rename", target)
+            return replaced(source, target, **kwargs)
+
+        for module in (builtins, io):
+            monkeypatch.setattr(module, "open", open_)
+        monkeypatch.setattr(os, "replace", replace)
+
+    def check(self, what, path):
+        name = _TEMPORARY.sub("", os.path.abspath(path))
+        key = (what, name)
+        if self.rest or not name.startswith(str(self.folder)) or key in self.failed:
+            return
+        if name.endswith(".lock"):
+            return  # of the next process, not of the output
+        self.failed.add(key)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
+
+
+def survive(disk, capsys, command, again=()):
+    """Calls a command until no write of it fails any more; returns how often it failed."""
+    for count in range(200):
+        before = len(disk.failed)
+        kept = _contents(disk.folder)
+        disk.rest = False
+        try:
+            code = cli.main([*command, *(again if count else ())])
+        finally:
+            disk.rest = True
+        shown = capsys.readouterr().err
+        if len(disk.failed) == before:
+            assert code == 0, shown
+            return count
+        where = sorted(disk.failed)
+        assert code == 1, (where, shown)
+        assert "Traceback" not in shown, (where, shown)
+        last = shown.strip().splitlines()[-1]
+        assert "no space left" in last.lower() and str(disk.folder) in last, (where, shown)
+        assert not [path for path in disk.folder.rglob("*") if _TEMPORARY.search(path.name)]
+        if not again:
+            assert kept.items() <= _contents(disk.folder).items(), where
+    raise AssertionError("no end")
+
+
+def _contents(folder):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    return FullDisk(folder, monkeypatch)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "test_report"))
+    import fake_run
+
+    return fake_run.build(tmp_path / "run") or tmp_path / "run"
+
+
+def test_a_recipe_is_copied_whole_or_not_at_all(disk, capsys):
+    assert survive(disk, capsys, ["recipes", "cp", "demo", f"{disk.folder}/demo.yaml"]) >= 1
+
+
+def test_a_report_is_written_whole_or_not_at_all(disk, run, capsys):
+    page = disk.folder / "page"
+    assert survive(disk, capsys, ["report", str(run), "--out", str(page)]) >= 2
+    # An older page stays as it was until the new one is there.
+    disk.failed.clear()
+    assert survive(disk, capsys, ["report", str(run), "--out", str(page)], ()) >= 2
+
+
+def test_a_vocabulary_is_written_whole_or_not_at_all(disk, tmp_path, capsys):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("a good film\n\na bad film\n" * 20)
+    command = ["data", "vocab", str(corpus), "--size", "40", "--out", f"{disk.folder}/vocab.txt"]
+    assert survive(disk, capsys, command) >= 1
