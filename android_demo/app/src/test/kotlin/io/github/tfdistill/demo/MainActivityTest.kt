@@ -147,6 +147,16 @@ class MainActivityTest {
     }
 
     @Test
+    fun `a vector is said to be one, and where it is of use`() {
+        val screen = start().get()
+        worker.runAll()
+        screen.select(3)
+        val said = screen.answer(Golden("vectors-float32").examples[0].text)
+        assertTrue(said, said.startsWith("A vector of 16 numbers. \"Find answers\" in the menu"))
+        assertEquals(View.GONE, screen.find<View>(R.id.second).visibility)
+    }
+
+    @Test
     fun `a benchmark from outside has to hold a permission`() {
         val application = RuntimeEnvironment.getApplication()
         val intent = Intent(application, BenchmarkActivity::class.java)
