@@ -271,6 +271,7 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(folder, change, message):
         ({"pruned_heads": {"0": 3}}, "pruned_heads: expected lists of heads"),
         ({"tfdistill": "x"}, "tfdistill: expected an object"),
         ({"hidden_act": ["gelu"]}, "hidden_act: expected text"),
+        ({"tfdistill": False}, "tfdistill: expected an object"),
     ],
 )
 def test_a_config_of_another_kind_is_refused(folder, changes, message):

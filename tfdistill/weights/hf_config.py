@@ -132,7 +132,7 @@ def parse_config(
     """
     kind = check_kind(raw)
     _check_types(raw)
-    block = raw.get(BLOCK, {})
+    block = raw.get(BLOCK) or {}
     if block and block.get("format_version") != FORMAT_VERSION:
         raise errors.WeightsError(
             f"config.json {BLOCK}.format_version",
@@ -160,8 +160,9 @@ def parse_config(
 def _check_types(raw: Mapping[str, Any]) -> None:
     """Refuses what would fail, or never end, where the file is read; sizes are the model's part."""
     for name, kind in _TYPES.items():
-        if not isinstance(raw.get(name) or kind(), kind):
-            raise errors.WeightsError(f"config.json {name}", _WORDS[kind], repr(raw[name])[:80])
+        value = raw.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise errors.WeightsError(f"config.json {name}", _WORDS[kind], repr(value)[:80])
     for name in ("num_hidden_layers", "n_layers"):
         layers, most = raw.get(name), LARGEST["num_layers"]
         if isinstance(layers, int) and layers > most:
