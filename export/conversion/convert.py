@@ -16,7 +16,8 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tfdistill import errors, files
 from tfdistill.tflite import editing
@@ -133,8 +134,12 @@ def run(conversion: Conversion) -> None:
         direct = _is_direct(conversion.quantize_aware, base, layers, form)
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
+            if form.flat_ids:
+                _edit(source, device_form.equal_ranks)
         if direct:
             pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
+            if form.flat_ids:
+                _edit(conversion.file, device_form.equal_ranks)
         else:
             from . import edge_quantizer
 
@@ -148,9 +153,14 @@ def run(conversion: Conversion) -> None:
                 examples=None if examples is None else calibrate.load(examples),
             )
     if form.flat_ids:
-        model = editing.read(conversion.file)
-        device_form.flatten_ids(model)
-        editing.write(model, conversion.file)
+        _edit(conversion.file, device_form.flatten_ids)
+
+
+def _edit(file: files.Path, change: Callable[[Any], int]) -> None:
+    """Changes a file in place."""
+    model = editing.read(file)
+    change(model)
+    editing.write(model, file)
 
 
 def _is_direct(

@@ -4,6 +4,8 @@ Found with `tfdistill inspect --accelerators`, LiteRT 2.3:
 
 * A GPU takes GATHER with ids (L,) only, and of int8 tables only EMBEDDING_LOOKUP with a scale for
   each row: others give zeros or wrong numbers, though all is delegated.
+* A GPU reads (L, d) + (1, L, d) as another broadcast, and does not compile a FULLY_CONNECTED of
+  integers that makes (L, d) of (1, L, e): what an operator reads needs the rank of its result.
 * An NPU takes both lookups; -1e4, MobileBERT's mask, becomes NaN in its 16 bits.
 """
 
@@ -27,6 +29,7 @@ from . import lookup
 from .quantize import Quantization
 
 _STATIC = "it computes in floats; static integers are for NPUs"
+_ELEMENTWISE = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")
 _BLOCKS = "LiteRT's GPU delegate crashes on weights in blocks"
 
 
@@ -148,6 +151,45 @@ def flatten_ids(model: Any) -> int:
             replaced += 1
         graph.operators = operators
     return replaced
+
+
+def equal_ranks(model: Any) -> int:
+    """Gives what an operator adds or multiplies the rank of its result, by RESHAPE.
+
+    Args:
+      model: A float32 file (`editing.read`); changed in place.
+
+    Returns:
+      How many operands got another rank.
+    """
+    changed = 0
+    for graph in model.subgraphs:
+        operators = []
+        for operator in graph.operators:
+            name = editing.name_of(model, operator)
+            rank = len(_shape(graph, operator.outputs[0]))
+            inputs = [int(index) for index in operator.inputs]
+            for position, index in enumerate(inputs):
+                whole = shape = _shape(graph, index)
+                if name in _ELEMENTWISE and 2 <= len(shape) < rank:
+                    whole = [1] * (rank - len(shape)) + shape
+                elif name == "FULLY_CONNECTED" and position == 0 and len(shape) > rank == 2:
+                    whole = [int(np.prod(shape[:-1])), shape[-1]]
+                if whole != shape:
+                    title = f"{text(graph.tensors[index].name)}/rank{rank}"
+                    kind = graph.tensors[index].type
+                    inputs[position] = editing.add_tensor(graph, title, whole, kind)
+                    operators.append(lookup.reshape(model, graph, index, inputs[position]))
+                    changed += 1
+            operator.inputs = inputs
+            operators.append(operator)
+        graph.operators = operators
+    return changed
+
+
+def _shape(graph: Any, index: int) -> list[int]:
+    shape = graph.tensors[index].shape
+    return [] if shape is None else [int(size) for size in shape]
 
 
 def _is_float(graph: Any, operator: Any) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 import export
 from export.checking import pairing, verify
-from export.conversion import convert, device_form, quantize
+from export.conversion import convert, device_form, lookup, quantize
 from export.conversion.plan import make_plan
 from export.file import inspection
 from export.file.runtime import TfliteModel
@@ -90,6 +90,45 @@ def test_the_guard_sees_through_flat_ids_and_finds_the_wrong_ones(files):
     gathers = [o for o in graph.operators if editing.name_of(model, o) == "GATHER"]
     gathers[1].inputs = [gathers[1].inputs[0], gathers[0].inputs[1]]  # types by the ids of words
     assert any(pair.faults for pair in pairing.pair(float_model, model))
+
+
+def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_path):
+    model = editing.read(files[1])
+    assert device_form.equal_ranks(model) == 0
+    graph = model.subgraphs[0]
+    (added,) = (
+        operator
+        for operator in graph.operators
+        if b"embeddings_add/add_1" in graph.tensors[operator.outputs[0]].name
+    )
+    rows = int(added.inputs[1])  # (1, L, d): as the converter leaves it for a MobileBERT, (L, d)
+    flat = editing.add_tensor(graph, "flat", list(graph.tensors[rows].shape)[1:], 0)
+    place = graph.operators.index(added)
+    graph.operators.insert(place, lookup.reshape(model, graph, rows, flat))
+    added.inputs = [added.inputs[0], flat]
+
+    # A product of integers that makes (L, e) of (1, L, d) does not compile on a GPU.
+    product = next(
+        operator
+        for operator in graph.operators
+        if editing.name_of(model, operator) == "FULLY_CONNECTED"
+        and len(graph.tensors[operator.inputs[0]].shape) == 2
+        and graph.tensors[operator.inputs[0]].shape[0] > 1
+    )
+    source = int(product.inputs[0])
+    whole = editing.add_tensor(graph, "whole", [1, *graph.tensors[source].shape], 0)
+    place = graph.operators.index(product)
+    graph.operators.insert(place, lookup.reshape(model, graph, source, whole))
+    product.inputs = [whole, *product.inputs[1:]]
+
+    assert device_form.equal_ranks(model) == 2
+    assert [len(graph.tensors[index].shape) for index in added.inputs] == [3, 3]
+    assert len(graph.tensors[product.inputs[0]].shape) == 2
+    editing.write(model, tmp_path / "ranks.tflite")
+    before, after = TfliteModel(files[1]), TfliteModel(tmp_path / "ranks.tflite")
+    for i in range(10):
+        ids, types = toy.encoded.row(i), toy.encoded.row_types(i)
+        assert np.array_equal(before.predict(ids, types), after.predict(ids, types))
 
 
 @pytest.mark.parametrize("verdict", ["wrong", "failed"])
