@@ -13,7 +13,7 @@ import pathlib
 import re
 import shutil
 
-from tfdistill import errors, files, manifest
+from tfdistill import errors, files, manifest, model_card
 from tfdistill.data import answers
 
 from . import folders
@@ -87,6 +87,13 @@ def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -
             raise errors.OutputExistsError(
                 f"{file}", "no such file", "one", "Choose another path, or overwrite it."
             )
+
+
+def write_card(path: files.Path, described: manifest.Manifest) -> None:
+    """Writes the model card of an exported file; none for a second model in a folder."""
+    described_in = paths_of(path).manifest
+    if described_in.name == manifest.FILE_NAME:
+        model_card.write(described_in.parent, model_card.of_file(described))
 
 
 def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:

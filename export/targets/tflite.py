@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import files, model_card
+from tfdistill import files
 from tfdistill.data import answers
-from tfdistill.manifest import FILE_NAME, Manifest
+from tfdistill.manifest import Manifest
 
 from ..checking.reference import Reference
 from ..checking.verify import verify
@@ -62,9 +62,7 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
     """
     request = ExportRequest(model, path, **options)
     manifest = export_file(request)
-    described = bundle.paths_of(request.path).manifest
-    if described.name == FILE_NAME:  # not a second model in a folder
-        model_card.write(described.parent, model_card.of_file(manifest))
+    bundle.write_card(request.path, manifest)
     return manifest
 
 

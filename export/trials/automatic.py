@@ -99,7 +99,9 @@ def auto(
             search.consider(quantization)
         if search.best is None:
             raise _nothing(search.trials, max_drop)
-        return _move(search.best[1], paths, overwrite=request.overwrite)
+        chosen = _move(search.best[1], paths, overwrite=request.overwrite)
+    bundle.write_card(paths.model, chosen)
+    return chosen
 
 
 @dataclasses.dataclass
