@@ -93,7 +93,7 @@ VENDORS: dict[str, Vendor] = {
     "google-tensor": Vendor(
         "Google Tensor TPU",
         "npu",
-        "libedgetpu*.so",
+        "*.so*",  # its name is not published
         "Google's Tensor ML SDK, which is given to partners: --libraries google-tensor=DIR names "
         "the folder of its compiler's library",
         "Google",
@@ -103,7 +103,7 @@ VENDORS: dict[str, Vendor] = {
     "samsung": Vendor(
         "Samsung NPU",
         "npu",
-        "libenn*.so",
+        "*.so*",  # its name is not published
         "Samsung's Exynos AI LiteCore SDK: --libraries samsung=DIR names the folder of its "
         "compiler's library",
         "Samsung",
