@@ -116,13 +116,13 @@ def main() -> int:
         if subprocess.run(command, cwd=ROOT, env=quiet).returncode:
             return 1
         pages = read_pages(site)
-    anchors = {anchor for page in pages.values() for anchor in page.anchors}
-    index = (ROOT / "docs" / "reference" / "index.md").read_text("utf-8")
-    faults = [
-        *link_faults(pages),
-        *undocumented(public_names(), anchors),
-        *unlisted(_assigned(ROOT / "tfdistill" / "__init__.py", "__all__"), index),
-    ]
+        anchors = {anchor for page in pages.values() for anchor in page.anchors}
+        index = (ROOT / "docs" / "reference" / "index.md").read_text("utf-8")
+        faults = [
+            *link_faults(pages),
+            *undocumented(public_names(), anchors),
+            *unlisted(_assigned(ROOT / "tfdistill" / "__init__.py", "__all__"), index),
+        ]
     for fault in faults:
         print(fault, file=sys.stderr)
     print(f"documentation: {len(pages)} pages, {len(faults)} faults")

@@ -108,6 +108,17 @@ data class Calibration(
     val source: String = "given",
 )
 
+/** What an accelerator took of the file when it was exported, and how near its answers were. */
+@Serializable
+data class AcceleratorRecord(
+    val name: String,
+    val title: String,
+    val verdict: String,
+    val delegated: Map<String, Int?> = emptyMap(),
+    val operators: Map<String, Int> = emptyMap(),
+    @SerialName("sqnr_db") val sqnrDb: Map<String, Double?> = emptyMap(),
+)
+
 /** The whole of model.json; `tfdistill/manifest.py` says what each value means. */
 @Serializable
 data class Manifest(
@@ -119,6 +130,8 @@ data class Manifest(
     val model: FileRecord,
     val quantization: String,
     @SerialName("quantized_layers") val quantizedLayers: Map<String, String> = emptyMap(),
+    val device: String = "cpu",
+    val accelerators: List<AcceleratorRecord> = emptyList(),
     val calibration: Calibration? = null,
     val signatures: Map<String, Signature>,
     val softmax: Boolean,

@@ -56,6 +56,19 @@ class BundlesTest {
     }
 
     @Test
+    fun `a file for a GPU says so`() {
+        val taken =
+            """{"name": "gpu", "title": "WebGPU", "verdict": "whole", "delegated": {"len16": null},
+                "operators": {"len16": 97}, "sqnr_db": {"len16": 121.5}}"""
+        val record = "\"device\": \"gpu\", \"accelerators\": [$taken], \"softmax\": true"
+        copy.editManifest(name) { it.replace("\"softmax\": true", record) }
+        val manifest = Bundles(copy).open(name).manifest
+        assertEquals("gpu", manifest.device)
+        assertEquals(mapOf("len16" to 97), manifest.accelerators.single().operators)
+        assertEquals("cpu", Bundles(copy).open("tags-float32").manifest.device)
+    }
+
+    @Test
     fun `a bundle that is not there is missing`() {
         fails(BundleFault.MISSING, "pairs-float32, spans-float32", bundle = "other")
         copy.folder.resolve("bundles/index.json").delete()
