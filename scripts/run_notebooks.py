@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Runs notebooks in this process and stores what their cells print.
 
     python scripts/run_notebooks.py [NOTEBOOK ...]    all of docs/tutorials by default

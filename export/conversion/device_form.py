@@ -14,19 +14,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tf_keras as keras
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors
-from tfdistill.models.attention import ATTENTION_MASK_VALUE, AttentionMask
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from . import lookup
 from .quantize import Quantization
+
+if TYPE_CHECKING:
+    import tf_keras as keras
 
 _STATIC = "it computes in floats; static integers are for NPUs"
 _ELEMENTWISE = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")
@@ -104,6 +105,9 @@ def by_edge_quantizer(found: DeviceForm, quantization: Quantization) -> bool:
 @contextlib.contextmanager
 def masked(model: keras.Model, found: DeviceForm) -> Iterator[None]:
     """Gives a model the mask of a form while its signatures are traced."""
+    # Here, since options are checked by this module before TensorFlow is imported.
+    from tfdistill.models.attention import ATTENTION_MASK_VALUE, AttentionMask
+
     layers = [layer for layer in model.layers if isinstance(layer, AttentionMask)]
     before = [layer.value for layer in layers]
     try:

@@ -17,7 +17,7 @@ def test_the_commands_are_those_of_the_manual():
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
         *("quantizations", "history", "search", "table", "presets", "completion"),
-        *("quickstart", "answers"),
+        *("quickstart", "answers", "index"),
     }
 
 

@@ -36,8 +36,8 @@ def visible():
 
 def test_no_option_is_spelled_in_singular_and_in_plural():
     found = {option for _, option, _ in visible()}
-    # How to measure is a device; everything else that could be both is one of them.
-    assert {option for option in found if f"{option}s" in found} == set()
+    # An index belongs to one --model; a table takes the names of --models.
+    assert {option for option in found if f"{option}s" in found} == {"--model"}
 
 
 def test_an_option_takes_values_of_one_type_everywhere():

@@ -237,14 +237,15 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
     """Labels that the model gets right and a file that is off on four examples does not."""
     replayed()
 
-    wrong = {tuple(toy.encoded.row(i)) for i in (7, 31, 32, 90)}
+    wrong = [7, 31, 32, 90]
+    honest = verify.Answers
 
-    class Slipping(TfliteModel):
-        def predict(self, input_ids, *args, **kwargs):
-            answer = super().predict(input_ids, *args, **kwargs)
-            return np.roll(answer, 1) if tuple(input_ids) in wrong else answer
+    def slipping(logits, model, file):
+        file = file.copy()
+        file[wrong] = np.roll(file[wrong], 1, axis=1)
+        return honest(logits, model, file)
 
-    monkeypatch.setattr("export.checking.verify.TfliteModel", Slipping)
+    monkeypatch.setattr("export.checking.verify.Answers", slipping)
     gold = verify.model_logits(toy.model, toy.encoded).argmax(axis=1).astype(np.int32)
     loose = {"max_error": 99.0, "mean_error": 99.0, "sqnr_db": 0.0, "argmax_agreement": 0.9}
     arguments = toy.arguments(quantize="float32", bounds=loose)

@@ -265,7 +265,9 @@ def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
     from tfdistill.benchmark import host, schema
 
     noise = load("noise")
-    monkeypatch.setattr(noise.inference, "export", lambda *arguments: tmp_path / "a.tflite")
+    monkeypatch.setattr(
+        noise.inference, "export", lambda *arguments, **options: tmp_path / "a.tflite"
+    )
     seeds = []
 
     def compare(files, *, seed, **settings):
