@@ -10,9 +10,12 @@ import pytest
 
 import export
 from export.checking import parity, verify
+from export.checking.reference import Reference
 from export.conversion import quantize
+from export.conversion.plan import make_plan
 from export.file.runtime import TfliteModel
 from export.model import inputs
+from export.model.request import ExportRequest
 from tfdistill import errors, files, manifest, models
 from tfdistill.data import metrics
 from tfdistill.data.batches import Batches
@@ -237,15 +240,14 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
     """Labels that the model gets right and a file that is off on four examples does not."""
     replayed()
 
-    wrong = [7, 31, 32, 90]
-    honest = verify.Answers
+    wrong = {tuple(toy.encoded.row(i)) for i in (7, 31, 32, 90)}
 
-    def slipping(logits, model, file):
-        file = file.copy()
-        file[wrong] = np.roll(file[wrong], 1, axis=1)
-        return honest(logits, model, file)
+    class Slipping(TfliteModel):
+        def predict(self, input_ids, *args, **kwargs):
+            answer = super().predict(input_ids, *args, **kwargs)
+            return np.roll(answer, 1) if tuple(input_ids) in wrong else answer
 
-    monkeypatch.setattr("export.checking.verify.Answers", slipping)
+    monkeypatch.setattr("export.checking.reference.TfliteModel", Slipping)
     gold = verify.model_logits(toy.model, toy.encoded).argmax(axis=1).astype(np.int32)
     loose = {"max_error": 99.0, "mean_error": 99.0, "sqnr_db": 0.0, "argmax_agreement": 0.9}
     arguments = toy.arguments(quantize="float32", bounds=loose)
@@ -254,6 +256,20 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
         export.to_tflite(toy.model, tmp_path / "m.tflite", **arguments)
     faults = str(e.value).splitlines()[1:]
     assert faults == ["  - accuracy: expected a drop of at most 0.01667, received 1 -> 0.9667"]
+
+
+def test_a_float32_file_that_is_not_the_reference_is_checked_itself(
+    toy, exported, zeroed, tmp_path
+):
+    """Metadata is put into a copy of the file that was checked."""
+    honest, damaged = exported("float32").path, tmp_path / "damaged.tflite"
+    request = ExportRequest(toy.model, tmp_path / "m", **toy.arguments(quantize="float32"))
+    plan, reference = make_plan(request), Reference(honest)
+    verify.verify(plan, honest, reference)
+    assert reference.checked is not None
+    zeroed(honest, damaged, (32,))  # a bias or a scale
+    with pytest.raises(errors.ParityError, match="float32 conversion"):
+        verify.verify(plan, damaged, reference)
 
 
 def test_bounds_can_be_widened_by_name(toy, replayed, zeroed, tmp_path):
