@@ -16,6 +16,16 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, _PARENT: str(os.getpid())}
 
 
+def describe_exit(code: int) -> str:
+    """Says how a child process ended: "exit code 3", or "an end by signal SIGSEGV" of -11."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"an end by signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"an end by signal {-code}"
+
+
 def end_with_parent() -> None:
     """Lets Linux kill this process when the thread that started it ends; elsewhere does nothing.
 

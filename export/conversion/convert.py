@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfdistill import errors, files
+from tfdistill import errors, files, processes
 from tfdistill.tflite import editing
 
 from ..file import child
@@ -192,14 +192,8 @@ def _converted(conversion: Conversion, quantization: Quantization) -> bytes:
 def _ending(code: int) -> str:
     if code == 0:
         return "no file, though it reported success"
-    if code > 0:
-        return f"exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = str(-code)
-    hint = ": the memory may not suffice" if name == "SIGKILL" else ""
-    return f"an end by signal {name}{hint}"
+    hint = ": the memory may not suffice" if code == -signal.SIGKILL else ""
+    return f"{processes.describe_exit(code)}{hint}"
 
 
 def _last_words(output: str) -> str:

@@ -128,33 +128,15 @@ def flatten_ids(model: Any) -> int:
     Returns:
       How many were replaced.
     """
-    replaced = 0
-    for graph in model.subgraphs:
-        operators = []
-        for operator in graph.operators:
-            if not lookup.gathers_rows(model, graph, operator) or not _is_float(graph, operator):
-                operators.append(operator)
-                continue
-            table, ids = (int(index) for index in operator.inputs)
-            output = int(operator.outputs[0])
-            if len(graph.tensors[ids].shape) == 1:
-                operators.append(operator)
-                continue
-            name = text(graph.tensors[output].name)
-            num_rows = int(np.prod(graph.tensors[ids].shape))
-            width = int(graph.tensors[table].shape[1])
-            kind = graph.tensors[table].type
-            flat = editing.add_tensor(graph, f"{name}/ids", [num_rows], schema.TensorType.INT32)
-            rows = editing.add_tensor(graph, f"{name}/rows", [num_rows, width], kind)
-            operator.inputs, operator.outputs = [table, flat], [rows]
-            operators += [
-                lookup.reshape(model, graph, ids, flat),
-                operator,
-                lookup.reshape(model, graph, rows, output),
-            ]
-            replaced += 1
-        graph.operators = operators
-    return replaced
+
+    def wanted(graph: Any, gather: Any) -> bool:
+        return _is_float(graph, gather) and len(graph.tensors[gather.inputs[1]].shape) != 1
+
+    def middle(gather: Any, flat: int, rows: int) -> Any:
+        gather.inputs, gather.outputs = [int(gather.inputs[0]), flat], [rows]
+        return gather
+
+    return lookup.replace_gathers(model, wanted, middle)
 
 
 def equal_ranks(model: Any) -> int:

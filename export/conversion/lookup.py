@@ -32,18 +32,54 @@ def use_lookups(model: Any, chosen: Callable[[Any, str], bool]) -> int:
     Returns:
       How many were replaced.
     """
+
+    def middle(gather: Any, flat: int, rows: int) -> Any:
+        inputs = [flat, int(gather.inputs[0])]
+        return editing.new_operator(model, _LOOKUP, _LOOKUP_VERSION, inputs, [rows])
+
+    def wanted(graph: Any, gather: Any) -> bool:
+        name = text(graph.tensors[gather.outputs[0]].name)
+        return chosen(graph.tensors[gather.inputs[0]], name)
+
+    return replace_gathers(model, wanted, middle)
+
+
+def replace_gathers(
+    model: Any,
+    chosen: Callable[[Any, Any], bool],
+    middle: Callable[[Any, int, int], Any],
+) -> int:
+    """Replaces each chosen GATHER of whole rows by RESHAPE, another operator and RESHAPE.
+
+    Args:
+      model: A file (`editing.read`); changed in place.
+      chosen: Whether one is to be replaced: called with its subgraph and the operator.
+      middle: Makes of the operator, of the tensor of flat ids (n,) and of that of their rows
+        (n, width) the operator that looks them up.
+
+    Returns:
+      How many were replaced.
+    """
     replaced = 0
     for graph in model.subgraphs:
         operators = []
         for operator in graph.operators:
-            name = text(graph.tensors[operator.outputs[0]].name) if len(operator.outputs) else ""
-            if gathers_rows(model, graph, operator) and chosen(
-                graph.tensors[operator.inputs[0]], name
-            ):
-                operators += _lookup(model, graph, operator, name)
-                replaced += 1
-            else:
+            if not gathers_rows(model, graph, operator) or not chosen(graph, operator):
                 operators.append(operator)
+                continue
+            table, ids = (int(index) for index in operator.inputs)
+            output = int(operator.outputs[0])
+            name = text(graph.tensors[output].name)
+            num_rows = int(np.prod(graph.tensors[ids].shape))
+            flat = editing.add_tensor(graph, f"{name}/ids", [num_rows], schema.TensorType.INT32)
+            shape = [num_rows, int(graph.tensors[table].shape[1])]
+            rows = editing.add_tensor(graph, f"{name}/rows", shape, graph.tensors[table].type)
+            operators += [
+                reshape(model, graph, ids, flat),
+                middle(operator, flat, rows),
+                reshape(model, graph, rows, output),
+            ]
+            replaced += 1
         graph.operators = operators
     return replaced
 
@@ -60,19 +96,6 @@ def gathers_rows(model: Any, graph: Any, operator: Any) -> bool:
         and options.axis == 0
         and options.batchDims == 0
     )
-
-
-def _lookup(model: Any, graph: Any, gather: Any, name: str) -> list[Any]:
-    """Returns what replaces a GATHER."""
-    table, ids = gather.inputs
-    (output,) = gather.outputs
-    tensors = graph.tensors
-    num_rows = int(np.prod(tensors[ids].shape))
-    flat = editing.add_tensor(graph, f"{name}/ids", [num_rows], schema.TensorType.INT32)
-    rows_shape = [num_rows, int(tensors[table].shape[1])]
-    rows = editing.add_tensor(graph, f"{name}/rows", rows_shape, tensors[table].type)
-    lookup = editing.new_operator(model, _LOOKUP, _LOOKUP_VERSION, [flat, table], [rows])
-    return [reshape(model, graph, ids, flat), lookup, reshape(model, graph, rows, output)]
 
 
 def reshape(model: Any, graph: Any, source: int, target: int) -> Any:

@@ -21,16 +21,16 @@ INFO: [compiler_plugin.cc:742] Partitioned subgraph<1>, selected 61 ops, from a 
 
 def test_what_stays_on_the_cpu_is_read_with_its_reason():
     assert logs.gpu_shares(GPU) == [
-        Share(95, 44, None, {"DEQUANTIZE": "", "GATHER": "Only support 1D indices"}),
-        Share(91, 6, None, {"GATHER": "Only support 1D indices"}),
+        Share(95, None, {"DEQUANTIZE": "", "GATHER": "Only support 1D indices"}),
+        Share(91, None, {"GATHER": "Only support 1D indices"}),
     ]
     nothing = "No operations will run on the GPU, and all 5 operations will run on the CPU."
-    assert logs.gpu_shares(nothing) == [Share(0, 5, None, {})]
+    assert logs.gpu_shares(nothing) == [Share(0, None, {})]
     assert logs.gpu_shares("INFO: all is well\n") == []
 
 
 def test_partitions_are_read_by_subgraph():
-    assert logs.npu_shares(NPU) == {0: Share(97, 0, 1, {}), 1: Share(61, 2, 3, {})}
+    assert logs.npu_shares(NPU) == {0: Share(97, 1, {}), 1: Share(61, 3, {})}
 
 
 def test_the_last_words_leave_out_what_tells_nothing():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -83,7 +82,7 @@ def _cpu_answers(
 
 def _check_golden(own: SignatureInputs, answers: Sequence[dict[str, np.ndarray]]) -> None:
     """Refuses golden examples that the CPU does not answer as they say."""
-    for features, expected, answer in zip(own.features, own.golden, answers):  # noqa: B905
+    for expected, answer in zip(own.golden, answers):  # noqa: B905
         values = [np.asarray(value) for _, value in sorted(answer.items(), reverse=True)]
         tokens = own.entry.sequence_length
         # Outputs of tokens are recorded without padding, those of a span side by side.
@@ -98,7 +97,6 @@ def _check_golden(own: SignatureInputs, answers: Sequence[dict[str, np.ndarray]]
                 "others",
                 "golden.json is of another file, or damaged: export again.",
             )
-        del features
 
 
 class _Fault(Exception):
@@ -191,7 +189,8 @@ class _Check:
         log = done.stdout + done.stderr
         if done.returncode or not target.is_file():
             raise _Fault(
-                f"LiteRT's compiler: expected a file, received {_ending(done.returncode)}. "
+                "LiteRT's compiler: expected a file, received "
+                f"{processes.describe_exit(done.returncode)}. "
                 f"Its last words: {logs.last_words(log)}"
             )
         shares = logs.npu_shares(log)
@@ -203,7 +202,7 @@ class _Check:
             left = dict.fromkeys((name for name in kept if name != _DISPATCH), "")
             total = len(self._model.subgraphs[index].operators)
             taken = shares[index].delegated if index in shares else total - len(left)
-            found[index] = logs.Share(taken, total - taken, kept.count(_DISPATCH), left)
+            found[index] = logs.Share(taken, kept.count(_DISPATCH), left)
         return found
 
     def _gpu_shares(self, log: str, whole: bool) -> dict[int, logs.Share]:
@@ -211,7 +210,7 @@ class _Check:
         sizes = [len(self._model.subgraphs[index].operators) for index in graphs]
         said = logs.gpu_shares(log)
         if whole and not said:
-            return {index: logs.Share(sizes[index], 0, None, {}) for index in graphs}
+            return {index: logs.Share(sizes[index], None, {}) for index in graphs}
         if len(said) == len(sizes):
             return dict(enumerate(said))
         return {}  # which of them it speaks of is not known
@@ -245,7 +244,8 @@ class _Check:
             answer = json.loads(done.stdout.strip().splitlines()[-1])
         except (ValueError, IndexError):
             raise _Fault(
-                f"the accelerator: expected answers, received {_ending(done.returncode)}. "
+                "the accelerator: expected answers, received "
+                f"{processes.describe_exit(done.returncode)}. "
                 f"Its last words: {logs.last_words(done.stderr)}"
             ) from None
         if "error" in answer:
@@ -334,12 +334,3 @@ def layer_of(tensor: str) -> str:
     """Returns the layer that a tensor belongs to, from its name: "model/pooler/add" -> "pooler"."""
     parts = [part for part in tensor.split(";")[0].split(":")[0].split("/") if part]
     return parts[-2] if len(parts) > 1 else tensor.split(":")[0]
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"an end by signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"an end by signal {-code}"

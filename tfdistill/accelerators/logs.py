@@ -17,10 +17,6 @@ _PARTITIONED = re.compile(
     r"Partitioned subgraph<(?P<graph>\d+)>, selected (?P<some>\d+) ops, from a total of "
     r"(?P<all>\d+) ops\. resulted in (?P<partitions>\d+) partitions"
 )
-_SHADER_ERRORS = re.compile(
-    r"^.*(?:error: |Uncaptured error|validation failed|shader).*$", re.I | re.M
-)
-_MOST = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +25,11 @@ class Share:
 
     Attributes:
       delegated: Operators that the accelerator takes.
-      left: Operators that stay on the CPU.
       partitions: Chains of operators that it takes; None where the log does not say.
       reasons: Operator -> why it is not taken.
     """
 
     delegated: int
-    left: int
     partitions: int | None
     reasons: dict[str, str]
 
@@ -53,26 +47,18 @@ def gpu_shares(log: str) -> list[Share]:
                 if reason := _REASON.match(line.strip()):
                     reasons[reason["operator"]] = reason["reason"].strip()
         if match["all"]:
-            found.append(Share(0, int(match["all"]), None, reasons))
+            found.append(Share(0, None, reasons))
         else:
-            found.append(Share(int(match["some"]), int(match["left"]), None, reasons))
+            found.append(Share(int(match["some"]), None, reasons))
     return found
 
 
 def npu_shares(log: str) -> dict[int, Share]:
     """Reads how an NPU's compiler divides the subgraphs, by their index."""
     return {
-        int(match["graph"]): Share(
-            int(match["some"]), int(match["all"]) - int(match["some"]), int(match["partitions"]), {}
-        )
+        int(match["graph"]): Share(int(match["some"]), int(match["partitions"]), {})
         for match in _PARTITIONED.finditer(log)
     }
-
-
-def remarks(log: str) -> list[str]:
-    """Returns the first lines about shaders that could not be built, shortened."""
-    lines = [" ".join(line.split())[:160] for line in _SHADER_ERRORS.findall(log)]
-    return list(dict.fromkeys(lines))[:_MOST]
 
 
 def last_words(log: str) -> str:

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -151,7 +150,7 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
             ) from None
         if not line:
             code = self._process.wait()
-            received = f"the worker ended with {_ending(code)}"
+            received = f"the worker ended with {processes.describe_exit(code)}"
             raise errors.BenchmarkError(self._what, "a result", received, self._last_output())
         answer = json.loads(line)
         if "error" in answer:
@@ -164,12 +163,3 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return "Its output: " + " | ".join(lines[-5:]) if lines else "It printed nothing."
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
