@@ -17,13 +17,13 @@ def child_environment() -> dict[str, str]:
 
 
 def describe_exit(code: int) -> str:
-    """Says how a child process ended: "exit code 3", or "an end by signal SIGSEGV" of -11."""
+    """Says how a child process ended: "exit code 3", or "signal SIGSEGV" of -11."""
     if code >= 0:
         return f"exit code {code}"
     try:
-        return f"an end by signal {signal.Signals(-code).name}"
+        return f"signal {signal.Signals(-code).name}"
     except ValueError:
-        return f"an end by signal {-code}"
+        return f"signal {-code}"
 
 
 def end_with_parent() -> None:

@@ -105,7 +105,7 @@ def test_a_crash_is_reported_with_its_signal_and_last_words(on_gpu):
 
     assert report.verdict == "failed"
     assert report.fault == (
-        "the accelerator: expected answers, received an end by signal SIGSEGV. "
+        "the accelerator: expected answers, received signal SIGSEGV. "
         "Its last words: driver: out of memory"
     )
 

@@ -53,7 +53,7 @@ def test_a_failing_converter_is_quoted(program, tmp_path):
 
 def test_a_crash_of_the_converter_is_told(program, tmp_path):
     program("kill -SEGV $$")
-    with pytest.raises(errors.ExportError, match="an end by signal SIGSEGV"):
+    with pytest.raises(errors.ExportError, match="signal SIGSEGV"):
         run(tmp_path)
     program("kill -KILL $$")
     with pytest.raises(errors.ExportError, match="SIGKILL: the memory may not suffice"):
