@@ -7,7 +7,9 @@ holds. Nothing heavy is imported before it is needed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .conversion.quantize import quantizations
@@ -34,27 +36,21 @@ __all__ = [
     "to_tflite",
 ]
 
-_HOMES = {
-    "auto": "trials.automatic",
-    "inspect": "file.inspection",
-    "quantizations": "conversion.quantize",
-    "sweep": "trials.sweeping",
-    "to_android": "targets.android_bundle",
-    "to_keras": "targets.keras3",
-    "to_keras_hub": "targets.keras_hub",
-    "to_mediapipe": "targets.mediapipe",
-    "to_saved_model": "targets.saved_model",
-    "to_tflite": "targets.tflite",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a public function at its first use."""
-    import importlib
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "conversion.quantize": ("quantizations",),
+        "file.inspection": ("inspect",),
+        "targets.android_bundle": ("to_android",),
+        "targets.keras3": ("to_keras",),
+        "targets.keras_hub": ("to_keras_hub",),
+        "targets.mediapipe": ("to_mediapipe",),
+        "targets.saved_model": ("to_saved_model",),
+        "targets.tflite": ("to_tflite",),
+        "trials.automatic": ("auto",),
+        "trials.sweeping": ("sweep",),
+    },
+)
 
 
 def __dir__() -> list[str]:

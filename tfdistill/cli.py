@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, errors, files
+from tfdistill import __version__, errors, files, processes
 from tfdistill.commands import (
     answers,
     base,
@@ -97,6 +97,8 @@ def program() -> NoReturn:
     """Runs the program ``tfdistill``: `main`, without the logs of C++ libraries on stderr."""
     if not {"-v", "--verbose"} & set(sys.argv) and "_ARGCOMPLETE" not in os.environ:
         _filter_native_logs()
+    for name, value in processes.WITHOUT_KERAS_3.items():
+        os.environ.setdefault(name, value)
     sys.exit(main())
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files
+from tfdistill.compress import rebuild
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
@@ -156,11 +157,9 @@ def _check_unrounded(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -
 
     With it a value on the border between two steps hides what is wrong; without it 80 dB hold.
     """
-    from tfdistill.compress import quantization_aware
-
     tree = editing.read(file)
     faults = carried.of_another_model(plan.model, carried.remove(tree).values())
-    model = quantization_aware.with_rounded_matrices(plan.model)
+    model = rebuild.with_rounded_matrices(plan.model)
     plain = dataclasses.replace(
         plan,
         request=plan.request.replace(model=model),

@@ -10,6 +10,7 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.compress import rebuild
 
 from . import quantize as quantizing
 from .quantize import SMALLEST_QUANTIZED, Quantization
@@ -90,15 +91,6 @@ def resolve(
     return {layer: own for layer, own in chosen.items() if own != base}
 
 
-def is_quantize_aware(model: keras.Model) -> bool:
-    """Whether a model has the ranges of its activations."""
-    if not any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers):
-        return False  # and no need to import tensorflow-model-optimization
-    from tfdistill import compress
-
-    return compress.is_quantize_aware(model)
-
-
 def with_matrices(model: keras.Model) -> list[str]:
     """Returns the names of the layers with a matrix that operators multiply by or look up in."""
     return [
@@ -157,12 +149,7 @@ def check_blocks(weights: Sequence[StoredWeight]) -> None:
 
 def _weights(layer: keras.layers.Layer) -> Sequence[Any]:
     """Returns a layer's weights, without the ranges that a quantization-aware one has besides."""
-    if not isinstance(layer, keras.layers.Wrapper):
-        return layer.weights
-    from tfdistill.compress import quantization_aware
-
-    found = isinstance(layer, quantization_aware.Quantized)
-    return layer.float_weights if found else layer.weights
+    return layer.float_weights if isinstance(layer, rebuild.Rounded) else layer.weights
 
 
 def _tables_of_positions(model: keras.Model) -> set[str]:

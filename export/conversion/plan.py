@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import tf_keras as keras
 
-from tfdistill import errors, models
+from tfdistill import compress, errors, models
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tasks import TaskSpec
 from tfdistill.data.tokenize import Tokenizer
@@ -98,7 +98,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     graph.check_head(model)
     head = HEADS[models.head_of(model)]
     num_labels = models.num_labels_of(model) or 0
-    aware = mixed.is_quantize_aware(model)
+    aware = compress.is_quantize_aware(model)
     layers = mixed.resolve(model, quantization, patterns)
     device = device_form.form(request.device, quantization, *layers.values())
     loosest = functools.reduce(
@@ -168,8 +168,6 @@ def _check_method(
     if not aware:
         mixed.check_blocks(mixed.stored_weights(model, quantization, layers))
         return
-    from tfdistill import compress
-
     if quantization.name != "static_wi8_ai8" or layers:
         raise errors.ConfigError(
             "quantize of a quantization-aware model",

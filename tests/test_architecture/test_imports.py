@@ -18,6 +18,7 @@ RANKS = {
     "_version": 0,
     "errors": 0,
     "files": 0,
+    "lazy_exports": 0,
     "safe_paths": 0,
     "reading": 0,
     "processes": 0,

@@ -76,4 +76,3 @@ def test_blocks_divide_the_vectors_of_a_table_not_its_rows(toy):
     blocks = quantize.quantization("dynamic_wi4_afp32_block32")
     odd = models.build_classifier(toy.config.replace(vocab_size=203), 3)
     mixed.check_blocks(mixed.stored_weights(odd, blocks, {}))
-    assert not mixed.is_quantize_aware(odd)

@@ -1,27 +1,37 @@
-"""What a student must be compared with, and what its figures hide. Pure: arrays in, values out."""
+"""What a student must be compared with, and what its figures hide. Pure: arrays in, values out.
 
-from tfdistill.analysis.baselines import (
-    LinearModel,
-    TextFeatures,
-    embedding_features,
-    fit_linear,
-    majority_logits,
-    pair_features,
-)
-from tfdistill.analysis.breakdown import (
-    ClassScores,
-    changed_examples,
-    class_scores,
-    confusion_matrix,
-)
-from tfdistill.analysis.calibration import (
-    NEARLY_UNIFORM,
-    entropy_share,
-    expected_calibration_error,
-    fit_temperature,
-)
-from tfdistill.analysis.data_checks import DataFindings, check_data
-from tfdistill.analysis.paired import PairedDifference, paired_difference
+scikit-learn is imported when a name that needs it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from tfdistill.analysis.baselines import (
+        LinearModel,
+        TextFeatures,
+        embedding_features,
+        fit_linear,
+        majority_logits,
+        pair_features,
+    )
+    from tfdistill.analysis.breakdown import (
+        ClassScores,
+        changed_examples,
+        class_scores,
+        confusion_matrix,
+    )
+    from tfdistill.analysis.calibration import (
+        NEARLY_UNIFORM,
+        entropy_share,
+        expected_calibration_error,
+        fit_temperature,
+    )
+    from tfdistill.analysis.data_checks import DataFindings, check_data
+    from tfdistill.analysis.paired import PairedDifference, paired_difference
 
 __all__ = [
     "NEARLY_UNIFORM",
@@ -43,3 +53,37 @@ __all__ = [
     "pair_features",
     "paired_difference",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "baselines": (
+            "LinearModel",
+            "TextFeatures",
+            "embedding_features",
+            "fit_linear",
+            "majority_logits",
+            "pair_features",
+        ),
+        "breakdown": (
+            "ClassScores",
+            "changed_examples",
+            "class_scores",
+            "confusion_matrix",
+        ),
+        "calibration": (
+            "NEARLY_UNIFORM",
+            "entropy_share",
+            "expected_calibration_error",
+            "fit_temperature",
+        ),
+        "data_checks": (
+            "DataFindings",
+            "check_data",
+        ),
+        "paired": (
+            "PairedDifference",
+            "paired_difference",
+        ),
+    },
+)

@@ -6,8 +6,9 @@ hold only what it measures.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.host.backend import compare, measure, quick_benchmark
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "format_text", "measure", "quick_benchmark", "read_result", "write_result"]
 
-_ON_HOST = ("compare", "measure", "quick_benchmark")
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a public name from the module that holds it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "host" if name in _ON_HOST else "result"
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "host.backend": ("compare", "measure", "quick_benchmark"),
+        "result": ("read_result", "write_result"),
+        "terminal": ("format_text",),
+    },
+)

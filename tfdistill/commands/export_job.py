@@ -80,10 +80,10 @@ class Job:
 
     def calibration_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task, or if the model knows its ranges itself."""
-        from tfdistill.compress import quantization_aware
+        from tfdistill import compress
         from tfdistill.data import from_config
 
-        if self.settings is None or quantization_aware.is_quantize_aware(self.source.model):
+        if self.settings is None or compress.is_quantize_aware(self.source.model):
             return None
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
         return self.encode(train)

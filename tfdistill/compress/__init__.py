@@ -1,17 +1,21 @@
-"""Smaller and faster students: pruned, clustered, quantization-aware, with fewer words."""
+"""Smaller and faster students: pruned, clustered, quantization-aware, with fewer words.
 
-from tfdistill.compress.clustering import cluster, clusters_of
-from tfdistill.compress.pruning import prune, sparsity_of
-from tfdistill.compress.quantization_aware import (
-    check_ranges,
-    float_weights,
-    is_quantize_aware,
-    observe,
-    quantize_aware,
-)
-from tfdistill.compress.range_files import RANGES, save_ranges, with_ranges
-from tfdistill.compress.rebuild import strip
-from tfdistill.compress.vocabulary import PrunedVocabulary, VocabularyCoverage, prune_vocabulary
+tensorflow-model-optimization is imported when a name that needs it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from tfdistill.compress.clustering import cluster, clusters_of
+    from tfdistill.compress.pruning import prune, sparsity_of
+    from tfdistill.compress.quantization_aware import check_ranges, observe, quantize_aware
+    from tfdistill.compress.range_files import RANGES, save_ranges, with_ranges
+    from tfdistill.compress.rebuild import float_weights, is_quantize_aware, strip
+    from tfdistill.compress.vocabulary import PrunedVocabulary, VocabularyCoverage, prune_vocabulary
 
 __all__ = [
     "RANGES",
@@ -31,3 +35,15 @@ __all__ = [
     "strip",
     "with_ranges",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "clustering": ("cluster", "clusters_of"),
+        "pruning": ("prune", "sparsity_of"),
+        "quantization_aware": ("check_ranges", "observe", "quantize_aware"),
+        "range_files": ("RANGES", "save_ranges", "with_ranges"),
+        "rebuild": ("float_weights", "is_quantize_aware", "strip"),
+        "vocabulary": ("PrunedVocabulary", "VocabularyCoverage", "prune_vocabulary"),
+    },
+)

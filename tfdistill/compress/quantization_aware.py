@@ -20,7 +20,7 @@ from tensorflow_model_optimization.python.core.quantization.keras import (
 
 from tfdistill import errors, models
 from tfdistill.compress import ranges
-from tfdistill.compress.rebuild import check_encoder, rebuilt
+from tfdistill.compress.rebuild import check_encoder, is_quantize_aware, rebuilt
 
 # Attributes that hold a layer's matrix, by kind of layer.
 _MATRICES: dict[type, str] = {
@@ -173,32 +173,6 @@ def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -
             "layers", "patterns that match a layer, such as 'layer_0_*'", layers
         )
     return model
-
-
-def is_quantize_aware(model: keras.Model) -> bool:
-    """Tells whether a model was made by `quantize_aware`."""
-    return any(isinstance(layer, Quantized) for layer in model.layers)
-
-
-def with_rounded_matrices(model: keras.Model) -> keras.Model:
-    """Copies a quantization-aware model into a plain one whose matrices are rounded.
-
-    Results of layers are floats in it: what is left of the model where only those are not rounded.
-    """
-
-    def unwrap(layer: keras.layers.Layer) -> keras.layers.Layer:
-        return layer.rounded() if isinstance(layer, Quantized) else rebuilt(layer)
-
-    return keras.models.clone_model(model, clone_function=unwrap)
-
-
-def float_weights(model: keras.Model) -> list[tf.Variable]:
-    """Returns the weights of a model that a file stores: all but those that hold ranges."""
-    return [
-        weight
-        for layer in model.layers
-        for weight in (layer.float_weights if isinstance(layer, Quantized) else layer.weights)
-    ]
 
 
 def observe(model: keras.Model, features: Iterable[Mapping[str, tf.Tensor]]) -> int:

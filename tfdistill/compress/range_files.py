@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import arrays, errors, files
-from tfdistill.compress import quantization_aware
+from tfdistill.compress import rebuild
 
 RANGES = "ranges.safetensors"
 """The file of activation ranges next to a saved model."""
@@ -53,6 +53,8 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
             f"format {version} of {', '.join(sorted(set(wrapped) - known)) or 'known'} layers",
             "It belongs to the model that it was saved with.",
         )
+    from tfdistill.compress import quantization_aware  # only where there are ranges
+
     model = quantization_aware.quantize_aware(plain, layers=wrapped)
     variables = _ranges(model)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
@@ -70,7 +72,7 @@ def _ranges(model: keras.Model) -> dict[str, tf.Variable]:
     return {
         variable.name.removesuffix(":0"): variable
         for layer in model.layers
-        if isinstance(layer, quantization_aware.Quantized)
+        if isinstance(layer, rebuild.Rounded)
         for variable in layer.weights
         if variable.name.removesuffix(":0").endswith(("_min", "_max", "_batches"))
     }

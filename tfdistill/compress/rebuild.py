@@ -23,6 +23,23 @@ class Wrapped(Protocol):
         ...
 
 
+@runtime_checkable
+class Rounded(Wrapped, Protocol):
+    """A wrapper that rounds a layer's matrix and its result, as quantization-aware training does.
+
+    Args:
+      float_weights: The layer's weights, without the ranges.
+      weights: Those and the ranges.
+    """
+
+    float_weights: list[tf.Variable]
+    weights: list[tf.Variable]
+
+    def rounded(self) -> keras.layers.Layer:
+        """Returns a copy of the layer with its matrix rounded, its result not."""
+        ...
+
+
 def rebuilt(
     layer: keras.layers.Layer,
     input_shape: Any = None,
@@ -64,6 +81,32 @@ def strip(model: keras.Model) -> keras.Model:
         return layer.stripped() if isinstance(layer, Wrapped) else rebuilt(layer)
 
     return keras.models.clone_model(model, clone_function=unwrap)
+
+
+def is_quantize_aware(model: keras.Model) -> bool:
+    """Tells whether a model was made by `quantize_aware`."""
+    return any(isinstance(layer, Rounded) for layer in model.layers)
+
+
+def with_rounded_matrices(model: keras.Model) -> keras.Model:
+    """Copies a quantization-aware model into a plain one whose matrices are rounded.
+
+    Results of layers are floats in it: what is left of the model where only those are not rounded.
+    """
+
+    def unwrap(layer: keras.layers.Layer) -> keras.layers.Layer:
+        return layer.rounded() if isinstance(layer, Rounded) else rebuilt(layer)
+
+    return keras.models.clone_model(model, clone_function=unwrap)
+
+
+def float_weights(model: keras.Model) -> list[tf.Variable]:
+    """Returns the weights of a model that a file stores: all but those that hold ranges."""
+    return [
+        weight
+        for layer in model.layers
+        for weight in (layer.float_weights if isinstance(layer, Rounded) else layer.weights)
+    ]
 
 
 def matching(

@@ -8,8 +8,9 @@ Nothing heavy is imported before it is used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.search.pareto import Budget
@@ -20,19 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Goal", "SearchResult", "Teacher", "format_text", "read_result", "search"]
 
-_HOMES = {
-    "Budget": "pareto",
-    "Goal": "recipes",
-    "SearchResult": "result",
-    "Teacher": "space",
-    "format_text": "result",
-    "read_result": "result",
-    "search": "searching",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a public name from the module that holds it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "pareto": ("Budget",),
+        "recipes": ("Goal",),
+        "result": ("SearchResult", "format_text", "read_result"),
+        "searching": ("search",),
+        "space": ("Teacher",),
+    },
+)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.adb.benchmark_model import Binary
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Binary", "measure", "measure_in_app"]
 
-
-def __getattr__(name: str) -> Any:
-    """Imports a public name from the module that holds it, when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "benchmark_model" if name == "Binary" else "measuring"
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "benchmark_model": ("Binary",),
+        "measuring": ("measure", "measure_in_app"),
+    },
+)

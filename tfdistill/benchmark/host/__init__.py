@@ -5,17 +5,18 @@ What is public is loaded when it is first used: the worker, which is measured, i
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.host.backend import check, compare, measure, quick_benchmark
 
 __all__ = ["check", "compare", "measure", "quick_benchmark"]
 
-
-def __getattr__(name: str) -> Any:
-    """Imports a public name from the module that holds it, when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.backend"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "backend": ("check", "compare", "measure", "quick_benchmark"),
+    },
+)

@@ -1,0 +1,43 @@
+"""Packages that import what they offer when it is first used."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tfdistill import analysis, compress, processes, search
+from tfdistill.compress import rebuild
+from tfdistill.lazy_exports import lazy_exports
+
+HEAVY = ("keras", "sklearn", "tensorflow_model_optimization")
+
+
+def test_a_name_is_that_of_its_module():
+    assert compress.strip is rebuild.strip
+    find = lazy_exports("tfdistill.compress", {"rebuild": ("strip",)})
+    assert find("strip") is rebuild.strip
+
+
+def test_an_unknown_name_is_refused_as_python_does():
+    with pytest.raises(AttributeError, match=r"module 'tfdistill.compress' has no attribute 'all'"):
+        _ = compress.all
+    assert not hasattr(compress, "all")
+
+
+@pytest.mark.parametrize("package", [analysis, compress, search])
+def test_every_public_name_can_be_had(package):
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+
+
+def test_a_run_imports_only_what_it_uses():
+    program = (
+        "import sys, tfdistill.run, tfdistill.distillers\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    environment = {**os.environ, **processes.WITHOUT_KERAS_3}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
