@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes the answers of any Hugging Face classifier in PyTorch as a file for `distill --answers`.
 
+With `--kind token` it answers words (CoNLL files), with `--kind span` questions (SQuAD files).
+
 It runs in an environment of its own and needs no tfdistill:
 
     python -m venv answers && answers/bin/pip install torch "transformers>=4.40"
@@ -8,9 +10,13 @@ It runs in an environment of its own and needs no tfdistill:
         --texts glue/SST-2/train.tsv glue/SST-2/dev.tsv --text-column sentence --out roberta.jsonl
 
 Any AutoModelForSequenceClassification will do (RoBERTa, DeBERTa, ModernBERT, XLM-R, ELECTRA ...)
-with any tokenizer. A line of the output has the texts and a logit for each label by name, or the
-number that a regression answers. Lines are written as they come: the same command continues one
-that was stopped. OUT.meta.json names the model and its settings; others are not mixed in.
+with any tokenizer; for words and questions any AutoModelForTokenClassification or
+AutoModelForQuestionAnswering with a fast tokenizer. A line of the output has the texts and a logit
+for each label by name, or the number that a regression answers. Words and questions have lists,
+whatever the model's pieces: a word the logits of the piece that covers its first character, a
+context those of each piece, by its characters; long ones are read in windows that overlap. Lines
+are written as they come: the same command continues one that was stopped. OUT.meta.json names the
+model and its settings; others are not mixed in.
 """
 
 from __future__ import annotations
@@ -23,13 +29,33 @@ import math
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-# Texts (one, or two of a pair) -> for each a logit by label, or a number.
-Row = tuple[str, ...]
+# The cells of a row (texts, or a tuple of words) -> for each row the cells of its answer.
+Row = tuple[Any, ...]
 Names = tuple[str, ...]
-Predict = Callable[[Sequence[Row]], list[Any]]
+Predict = Callable[[Sequence[Row]], list[dict[str, Any]]]
+COLUMNS = {"token": ["words"], "span": ["question", "context"]}
+_UNSEEN = ("offset_mapping", "overflow_to_sample_mapping")  # what a model does not take
 _BATCHES_AT_ONCE = 64  # sorted by length, so that batches hold texts of like lengths
+
+
+class Piece(NamedTuple):
+    """A piece of a text: its characters, and where its logits are.
+
+    Attributes:
+      begin: The first character.
+      end: One past the last.
+      window: The row of a batch.
+      index: The token in it.
+      around: The fewer of the tokens before and after it in the window.
+    """
+
+    begin: int
+    end: int
+    window: int
+    index: int
+    around: int
 
 
 def read_rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -69,6 +95,37 @@ def read_rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[Row]:
             sys.exit(f"{path}: expected a table, received {fault}.")
 
 
+def read_sentences(path: pathlib.Path) -> Iterator[Row]:
+    """Reads the words of a CoNLL file: the first column of its lines, sentences between empty ones.
+
+    Yields:
+      A tuple of words, as the only cell.
+    """
+    words: list[str] = []
+    for line in [*path.read_text(encoding="utf-8-sig").split("\n"), ""]:
+        cells = [c for c in (line.split("\t") if "\t" in line else line.split(" ")) if c.strip()]
+        if cells and cells[0].strip() != "-DOCSTART-":
+            words.append(cells[0].strip())
+        elif words:
+            yield (tuple(words),)
+            words = []
+
+
+def read_questions(path: pathlib.Path) -> Iterator[Row]:
+    """Reads question and context of a SQuAD file.
+
+    Raises:
+      SystemExit: If it is none.
+    """
+    try:
+        for article in json.loads(path.read_text(encoding="utf-8-sig"))["data"]:
+            for paragraph in article["paragraphs"]:
+                for asked in paragraph["qas"]:
+                    yield str(asked["question"]), str(paragraph["context"])
+    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+        sys.exit(f"{path}: expected a SQuAD file, received {fault!r}.")
+
+
 def _json_rows(path: pathlib.Path, file: Iterable[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(file, start=1):
         if line.strip():
@@ -100,7 +157,7 @@ def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set
     whole = content[: content.rfind(b"\n") + 1]
     try:
         rows = [json.loads(line) for line in whole.decode().split("\n") if line]
-        done = {tuple(row[column] for column in columns) for row in rows}
+        done = {tuple(_cell(row[column]) for column in columns) for row in rows}
         named = {tuple(sorted(row["logits"])) if "logits" in row else () for row in rows}
         if not rows or not all("logits" in row or "answer" in row for row in rows):
             raise ValueError
@@ -110,6 +167,10 @@ def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set
         with path.open("r+b") as file:
             file.truncate(len(whole))
     return done, named
+
+
+def _cell(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def check_same(path: pathlib.Path, settings: dict[str, Any], named: set[Names]) -> None:
@@ -156,26 +217,109 @@ def write_meta(path: pathlib.Path, settings: dict[str, Any]) -> None:
 
 
 def load_predict(args: argparse.Namespace) -> tuple[Predict, list[str]]:
-    """Loads model and tokenizer, see the module; and the names of its labels."""
+    """Loads model and tokenizer, see the module; and the names of its labels.
+
+    Raises:
+      SystemExit: If words or spans are asked of a model without a fast tokenizer.
+    """
     torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
-    kind = transformers.AutoModelForSequenceClassification
-    model = kind.from_pretrained(args.model).to(device).eval()
-    names = [model.config.id2label[index] for index in range(model.config.num_labels)]
+    kind = {
+        "text": "AutoModelForSequenceClassification",
+        "token": "AutoModelForTokenClassification",
+        "span": "AutoModelForQuestionAnswering",
+    }[args.kind]
+    model = getattr(transformers, kind).from_pretrained(args.model).to(device).eval()
+    names = ["end", "start"]
+    if args.kind != "span":
+        names = [model.config.id2label[index] for index in range(model.config.num_labels)]
+    if args.kind != "text" and not tokenizer.is_fast:
+        sys.exit(f"{args.model}: expected a fast tokenizer, which knows its characters.")
 
-    def predict(rows: Sequence[Row]) -> list[Any]:
-        texts = [list(column) for column in zip(*rows, strict=True)]
+    def run(*texts: list[str], **options: Any) -> tuple[Any, Any]:
         inputs = tokenizer(
-            *texts, truncation=True, max_length=args.max_length, padding=True, return_tensors="pt"
-        )
+            *texts, max_length=args.max_length, padding=True, return_tensors="pt", **options
+        ).to(device)
         with torch.inference_mode():
-            logits = model(**inputs.to(device)).logits.float().cpu().tolist()
-        if len(names) == 1:
-            return [row[0] for row in logits]
-        return [dict(zip(names, row, strict=True)) for row in logits]
+            return inputs, model(**{name: inputs[name] for name in inputs if name not in _UNSEEN})
 
-    return predict, names
+    def numbers(tensor: Any) -> Any:
+        return tensor.float().cpu().tolist()
+
+    def of_texts(rows: Sequence[Row]) -> list[dict[str, Any]]:
+        texts = [list(column) for column in zip(*rows, strict=True)]
+        logits = numbers(run(*texts, truncation=True)[1].logits)
+        if len(names) == 1:
+            return [{"answer": row[0]} for row in logits]
+        return [{"logits": dict(zip(names, row, strict=True))} for row in logits]
+
+    def windows(texts: list[list[str]], cut: str) -> tuple[Any, Any, list[list[Piece]]]:
+        """The pieces of each text, each in the window that shows most around it."""
+        inputs, outputs = run(
+            *texts,
+            truncation=cut,
+            stride=args.max_length // 4,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        found: list[dict[tuple[int, int, int], Piece]] = [{} for _ in texts[0]]
+        part = len(texts) - 1
+        ranges = inputs["offset_mapping"].tolist()
+        for window, text in enumerate(inputs["overflow_to_sample_mapping"].tolist()):
+            own = [i for i, of in enumerate(inputs.sequence_ids(window)) if of == part]
+            seen: dict[tuple[int, int], int] = {}
+            for place, index in enumerate(own):
+                begin, end = ranges[window][index]
+                # Several pieces may be of one character.
+                seen[begin, end] = count = seen.get((begin, end), -1) + 1
+                around = min(place, len(own) - 1 - place)
+                piece = Piece(begin, end, window, index, around)
+                old = found[text].get((begin, end, count))
+                if end > begin and (old is None or around > old.around):
+                    found[text][begin, end, count] = piece
+        return inputs, outputs, [[part[key] for key in sorted(part)] for part in found]
+
+    def of_words(rows: Sequence[Row]) -> list[dict[str, Any]]:
+        texts = [" ".join(words) for (words,) in rows]
+        _, outputs, pieces = windows([texts], "longest_first")
+        logits = numbers(outputs.logits)
+        answers = []
+        for (words,), of_text in zip(rows, pieces, strict=True):
+            if not of_text:
+                sys.exit(f"{words}: expected words that the tokenizer knows, received none.")
+            begin, chosen = 0, []
+            for word in words:
+                # A word without a piece, such as a control character, has that of the next one.
+                after = (p for p in of_text if p.end > begin)
+                piece = next(after, of_text[-1])
+                chosen.append(logits[piece.window][piece.index])
+                begin += len(word) + 1
+            by_label = zip(names, zip(*chosen, strict=True), strict=True)
+            answers.append({"logits": {name: list(row) for name, row in by_label}})
+        return answers
+
+    def of_questions(rows: Sequence[Row]) -> list[dict[str, Any]]:
+        texts = [list(column) for column in zip(*rows, strict=True)]
+        inputs, outputs, pieces = windows(texts, "only_second")
+        both = {"start": numbers(outputs.start_logits), "end": numbers(outputs.end_logits)}
+        heads: list[list[tuple[int, int]]] = [[] for _ in rows]
+        for window, text in enumerate(inputs["overflow_to_sample_mapping"].tolist()):
+            ids = inputs["input_ids"][window].tolist()
+            if tokenizer.cls_token_id in ids:
+                heads[text].append((window, ids.index(tokenizer.cls_token_id)))
+        answers = []
+        for of_text, of_heads in zip(pieces, heads, strict=True):
+            offsets = [[piece.begin, piece.end] for piece in of_text]
+            places = [(piece.window, piece.index) for piece in of_text]
+            if of_heads:  # "no answer", in the window that is least sure of it
+                least = min(of_heads, key=lambda at: sum(t[at[0]][at[1]] for t in both.values()))
+                offsets, places = [[0, 0], *offsets], [least, *places]
+            scores = {name: [t[w][i] for w, i in places] for name, t in both.items()}
+            answers.append({"offsets": offsets, "logits": scores})
+        return answers
+
+    return {"text": of_texts, "token": of_words, "span": of_questions}[args.kind], names
 
 
 def answer(
@@ -193,24 +337,35 @@ def answer(
     stretch = batch_size * _BATCHES_AT_ONCE
     with path.open("a", encoding="utf-8") as file:
         for start in range(0, len(rows), stretch):
-            part = sorted(rows[start : start + stretch], key=lambda row: sum(map(len, row)))
+            part = sorted(rows[start : start + stretch], key=_length)
             for first in range(0, len(part), batch_size):
                 batch = part[first : first + batch_size]
                 for row, given in zip(batch, predict(batch), strict=True):
-                    values = given.values() if isinstance(given, dict) else [given]
-                    if not all(map(math.isfinite, values)):
+                    if not all(map(math.isfinite, _numbers(given))):
                         sys.exit(f"{row[0]!r}: expected finite logits, received {given}.")
-                    name = "logits" if isinstance(given, dict) else "answer"
-                    line = {**dict(zip(columns, row, strict=True)), name: given}
+                    line = {**dict(zip(columns, row, strict=True)), **given}
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 file.flush()
             print(f"{min(start + stretch, len(rows))} of {len(rows)} texts", file=sys.stderr)
+
+
+def _length(row: Row) -> int:
+    return sum(len(cell) if isinstance(cell, str) else sum(map(len, cell)) for cell in row)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(inner)
+    else:
+        yield value
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("model", help="a folder or hub id")
+    options.add_argument("--kind", choices=("text", "token", "span"), default="text")
     options.add_argument("--texts", nargs="+", required=True, type=pathlib.Path, metavar="FILE")
     options.add_argument("--text-column", default="text", metavar="NAME")
     options.add_argument("--pair-column", metavar="NAME")
@@ -227,7 +382,13 @@ def main(given: Sequence[str] | None = None) -> None:
     if args.out.suffix != ".jsonl":
         sys.exit(f"--out {args.out}: expected a .jsonl file.")
     columns = [args.text_column, *([args.pair_column] if args.pair_column else [])]
-    rows = dict.fromkeys(row for path in args.texts for row in read_rows(path, columns))
+    columns = COLUMNS.get(args.kind, columns)
+    readers: dict[str, Callable[[pathlib.Path], Iterator[Row]]] = {
+        "text": lambda path: read_rows(path, columns),
+        "token": read_sentences,
+        "span": read_questions,
+    }
+    rows = dict.fromkeys(row for path in args.texts for row in readers[args.kind](path))
     done, named = read_done(args.out, columns)
     settings = {"model": args.model, "max_length": args.max_length}
     check_same(args.out, settings, named)

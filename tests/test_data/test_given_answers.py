@@ -149,12 +149,6 @@ def test_a_key_column_is_exact(tmp_path):
         given_answers.example_keys(tasks.load_examples(spec, path, "train"), "id")
 
 
-def test_tasks_over_words_are_refused(tmp_path):
-    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
-    with pytest.raises(errors.ConfigError, match="pieces of one tokenizer"):
-        read(tmp_path, ["0", "answer"], ["x", "O"], spec=spec)
-
-
 def softmax(row):
     powers = [np.exp(value) for value in row]
     return [power / sum(powers) for power in powers]

@@ -82,7 +82,7 @@ def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, c
     [
         (("--out", "a.txt"), "one of .jsonl, .csv, .parquet, .npz, received .txt"),
         (("--split", "train,tset"), "tset"),
-        (("--task", "squad"), "pieces of one tokenizer"),
+        (("--task", "squad"), "one of .jsonl, .parquet, which hold lists, received .csv"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(options, message, folder, tmp_path, capsys):

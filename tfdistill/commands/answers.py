@@ -61,9 +61,9 @@ COMMANDS = (
         name="answers",
         summary="write a teacher's answers to a task's texts",
         description="Writes a row for each different text: the text columns of the task, and a "
-        "logit for each label, by name. `distill --answers` reads such files, also those of other "
-        "programs. The texts are answered in blocks; the same command continues one that was "
-        "stopped.",
+        "logit for each label, by name; of words and spans lists of logits (.jsonl, .parquet). "
+        "`distill --answers` reads such files, also those of other programs. Texts are answered in "
+        "blocks; the same command continues one that was stopped.",
         arguments=_arguments,
         execute=_execute,
         flags={**options.DATA_FLAGS, "data.unlabelled": "--unlabelled"},

@@ -17,7 +17,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -214,6 +214,24 @@ def write_columns(
     columns = {column: list(cells) for column, cells in texts.items()}
     with files.atomic_write(path) as temporary:
         writer(temporary, _Rows(columns, name, np.asarray(values, np.float32), labels))
+
+
+def write_rows(path: files.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows whose cells may be lists, or mappings of lists, whole or not at all.
+
+    Args:
+      path: A .jsonl or .parquet file.
+      rows: Name -> cell.
+
+    Raises:
+      EnvironmentFault: If a Parquet file needs a package that is not installed.
+    """
+    with files.atomic_write(path) as temporary:
+        if pathlib.Path(path).suffix.lower() == ".parquet":
+            _pyarrow("parquet").write_table(_pyarrow().Table.from_pylist(list(rows)), temporary)
+            return
+        with temporary.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def check_writable(path: files.Path) -> str:

@@ -20,7 +20,6 @@ from tfdistill.data.spec import TaskSpec, names_in
 from tfdistill.data.tasks import Examples
 from tfdistill.data.unlabelled import normal_text
 
-KINDS = ("classification", "regression", "multi_label")
 # Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
 LEAST_PROBABILITY = 1e-7
 _OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
@@ -30,6 +29,7 @@ _INDEXED = re.compile(r"label_(\d+)", re.IGNORECASE)
 
 Given = Literal["logits", "probabilities", "answer"]
 Key = tuple[str, ...]
+Answers = np.ndarray | Sequence[np.ndarray]  # a row, or a table of words or ranges, for each text
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,6 +44,8 @@ class AnswerFile:
       rows: Key -> row; see `example_keys`.
       spellings: Of texts: key without differences of case and blanks -> row, -1 where rows with
         different answers share it.
+      bounds: Of words and spans: row i has ``logits[bounds[i]:bounds[i + 1]]``, int64 (rows + 1,).
+      offsets: Of spans: the characters of each range, int64 (n, 2).
     """
 
     path: pathlib.Path
@@ -51,6 +53,14 @@ class AnswerFile:
     logits: np.ndarray
     rows: dict[Key, int]
     spellings: dict[Key, int]
+    bounds: np.ndarray | None = None
+    offsets: np.ndarray | None = None
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The bounds, of words and spans."""
+        assert self.bounds is not None
+        return self.bounds
 
     def find(self, keys: Sequence[Key]) -> np.ndarray:
         """The row of each key, int64 (n,), -1 where there is none.
@@ -65,12 +75,17 @@ class AnswerFile:
                 row = self.spellings.get(_normal(key))
                 if row == -1:
                     raise errors.DataError(
-                        f"{self.path}, text {key[0]!r}",
+                        f"{self.path}, text {shown(key)!r}",
                         "the text as it is in the data, or one answer to all its spellings",
                         "other spellings with different answers",
                     )
             found[index] = -1 if row is None else row
         return found
+
+    def nearest(self, key: Key) -> Key | None:
+        """A key of the file that differs in blanks, case and the cuts between words alone."""
+        wanted = _joined(key)
+        return next((other for other in self.rows if _joined(other) == wanted), None)
 
 
 def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) -> AnswerFile:
@@ -90,39 +105,21 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
       The rows.
 
     Raises:
-      ConfigError: If the task is about words or spans.
       DataError: If the file is unusable: a column is missing, labels are not the task's, a number
         is not finite, probabilities do not sum to 1, or a key has two answers.
     """
-    check_kind(spec)
     path = pathlib.Path(path)
     wanted = [key] if key is not None else [spec.text_column, spec.pair_column]
     texts = [name for name in wanted if name is not None]
     columns, places = answer_files.read_columns(
         path, names=(*texts, "answer"), prefixes=("logits.", "probabilities.")
     )
-    given, logits = _logits(path, columns, places, spec)
-    named = [_column(path, columns, name) for name in texts]
+    given, logits = labelled_logits(path, columns, places, spec)
+    named = [column(path, columns, name) for name in texts]
     keys = [tuple(str(cell).strip() for cell in cells) for cells in zip(*named, strict=True)]
-    rows = _exact_rows(keys, logits, places, spec)
-    spellings = {} if key is not None else _spellings(keys, logits, spec)
+    rows = exact_rows(keys, logits, places, spec)
+    spellings = {} if key is not None else spellings_of(keys, logits, spec)
     return AnswerFile(path, given, logits, rows, spellings)
-
-
-def check_kind(spec: TaskSpec) -> None:
-    """Refuses a task whose answers no file of rows holds.
-
-    Raises:
-      ConfigError: If it is about words or spans.
-    """
-    if spec.kind not in KINDS:
-        raise errors.ConfigError(
-            f"answers for task {spec.name!r}",
-            "a task over texts or pairs",
-            spec.kind,
-            "Answers about words and spans belong to the pieces of one tokenizer: let a model "
-            "answer them in the run (teacher.source, --teacher).",
-        )
 
 
 def write_answers(path: files.Path, examples: Examples, logits: np.ndarray) -> None:
@@ -144,9 +141,19 @@ def write_answers(path: files.Path, examples: Examples, logits: np.ndarray) -> N
 def example_keys(examples: Examples, key: str | None = None) -> list[Key]:
     """What examples are found by in a file: their texts, or the cell of a column of theirs.
 
+    Of words these, of questions both texts, or their ids.
+
     Raises:
       DataError: If their file has no such column, or two of them have one key.
     """
+    if key is None and examples.words is not None:
+        return [tuple(word.strip() for word in words) for words in examples.words]
+    if examples.questions is not None and key in (None, "id"):
+        named = key is not None
+        return [
+            (q.key.strip(),) if named else question_key((q.question, q.context))
+            for q in examples.questions
+        ]
     if key is None:
         texts = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
         return [tuple(text.strip() for text in row) for row in zip(*texts, strict=True)]
@@ -166,6 +173,11 @@ def example_keys(examples: Examples, key: str | None = None) -> list[Key]:
             f"{examples.path}, column {key!r}", "another key in each row", f"{count} x {found[0]!r}"
         )
     return keys
+
+
+def question_key(cells: Sequence[Any]) -> Key:
+    """Question and context, or an id; the context as it is, since its characters are counted."""
+    return (str(cells[0]).strip(), *map(str, cells[1:]))
 
 
 def combine(
@@ -218,16 +230,17 @@ def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
     return to_logits(sure, spec.kind)
 
 
-def _logits(
-    path: pathlib.Path, columns: dict[str, Any], places: list[str], spec: TaskSpec
+def labelled_logits(
+    path: pathlib.Path, columns: dict[str, Any], places: Sequence[str], spec: TaskSpec
 ) -> tuple[Given, np.ndarray]:
+    """What a file gives, and its logits, float32 (n, labels); see `read_answers`."""
     number = spec.kind == "regression"
     choices: tuple[Given, ...] = () if number else ("logits", "probabilities")
     for given in choices:
         names = [name.removeprefix(f"{given}.") for name in columns if name.startswith(f"{given}.")]
         if names:
             order = _order(path, names, spec)
-            parts = [_numbers(columns[f"{given}.{n}"], places, f"{given}.{n}") for n in order]
+            parts = [numbers(columns[f"{given}.{n}"], places, f"{given}.{n}") for n in order]
             table = np.stack(parts, axis=1)  # (n, labels)
             if given == "logits":
                 return given, table.astype(np.float32)
@@ -236,7 +249,7 @@ def _logits(
         expected = "a column answer" if number else "logits.LABEL, probabilities.LABEL or answer"
         raise errors.DataError(f"{path}", expected, f"the columns {', '.join(columns)}")
     if number:
-        return "answer", _numbers(columns["answer"], places, "answer").astype(np.float32)[:, None]
+        return "answer", numbers(columns["answer"], places, "answer").astype(np.float32)[:, None]
     known = {name.casefold(): index for index, name in enumerate(spec.labels)}
     known |= {name.casefold(): index for index, name in enumerate(spec.label_values)}
     several = spec.kind == "multi_label"
@@ -274,19 +287,24 @@ def _order(path: pathlib.Path, names: list[str], spec: TaskSpec) -> list[str]:
     )
 
 
-def _numbers(cells: Any, places: list[str], name: str) -> np.ndarray:
-    numbers = np.empty(())
+def numbers(cells: Any, places: Sequence[str], name: str) -> np.ndarray:
+    """The numbers of a column, float64 (n,).
+
+    Raises:
+      DataError: If one is none, or not finite.
+    """
+    found = np.empty(())
     if not (isinstance(cells, np.ndarray) and np.iscomplexobj(cells)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            numbers = np.asarray(cells, np.float64)
-    if numbers.ndim != 1:  # a cell holds no number, or several
-        numbers = np.array([_number(cell) for cell in cells])
-    bad = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))  # NaN, too
+            found = np.asarray(cells, np.float64)
+    if found.ndim != 1:  # a cell holds no number, or several
+        found = np.array([_number(cell) for cell in cells])
+    bad = np.flatnonzero(~(np.abs(found) <= _LARGEST))  # NaN, too
     if len(bad):
         raise errors.DataError(
             f"{places[bad[0]]}, {name!r}", "a finite number", repr(cells[bad[0]])
         )
-    return numbers
+    return found
 
 
 def _number(cell: Any) -> float:
@@ -297,26 +315,42 @@ def _number(cell: Any) -> float:
         return math.nan
 
 
-def _checked_probabilities(table: np.ndarray, places: list[str], spec: TaskSpec) -> np.ndarray:
-    outside = np.flatnonzero(((table < 0) | (table > 1 + _OFF_ONE)).any(axis=1))
-    if len(outside):
-        received = table[outside[0]].tolist()
-        raise errors.DataError(places[outside[0]], "probabilities from 0 to 1", received)
+def _checked_probabilities(table: np.ndarray, places: Sequence[str], spec: TaskSpec) -> np.ndarray:
+    check_shares(table, places)
     if spec.kind == "multi_label":
         return np.minimum(table, 1.0)
-    totals = table.sum(axis=1, keepdims=True)
-    off = np.flatnonzero(np.abs(totals[:, 0] - 1) > _OFF_ONE)
+    totals = table.sum(axis=1)
+    check_totals(totals, places, "logits.LABEL")
+    return table / totals[:, None]
+
+
+def check_shares(table: np.ndarray, places: Sequence[str]) -> None:
+    """Raises DataError if a number of a row, (n, ...), is no probability."""
+    outside = (table < 0) | (table > 1 + _OFF_ONE)
+    rows = np.flatnonzero(outside.reshape(len(table), -1).any(axis=1))
+    if len(rows):
+        received = table[rows[0]].tolist()
+        raise errors.DataError(places[rows[0]], "probabilities from 0 to 1", received)
+
+
+def check_totals(totals: np.ndarray, places: Sequence[str], free: str) -> None:
+    """Raises DataError if a sum of probabilities, (n,), is not 1; the columns `free` need none."""
+    off = np.flatnonzero(np.abs(totals - 1) > _OFF_ONE)
     if len(off):
         raise errors.DataError(
             places[off[0]],
             "probabilities that sum to 1",
-            f"{totals[off[0], 0]:.4g}, in {len(off)} row(s)",
-            "Columns logits.LABEL may hold any numbers.",
+            f"{totals[off[0]]:.4g}, in {len(off)} row(s)",
+            f"Columns {free} may hold any numbers.",
         )
-    return table / totals
 
 
-def _column(path: pathlib.Path, columns: dict[str, Any], name: str) -> Any:
+def column(path: pathlib.Path, columns: dict[str, Any], name: str) -> Any:
+    """The cells of a column that joins answers with texts.
+
+    Raises:
+      DataError: If the file has none.
+    """
     if name not in columns:
         raise errors.DataError(
             f"{path}", f"a column {name!r}", f"the columns {', '.join(columns)}",
@@ -326,35 +360,53 @@ def _column(path: pathlib.Path, columns: dict[str, Any], name: str) -> Any:
     return columns[name]
 
 
-def _alike(logits: np.ndarray, first: int, second: int, spec: TaskSpec) -> bool:
-    rows = logits[[first, second]]
-    if spec.kind != "regression":
-        rows = to_probabilities(rows, spec.kind)
-    return np.allclose(rows[0], rows[1], rtol=_SAME, atol=_SAME)
+def _alike(first: np.ndarray, second: np.ndarray, spec: TaskSpec) -> bool:
+    if first.shape != second.shape:
+        return False
+    if spec.kind == "span" and (first[:, :2] != second[:, :2]).any():  # other ranges
+        return False
+    if spec.kind not in ("regression", "span"):
+        first, second = (to_probabilities(row, spec.kind) for row in (first, second))
+    return np.allclose(first, second, rtol=_SAME, atol=_SAME)
 
 
-def _exact_rows(
-    keys: list[Key], logits: np.ndarray, places: list[str], spec: TaskSpec
+def exact_rows(
+    keys: Sequence[Key], answers: Answers, places: Sequence[str], spec: TaskSpec
 ) -> dict[Key, int]:
+    """Key -> row.
+
+    Raises:
+      DataError: If a key has two answers.
+    """
     rows: dict[Key, int] = {}
     for row, key in enumerate(keys):
         first = rows.setdefault(key, row)
-        if first != row and not _alike(logits, first, row, spec):
+        if first != row and not _alike(answers[first], answers[row], spec):
             raise errors.DataError(
                 f"{places[row]}", f"the answer of {places[first]}, which has the same text or key",
-                f"another one to {key[0]!r}", "Keep one of them.",
+                f"another one to {shown(key)!r}", "Keep one of them.",
             )  # fmt: skip
     return rows
 
 
-def _spellings(keys: list[Key], logits: np.ndarray, spec: TaskSpec) -> dict[Key, int]:
+def spellings_of(keys: Sequence[Key], answers: Answers, spec: TaskSpec) -> dict[Key, int]:
+    """Key without differences of case and blanks -> row; see `AnswerFile`."""
     rows: dict[Key, int] = {}
     for row, key in enumerate(keys):
         first = rows.setdefault(_normal(key), row)
-        if first not in (row, -1) and not _alike(logits, first, row, spec):
+        if first not in (row, -1) and not _alike(answers[first], answers[row], spec):
             rows[_normal(key)] = -1
     return rows
 
 
+def shown(key: Key) -> str:
+    """A key for messages."""
+    return errors.shortened(" ".join(key))
+
+
 def _normal(key: Key) -> Key:
     return tuple(map(normal_text, key))
+
+
+def _joined(key: Key) -> str:
+    return "".join("".join(key).casefold().split())

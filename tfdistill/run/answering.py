@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import pathlib
 import shutil
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import config, files, training
-from tfdistill.data import from_config, given_answers, tasks, unlabelled
+from tfdistill.data import from_config, given_answers, located_answers, tasks, unlabelled
 from tfdistill.run import inputs
 
 _PARTS = ".parts"  # the suffix of the folder of what was answered before a stop
@@ -27,6 +30,8 @@ def answer(
 ) -> int:
     """Writes a model's answers to every different text of some splits and of unlabelled files.
 
+    Words are answered one by one, of contexts the characters; see `located_answers`.
+
     A call that was stopped leaves what it had answered in a folder next to the file, named like it
     with ".parts" behind; the same call continues from there, and removes it.
 
@@ -41,13 +46,16 @@ def answer(
       The number of texts.
 
     Raises:
-      ConfigError: If the task is about words or spans.
-      DataError: If a file of texts is unusable.
+      ConfigError: If unlabelled files are given for a task about words or spans.
+      DataError: If a file of texts is unusable, or a file of answers cannot hold the lists of a
+        task about words or spans.
       TeacherError: If the model's labels are not the task's.
     """
     data = from_config.source_of(settings)
     task = from_config.task_of(settings, data)
-    given_answers.check_kind(task)
+    located = task.kind in located_answers.KINDS
+    if located:
+        located_answers.check_writable(path)
     parts = [tasks.load_examples(task, data, split, labelled=False) for split in splits]
     if settings.unlabelled:
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
@@ -55,14 +63,18 @@ def answer(
     opened = inputs.open_teacher(source, task).in_order_of(task)
     folder = pathlib.Path(f"{os.fspath(path)}{_PARTS}")
     here = str(pathlib.Path(source).absolute()) if os.path.exists(source) else source
+    encoded = opened.encode(examples, settings)
     logits = training.cached_logits(
         opened.model,
-        opened.encode(examples, settings),
+        encoded,
         folder,
         pipeline=pipeline,
         load=functools.partial(_load, here, task),
     )
-    given_answers.write_answers(path, examples, logits)
+    if located:
+        located_answers.write_answers(path, examples, encoded, logits)
+    else:
+        given_answers.write_answers(path, examples, logits)
     shutil.rmtree(folder)
     return len(examples)
 
@@ -74,11 +86,22 @@ def _load(source: str, task: tasks.TaskSpec) -> keras.Model:
 
 def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.Examples:
     """Joins sets and keeps each text or pair once."""
-    texts = [text for part in parts for text in part.texts]
-    pairs = None
-    if task.pair_column is not None:
-        pairs = [text for part in parts for text in part.pairs or ()]
-    joined = tasks.Examples(task, texts, pairs, None)
+
+    def all_of(field: str) -> Any:
+        return [value for part in parts for value in getattr(part, field) or ()]
+
+    joined = tasks.Examples(
+        task,
+        all_of("texts"),
+        all_of("pairs") if task.pair_column is not None else None,
+        None,
+        words=all_of("words") or None,
+        questions=all_of("questions") or None,
+    )
+    if joined.words is not None:  # any tags: they mark the first piece of each word
+        tags = np.empty(len(joined), object)
+        tags[:] = [np.zeros(len(words), np.int32) for words in joined.words]
+        joined = dataclasses.replace(joined, labels=tags)
     first: dict[given_answers.Key, int] = {}
     for index, key in enumerate(given_answers.example_keys(joined)):
         first.setdefault(key, index)

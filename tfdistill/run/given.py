@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tfdistill import config, errors, safe_paths
-from tfdistill.data import given_answers, tasks
+from tfdistill.data import batches, given_answers, located_answers, placed_answers, tasks
+from tfdistill.data.encoded import spans
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -19,15 +20,18 @@ class GivenTeacher:
     """What is known of a teacher that is no model: its answers. As a function it knows no text.
 
     Attributes:
-      train: float32 (n, labels), to the training set and then to the unlabelled texts.
-      dev: float32 (m, labels), to the rows `dev_rows` of the development set.
-      dev_rows: int64 (m,).
+      train: float32 (n, labels), to the training set and then to the unlabelled texts; of words
+        and spans (tokens, labels), to the pieces of the training set.
+      dev: The same of the development set, as far as it is answered.
+      dev_examples: int64 (m,), which of its examples are.
+      dev_rows: int64, the rows of pieces of these examples.
       files: The files.
       sha256: Of the answers.
     """
 
     train: np.ndarray
     dev: np.ndarray
+    dev_examples: np.ndarray
     dev_rows: np.ndarray
     files: tuple[str, ...]
     sha256: str
@@ -40,12 +44,17 @@ class GivenTeacher:
         """
         raise errors.TeacherError("teacher.answers", "texts that the files answer", "others")
 
+    def dev_set(self, dev: batches.Batches) -> batches.Batches:
+        """The part of the development set that is answered."""
+        return batches.Batches(dev.encoded.select(self.dev_rows), batch_size=64, shuffle=False)
+
 
 def read_for_run(
     recipe: config.Recipe,
     train: tasks.Examples,
     dev: tasks.Examples,
     unlabelled: tasks.Examples | None,
+    encoded: Mapping[str, batches.EncodedExamples],
 ) -> tuple[GivenTeacher, tasks.Examples | None]:
     """Reads `teacher.answers` and joins it with the texts of a run.
 
@@ -54,17 +63,20 @@ def read_for_run(
       train: The labelled training set.
       dev: The development set.
       unlabelled: Texts without labels, or None.
+      encoded: The pieces of the sets, "training" and "development".
 
     Returns:
       The answers, and the unlabelled texts that have one.
 
     Raises:
-      ConfigError: If the task is about words or spans, or a stage cannot learn from these answers.
+      ConfigError: If a stage cannot learn from these answers.
       DataError: If a file is unusable, or leaves texts out that it must not.
     """
     settings, spec = recipe.teacher.answers, train.spec
     assert settings is not None
-    read = [given_answers.read_answers(p, spec, key=settings.key) for p in settings.files]
+    located = spec.kind in located_answers.KINDS
+    reader = located_answers.read_answers if located else given_answers.read_answers
+    read = [reader(path, spec, key=settings.key) for path in settings.files]
     _check_stages(recipe, spec, read)
     sets = {"training": train, "development": dev, "unlabelled": unlabelled}
     keys = {
@@ -76,27 +88,43 @@ def read_for_run(
     found = {name: [file.find(rows) for file in read] for name, rows in keys.items()}
     answered = {name: np.min(rows, axis=0) >= 0 for name, rows in found.items()}
     for name, known in answered.items():
-        _check_missing(settings, name, known, found[name], keys[name])
-
-    def combined(name: str) -> np.ndarray:
-        rows = [f.logits[np.maximum(r, 0)] for f, r in zip(read, found[name], strict=True)]
-        return given_answers.combine(rows, spec.kind, settings.temperatures)
-
-    taught = combined("training")
-    gold = train.labels
-    assert gold is not None
-    left = ~answered["training"]
-    if left.any():
-        taught[left] = given_answers.of_gold(gold[left], spec)
+        _check_missing(settings, name, known, read, found[name], keys[name])
+    rows = examples = np.flatnonzero(answered["development"])
+    if located:
+        taught, answers = (
+            placed_answers.place(read, found[name], encoded[name], spec, settings.temperatures)
+            for name in ("training", "development")
+        )
+        pieces = encoded["development"]
+        assert pieces.sources is not None
+        rows = np.flatnonzero(np.isin(pieces.sources, examples))
+        answers = answers[spans(pieces.offsets[rows], pieces.lengths[rows])]
+    else:
+        taught = _combined(settings, spec, read, found["training"])
+        gold, left = train.labels, ~answered["training"]
+        assert gold is not None
+        if left.any():
+            taught[left] = given_answers.of_gold(gold[left], spec)
+        answers = _combined(settings, spec, read, found["development"])[rows]
     if unlabelled is not None:
         kept = np.flatnonzero(answered["unlabelled"])
-        taught = np.concatenate([taught, combined("unlabelled")[kept]])
+        further = _combined(settings, spec, read, found["unlabelled"])[kept]
+        taught = np.concatenate([taught, further])
         unlabelled = unlabelled.select(kept) if len(kept) else None
-    rows = np.flatnonzero(answered["development"])
-    answers = combined("development")[rows]
     digest = hashlib.sha256(taught.tobytes() + answers.tobytes() + rows.tobytes()).hexdigest()
     _say(settings, keys, answered)
-    return GivenTeacher(taught, answers, rows, tuple(settings.files), digest), unlabelled
+    teacher = GivenTeacher(taught, answers, examples, rows, tuple(settings.files), digest)
+    return teacher, unlabelled
+
+
+def _combined(
+    settings: config.AnswersConfig,
+    spec: tasks.TaskSpec,
+    read: Sequence[given_answers.AnswerFile],
+    found: Sequence[np.ndarray],
+) -> np.ndarray:
+    rows = [f.logits[np.maximum(r, 0)] for f, r in zip(read, found, strict=True)]
+    return given_answers.combine(rows, spec.kind, settings.temperatures)
 
 
 def _check_stages(
@@ -113,7 +141,12 @@ def _check_stages(
                 "regression, and no answer. Use logits"
             )
         compared = getattr(stage, "prediction", None) == "logit_mse"
-        if compared and certain and not spec.regression:
+        if compared and spec.kind == "span":
+            faults.append(
+                f"stages.{name}.prediction: logit_mse compares logits at every token, and the "
+                "files have those of the contexts. Use kl_divergence"
+            )
+        elif compared and certain and not spec.regression:
             faults.append(
                 f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "
                 "kl_divergence"
@@ -149,6 +182,7 @@ def _check_missing(
     settings: config.AnswersConfig,
     name: str,
     known: np.ndarray,
+    read: Sequence[given_answers.AnswerFile],
     found: Sequence[np.ndarray],
     keys: Sequence[given_answers.Key],
 ) -> None:
@@ -157,9 +191,8 @@ def _check_missing(
     if not len(left) or (settings.missing == "gold" and known.any()):
         return
     first = int(left[0])
-    lacking = [p for p, rows in zip(settings.files, found, strict=True) if rows[first] < 0]
-    text = keys[first][0]
-    shown = errors.shortened(text)
+    lacking = next(file for file, rows in zip(read, found, strict=True) if rows[first] < 0)
+    shown = given_answers.shown(keys[first])
     remedy = (
         "Answer them, or learn such texts from their gold labels alone: --set "
         "teacher.answers.missing=gold."
@@ -168,8 +201,11 @@ def _check_missing(
         remedy = f"None of the {len(known)} texts has an answer: is it the file of these data?"
         if name == "development":
             remedy += " The teacher is judged by its answers to this set."
+    alike = lacking.nearest(keys[first])
+    if alike is not None:
+        remedy = f"The same letters are there with other blanks, or cut into other words: {alike}."
     raise errors.DataError(
-        f"{lacking[0]}",
+        f"{lacking.path}",
         f"an answer to each text of the {name} set",
         f"none to {len(left)} of {len(known)}, the first {shown!r}",
         remedy,

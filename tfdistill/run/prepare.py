@@ -109,9 +109,10 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         print(f"data: {warning}", file=sys.stderr, flush=True)
     further = unlabelled.read_for_run(recipe, task, source, train)
     parts: dict[str, str] = {}
-    teacher = None
+    teacher, encoded_dev = None, encode(dev)
     if recipe.teacher.answers is not None:
-        teacher, further = given.read_for_run(recipe, train, dev, further)
+        pieces = {"training": encoded, "development": encoded_dev}
+        teacher, further = given.read_for_run(recipe, train, dev, further, pieces)
         parts["answers"] = teacher.sha256
     parts |= {"train": _digest(train), "dev": _digest(dev), "unlabelled": _digest(further)}
     _check_same_data(folder / "data" / _DIGESTS, parts)
@@ -119,7 +120,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         task=task,
         train=encoded,
         train_examples=train,
-        dev=batches.Batches(encode(dev), batch_size=64, shuffle=False),
+        dev=batches.Batches(encoded_dev, batch_size=64, shuffle=False),
         dev_examples=dev,
         tokenizer=texts.tokenizer,
         vocab_file=texts.vocab_file,

@@ -83,13 +83,13 @@ def train_teacher(context: RunContext) -> results.ModelResult:
 
 def _given_teacher(context: RunContext, given: GivenTeacher) -> results.ModelResult:
     """Scores the answers in files on the development texts that they answer."""
-    data, rows = context.task_data, given.dev_rows
+    data, rows = context.task_data, given.dev_examples
     _keep_answers(data.dev_examples.select(rows), given.dev, context.root / "teacher")
     return results.ModelResult(
         name="teacher",
         role="teacher",
         seed=context.recipe.seeds[0],
-        metrics=task_metrics.score(data.task, given.dev, data.dev.encoded.select(rows)),
+        metrics=task_metrics.score(data.task, given.dev, given.dev_set(data.dev).encoded),
         num_examples=len(rows),
         folder="teacher",
     )
@@ -104,9 +104,8 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
     """
     data, recipe = context.task_data, context.recipe
     taught = model.role == "student"
-    labels, given = training.gold_labels(data.dev), None if taught else context.teachers.given
-    if given is not None:
-        labels = labels[given.dev_rows]
+    given = None if taught else context.teachers.given
+    labels = training.gold_labels(data.dev if given is None else given.dev_set(data.dev))
     training.check_model(
         model.role,
         model.metrics,

@@ -57,13 +57,15 @@ def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
     itself = not context.teachers.knows(teacher)  # a student that compresses reads its own tokens
     data = context.student_task_data if itself else context.task_data
-    if data.task.kind != "classification":
+    if data.task.kind not in ("classification", "token"):
         return 1.0
-    labels = training.gold_labels(data.dev)
+    dev = data.dev
     if isinstance(teacher, given.GivenTeacher):
-        logits, labels = teacher.dev, labels[teacher.dev_rows]
+        logits, dev = teacher.dev, teacher.dev_set(data.dev)
     else:
-        logits = training.predict_logits(teacher, data.dev)
+        logits = training.predict_logits(teacher, dev)
+    labels = training.gold_labels(dev)
+    logits, labels = logits[labels >= 0], labels[labels >= 0]  # of words their first pieces
     share = analysis.entropy_share(logits)
     if share < analysis.NEARLY_UNIFORM:
         return 1.0

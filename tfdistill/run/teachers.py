@@ -113,12 +113,14 @@ class TeacherModels:
     def answers(self, model: Teacher, examples: batches.EncodedExamples) -> np.ndarray:
         """The logits of a teacher of a stage over a training set, computed once in a run.
 
-        Answers in files are those to the training set and the unlabelled texts, in that order.
+        Answers in files are those to the training set and the unlabelled texts, in that order; of
+        words and spans those to the tokens of the training set.
         Workers of a pipeline find the teacher of the task in the run folder; another one, such as
         a student that teaches the next, answers here.
         """
         if isinstance(model, given.GivenTeacher):
-            return model.train[: len(examples)]
+            over_tokens = examples.token_labels or examples.span_sources is not None
+            return model.train[: examples.num_tokens if over_tokens else len(examples)]
         load = None
         if model is self._forward.get("task") and self._task is not None:
             folder = (self._root / "teacher" / "model").absolute()
