@@ -84,7 +84,8 @@ def to_android(
       ExportError: If the files cannot be written; nothing was replaced.
     """
     manifest = manifests.read_manifest(export_folder)
-    chosen = bundle_name(manifest.name, manifest.quantization) if name is None else name
+    usual = bundle_name(manifest.name, manifest.quantization, manifest.device)
+    chosen = usual if name is None else name
     folder = folder_of(target, chosen)
     source = pathlib.Path(export_folder)
     source = source if source.is_dir() else source.parent
@@ -121,10 +122,10 @@ def check_texts(texts: Examples | None) -> None:
         )
 
 
-def bundle_name(name: str, quantization: str) -> str:
-    """Returns the name that a bundle has by default."""
+def bundle_name(name: str, quantization: str, device: str = "cpu") -> str:
+    """Returns the name that a bundle has by default: files for CPU and GPU lie side by side."""
     clean = _NOT_OF_A_NAME.sub("-", name).strip(".-")
-    return f"{clean}-{quantization}" if clean else quantization
+    return "-".join(filter(None, (clean, quantization, "" if device == "cpu" else device)))
 
 
 def folder_of(target: files.Path, name: str) -> pathlib.Path:

@@ -91,10 +91,12 @@ def test_the_default_name_of_a_bundle_is_that_of_the_export(tmp_path, toy_card):
     from export.targets import android_bundle
 
     for name in ("sst2", "My model, v2", "..."):
-        card = toy_card(name)
-        found = Subject("x", tmp_path / "m", "0", {}, card, None, (), "golden")
-        expected = android_bundle.bundle_name(name, card.quantization)
-        assert app_protocol.bundle_of(found) == expected
+        for device in ("cpu", "gpu"):
+            card = toy_card(name).model_copy(update={"device": device})
+            found = Subject("x", tmp_path / "m", "0", {}, card, None, (), "golden")
+            expected = android_bundle.bundle_name(name, card.quantization, device)
+            assert app_protocol.bundle_of(found) == expected
+            assert expected.endswith("-gpu") == (device == "gpu")
 
 
 @pytest.fixture

@@ -226,6 +226,7 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):
 def test_the_name_of_a_bundle_is_made_of_safe_letters():
     assert android_bundle.bundle_name("my run/ü", "float16") == "my-run-float16"
     assert android_bundle.bundle_name("...", "float16") == "float16"
+    assert android_bundle.bundle_name("run", "float32", "gpu") == "run-float32-gpu"
 
 
 @pytest.mark.parametrize(

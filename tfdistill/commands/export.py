@@ -128,7 +128,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
 
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == AUTO  # then the name of the bundle is not known yet
-    bundle = None if automatic else android_bundle.bundle_name(name, args.quantize)
+    bundle = None if automatic else android_bundle.bundle_name(name, args.quantize, args.device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     if not args.allow_weak:

@@ -93,8 +93,9 @@ def bundle_of(subject: Subject) -> str:
         name = folder.name
     elif subject.manifest is not None:
         clean = re.sub(r"[^A-Za-z0-9._-]+", "-", subject.manifest.name).strip(".-")
-        quantization = subject.manifest.quantization
-        name = f"{clean}-{quantization}" if clean else quantization
+        device = subject.manifest.device
+        own = (clean, subject.manifest.quantization, "" if device == "cpu" else device)
+        name = "-".join(filter(None, own))
     else:
         name = ""
     if not _BUNDLE.fullmatch(name):
