@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, get_args
@@ -40,6 +41,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         const=_APP,
         metavar="PACKAGE",
         help=f"with --device adb: measure in the demo app instead (default: {_APP})",
+    )
+    device.add_argument(
+        "--adopt",
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing: take results that the app wrote on a device farm, each of one MODEL",
     )
     device.add_argument(
         "--fixed-performance",
@@ -129,13 +136,15 @@ def _measure(
     """Measures, and fills `shown` with the serials of phones by the ids that results have."""
     rows = _rows(models, args)
     progress = sys.stderr.isatty()
-    if args.device == "host":
+    if args.device == "host" and args.adopt is None:
         from tfdistill.benchmark import host
 
         examples = () if rows is None else rows.examples
         return [host.compare(models, settings=settings, examples=examples, progress=progress)]
     from tfdistill.benchmark import adb
 
+    if args.adopt is not None:
+        return adb.adopt(args.adopt, models)
     serials = tuple(args.serial)
     if args.app is not None:
         return adb.measure_in_app(
@@ -175,6 +184,8 @@ def _check_options(args: argparse.Namespace) -> None:
         own = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
         remedy = "benchmark_model, without --app"
         faults += [(name, remedy, "--app") for name, value in own.items() if value]
+    if args.adopt is not None:
+        faults += [(name, "none with --adopt", "it") for name in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
         faults.append(("--binary-sha256", "--binary", "none"))
     if args.task is None:
@@ -189,8 +200,26 @@ def _check_options(args: argparse.Namespace) -> None:
         raise errors.ConfigError("\n".join(lines))
     for model in args.models:
         plan.existing(model, "MODEL")
+    for path in args.adopt or ():
+        plan.existing(path, "--adopt")
     if args.task is not None:
         plan.check_data(options.task_of(args), ["dev"])
+
+
+def _measuring_options(args: argparse.Namespace) -> list[str]:
+    """Lists the options that say how to measure, and are not at their defaults."""
+    asked, defaults = (dataclasses.asdict(settings) for settings in (_settings(args), _DEFAULTS))
+    changed = [
+        f"--{(name if name == 'min_seconds' else name.removesuffix('_seconds')).replace('_', '-')}"
+        for name in defaults
+        if asked[name] != defaults[name]
+    ]
+    given = {
+        "--device": args.device != "host",
+        "--app": args.app is not None,
+        "--task": args.task is not None,
+    }
+    return [*(name for name, is_given in given.items() if is_given), *changed]
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -260,7 +289,9 @@ def _check_output(args: argparse.Namespace) -> None:
 
 
 def _several(args: argparse.Namespace) -> bool:
-    """Says whether each device gets a file of its own."""
+    """Says whether each device, or each adopted result, gets a file of its own."""
+    if args.adopt is not None:
+        return len(args.adopt) > 1
     return len(args.serial) > 1 or "all" in args.serial
 
 

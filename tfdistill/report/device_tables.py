@@ -235,6 +235,8 @@ def conditions(device: DeviceResults) -> Table | None:
     for named in device.results:
         result = named.result
         runtime = " ".join(filter(None, (result.runtime.name, result.runtime.version)))
+        adopted = fmt.cut(str(result.settings.get("adopted", "")), 40)
+        backend = ", ".join(filter(None, (result.backend, adopted)))
         for when, state in (("before", result.before), ("after", result.after)):
             if when == "after" and state is None:
                 continue
@@ -242,7 +244,7 @@ def conditions(device: DeviceResults) -> Table | None:
                 row(
                     Cell(fmt.cut(named.label, 80), when),
                     (state.time if state else result.created)[:19].replace("T", " "),
-                    Cell(fmt.cut(runtime, 80), result.backend),
+                    Cell(fmt.cut(runtime, 80), backend),
                     thermal_words(state.thermal_status if state else None),
                     *_state(state),
                     opens=when == "before" and bool(rows),

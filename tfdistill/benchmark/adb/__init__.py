@@ -1,6 +1,7 @@
 """Measures on Android devices through adb: `measure` with LiteRT's `benchmark_model`.
 
-`measure_in_app` does so with the demo app. What is public is loaded when it is first used.
+`measure_in_app` does so with the demo app; `adopt` takes what the app measured without adb. What is
+public is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from tfdistill.benchmark.adb.adopting import adopt
     from tfdistill.benchmark.adb.benchmark_model import Binary
     from tfdistill.benchmark.adb.measuring import measure, measure_in_app
 
-__all__ = ["Binary", "measure", "measure_in_app"]
+__all__ = ["Binary", "adopt", "measure", "measure_in_app"]
 
 __getattr__ = lazy_exports(
     __name__,
     {
+        "adopting": ("adopt",),
         "benchmark_model": ("Binary",),
         "measuring": ("measure", "measure_in_app"),
     },

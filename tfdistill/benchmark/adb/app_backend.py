@@ -138,9 +138,9 @@ class AppBackend(DeviceBackend):
         )
         where = f"{self.package} on {self.phone.serial}"
         _check_file(ran, subject, f"bundle {self._bundles[model]} of {where}")
-        _check_rows(ran, subject, delegate, settings, f"result of {where}")
+        check_rows(ran, subject, delegate, settings, f"result of {where}")
         if not self.thermal_status_known:  # an app gets 0 where no sensor is behind it
-            ran = _without_thermal_status(ran)
+            ran = without_thermal_status(ran)
         self._runtime = self._runtime or ran.runtime
         self.inputs = {**self.inputs, **{found.sha256: found.inputs for found in ran.models}}
         return ran
@@ -193,7 +193,8 @@ class AppRun:
         """Does nothing: the app has ended."""
 
 
-def _without_thermal_status(ran: schema.Result) -> schema.Result:
+def without_thermal_status(ran: schema.Result) -> schema.Result:
+    """Returns a result in which every thermal status is unknown."""
     unknown = re.sub(r'"thermal_status":\d+', '"thermal_status":null', ran.model_dump_json())
     return schema.Result.model_validate_json(unknown)
 
@@ -211,8 +212,14 @@ def _check_file(ran: schema.Result, subject: Subject, what: str) -> None:
         )
 
 
-def _check_rows(
-    ran: schema.Result, subject: Subject, delegate: schema.Delegate, settings: Settings, what: str
+def check_rows(
+    ran: schema.Result,
+    subject: Subject,
+    delegate: schema.Delegate,
+    settings: Settings,
+    what: str,
+    *,
+    repetitions: int = 1,
 ) -> None:
     """Checks that a result is about all that was asked for and no more.
 
@@ -240,9 +247,11 @@ def _check_rows(
         or row.threads not in settings.threads
     }
     measured = [(row.sequence_length, row.threads) for row in ran.measurements]
-    several = len(set(measured)) < len(measured) or any(row.repetition for row in ran.measurements)
+    cases = [(case, row.repetition) for case, row in zip(measured, ran.measurements, strict=True)]
+    several = len(set(cases)) < len(cases) or any(not 0 <= n < repetitions for _, n in cases)
     if strange or several:
-        one = f"one repetition of {model.name} at {lengths} tokens, {delegate}"
+        count = "one repetition" if repetitions == 1 else f"{repetitions} repetitions"
+        one = f"{count} of {model.name} at {lengths} tokens, {delegate}"
         received = "; ".join(sorted(strange)) or "several repetitions"
         raise errors.BenchmarkError(what, one, received)
     wanted = {(length, threads) for length in lengths for threads in settings.threads}
