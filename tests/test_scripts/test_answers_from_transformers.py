@@ -13,7 +13,7 @@ import types
 import numpy as np
 import pytest
 
-from tfdistill.data import given_answers, tasks
+from tfdistill.data import given_answers, located_answers, tasks
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad"))
@@ -185,3 +185,95 @@ def test_answers_of_another_model_length_or_other_labels_are_not_mixed_in(
     with pytest.raises(SystemExit, match=r"the labels \['calm', 'sad'\], received"):
         script.main(["model", *rest])
     assert out.read_bytes() == content
+
+
+class Numbers:
+    """An array with what the script asks of a tensor."""
+
+    def __init__(self, array):
+        self.array = np.asarray(array, np.float32)
+
+    def float(self):
+        return self
+
+    cpu = float
+
+    def tolist(self):
+        return self.array.tolist()
+
+
+@pytest.fixture
+def pieces(script, monkeypatch, toy_vocab_file):
+    """A real fast tokenizer, and a model whose logits are the piece's id and its place."""
+    fast = importlib.import_module("transformers").BertTokenizerFast(str(toy_vocab_file))
+
+    def tokenizer(*texts, return_tensors, **options):
+        assert return_tensors == "pt"
+        found = fast(*texts, return_tensors="np", **options)
+        found.to = lambda device: found
+        return found
+
+    tokenizer.is_fast, tokenizer.cls_token_id = True, fast.cls_token_id
+
+    class Model:
+        config = types.SimpleNamespace(id2label={0: "O", 1: "B-X"}, num_labels=2)
+        eval = to = lambda self, *_: self
+
+        def __call__(self, input_ids, **_):
+            places = np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape)
+            both = {"start_logits": Numbers(input_ids), "end_logits": Numbers(places)}
+            return types.SimpleNamespace(logits=Numbers(np.stack([input_ids, places], 2)), **both)
+
+    loaded = types.SimpleNamespace(from_pretrained=lambda name: Model())
+    torch = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(is_available=lambda: False),
+        inference_mode=contextlib.nullcontext,
+    )
+    names = ("AutoModelForTokenClassification", "AutoModelForQuestionAnswering")
+    own = types.SimpleNamespace(from_pretrained=lambda name: tokenizer)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(
+        sys.modules,
+        "transformers",
+        types.SimpleNamespace(AutoTokenizer=own, **dict.fromkeys(names, loaded)),
+    )
+    return fast
+
+
+def test_words_have_the_logits_of_their_first_pieces_also_in_windows(script, pieces, tmp_path):
+    (tmp_path / "a.txt").write_text("-DOCSTART- O\n\ngood O\nxyz B-X\n\x01 O\nbad O\n\ngood O\n")
+    out = tmp_path / "out.jsonl"
+    command = ["model", "--kind", "token", "--texts", str(tmp_path / "a.txt"), "--out", str(out)]
+    script.main([*command, "--max-length", "5"])
+    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("B-X", "O"))
+    found = located_answers.read_answers(out, spec)
+    assert set(found.rows) == {("good", "xyz", "\x01", "bad"), ("good",)}
+    row = found.rows["good", "xyz", "\x01", "bad"]
+    expected = pieces.convert_tokens_to_ids(["good", "x", "bad", "bad"])  # a word without a piece
+    part = found.logits[found.bounds[row] : found.bounds[row + 1]]
+    assert part[:, 1].tolist() == expected
+    assert part[:, 0].tolist()[0] == 1  # after [CLS]
+    before = out.read_bytes()
+    script.main([*command, "--max-length", "5"])
+    assert out.read_bytes() == before
+
+
+def test_contexts_have_the_logits_of_each_piece_and_of_no_answer(script, pieces, tmp_path):
+    asked = [{"id": "1", "question": "good?", "answers": []}]
+    data = {"data": [{"paragraphs": [{"context": "a good  film, xyz bad", "qas": asked}]}]}
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    out = tmp_path / "out.jsonl"
+    command = ["model", "--kind", "span", "--texts", str(tmp_path / "a.json"), "--out", str(out)]
+    script.main([*command, "--max-length", "9"])
+    row = json.loads(out.read_text())
+    context = row["context"]
+    assert row["offsets"][0] == [0, 0]
+    cut = [context[begin:end] for begin, end in row["offsets"][1:]]
+    assert cut == ["a", "good", "film", ",", "x", "y", "z", "bad"]
+    tokens = ["[CLS]", "a", "good", "film", ",", "x", "##y", "##z", "bad"]
+    assert row["logits"]["start"] == pieces.convert_tokens_to_ids(tokens)
+    spec = tasks.task("squad")
+    assert located_answers.read_answers(out, spec).find([("good?", context)]).tolist() == [0]
+    (tmp_path / "a.json").write_text("[]")
+    with pytest.raises(SystemExit, match="expected a SQuAD file"):
+        script.main(command)
