@@ -25,28 +25,39 @@ class Run:
     """A classifier with dropout, trained on labels with AdamW, warm-up and a falling rate."""
 
     def __init__(
-        self, gradient_accumulation: int = 1, *, dropout: float = 0.2, num_examples: int = 18
+        self,
+        gradient_accumulation: int = 1,
+        *,
+        dropout: float = 0.2,
+        num_examples: int = 18,
+        built: bool = False,
     ):
         config = toys.SHALLOW_STUDENT.replace(dropout=dropout, attention_dropout=dropout)
         self.student = toys.classifier(config, seed=6)
         self.distiller = distillers.LabelTrainer(self.student)
         self.train = batches.Batches(toys.encoded(num_examples, weights=True), batch_size=4, seed=3)
         assert self.train.steps_per_epoch == STEPS
-        self.distiller.compile(
-            training.adamw(0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2),
-            gradient_accumulation=gradient_accumulation,
+        optimizer = training.adamw(
+            0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2
         )
+        if built:  # its variables exist: the step is traced once instead of twice
+            optimizer = keras.optimizers.Adam(0.02)
+            optimizer.build(self.student.trainable_variables)
+        self.distiller.compile(optimizer, gradient_accumulation=gradient_accumulation)
         self._start = [(variable, variable.numpy()) for variable in self._kept()]
 
     def _kept(self) -> list[Any]:
-        return [*self.distiller.variables, *self.distiller.gathered.variables]
+        optimizer = self.distiller.optimizer.variables()
+        return [*self.distiller.variables, *self.distiller.gathered.variables, *optimizer]
 
     def restart(self) -> None:
         """Forgets everything, as a new process does."""
         for variable, value in self._start:
             variable.assign(value)
+        known = {variable.ref() for variable, _ in self._start}
         for variable in self.distiller.optimizer.variables():
-            variable.assign(np.zeros(variable.shape, variable.dtype.as_numpy_dtype))
+            if variable.ref() not in known:
+                variable.assign(np.zeros(variable.shape, variable.dtype.as_numpy_dtype))
 
     def fit(self, folder: pathlib.Path, *extra: keras.callbacks.Callback, **options: Any):
         """One process: starts anew and lets `training.fit` find what there is in `folder`."""

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, errors, files, processes
+from tfdistill import __version__, cluster, errors, files, processes
 from tfdistill.commands import (
     answers,
     base,
@@ -149,7 +149,9 @@ def _run(args: argparse.Namespace) -> int:
                 nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stderr(nowhere))
             _refuse_addresses(args)
-            if not getattr(args, "dry_run", False):
+            # Of several workers that train together only the chief writes.
+            writes = "gpus" not in args or cluster.keeps_files()
+            if writes and not getattr(args, "dry_run", False):
                 for option in _OUTPUTS:
                     if isinstance(path := getattr(args, option, None), str):
                         stack.enter_context(files.output_lock(path))

@@ -22,6 +22,7 @@ RANKS = {
     "safe_paths": 0,
     "reading": 0,
     "processes": 0,
+    "cluster": 0,
     "arrays": 0,
     "config": 0,
     "manifest": 0,

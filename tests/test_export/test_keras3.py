@@ -141,6 +141,30 @@ def test_dropout_and_trainable_weights_stay_for_training_on(lively):
     assert len(other.trainable_weights) == len(model.trainable_weights)
 
 
+def test_training_goes_on_in_keras_3_and_its_weights_come_back(lively, tmp_path):
+    """What `docs/guides/export.md` shows: plain `fit`, and `set_weights` into our model."""
+    student = lively(MODELS["tinybert"]())
+    path = export.to_keras(student, tmp_path / "student.keras")
+    theirs = keras3.saving.load_model(path, compile=False)
+    features = features_of(student)
+    labels = np.arange(6) % 3
+    theirs.compile(
+        keras3.optimizers.Adam(1e-3),
+        loss=keras3.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    before = theirs.evaluate(features, labels, verbose=0)
+    theirs.fit(features, labels, epochs=4, batch_size=6, verbose=0)
+    assert theirs.evaluate(features, labels, verbose=0) < before - 0.1
+    theirs.save(tmp_path / "trained.keras")
+
+    trained = keras3.saving.load_model(tmp_path / "trained.keras")
+    assert np.abs(student(features).numpy() - trained.predict(features, verbose=0)).max() > 0.1
+    student.set_weights(trained.get_weights())
+    np.testing.assert_allclose(
+        student(features), trained.predict(features, verbose=0), atol=TOLERANCE
+    )
+
+
 def test_a_file_that_answers_otherwise_is_not_written(lively, tmp_path, monkeypatch):
     model = lively(MODELS["tinybert"]())
     monkeypatch.setitem(

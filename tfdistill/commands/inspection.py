@@ -12,7 +12,7 @@ import shutil
 import sys
 from typing import Any
 
-from tfdistill import errors, files, safe_paths
+from tfdistill import cluster, errors, files, safe_paths
 from tfdistill.commands import base, options
 
 _PACKAGES = {
@@ -171,12 +171,15 @@ def _devices() -> dict[str, Any]:
     from tfdistill.training import strategies
 
     try:
-        names = strategies.devices_of(strategies.choose())
+        worker = cluster.this_worker()
     except errors.ConfigError as error:
         return _check("devices", False, error, "see the error")
+    # `choose` would wait for the other workers.
+    names = strategies.devices_here() if worker else strategies.devices_of(strategies.choose())
     gpus = sum("GPU" in name for name in names)
     found = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
-    return _check("devices", True, f"{found} ({', '.join(names)})", "")
+    where = f"; worker {worker.index} of {worker.count} ({cluster.VARIABLE})" if worker else ""
+    return _check("devices", True, f"{found} ({', '.join(names)}){where}", "")
 
 
 def _disk() -> dict[str, Any]:

@@ -73,6 +73,8 @@ class Distiller(keras.Model, abc.ABC):
         super().__init__(name=name)
         self.student = student
         self.built = True  # as the student is: `summary` works before the first step
+        # Every replica logs the means of the whole batch; Keras adds those of workers up.
+        self.distribute_reduction_method = "first"
         self._learns_padding = learns_padding
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the

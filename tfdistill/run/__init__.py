@@ -79,7 +79,9 @@ def finetune(
     overwrite: bool = False,
 ) -> results.SavedModel:
     """Runs the teacher's part of a recipe alone; see `run_recipe`."""
-    opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
+    opening = multi_gpu.open_run(
+        recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True
+    )
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _begin(recipe, folder)
         teacher = records.train_teacher(context)
@@ -106,7 +108,9 @@ def distill(
     overwrite: bool = False,
 ) -> results.SavedModel:
     """Trains the last variant of a recipe with its first seed, without export; see `run_recipe`."""
-    opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
+    opening = multi_gpu.open_run(
+        recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True
+    )
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
         found, compared = [], ()

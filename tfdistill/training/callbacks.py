@@ -18,7 +18,7 @@ import tf_keras as keras
 import tqdm
 
 from tfdistill import errors, files, reading
-from tfdistill.training import checkpoints
+from tfdistill.training import checkpoints, multi_worker
 
 
 class StopOnNonFinite(keras.callbacks.Callback):
@@ -53,7 +53,8 @@ class EvaluateTask(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Evaluates and extends `logs` in place, as Keras' own validation does."""
         if logs is not None:
-            logs.update({f"val_{name}": value for name, value in self._evaluate().items()})
+            found = multi_worker.of_chief(self.model.distribute_strategy, self._evaluate())
+            logs.update({f"val_{name}": value for name, value in found.items()})
 
 
 class KeepBest(keras.callbacks.Callback):

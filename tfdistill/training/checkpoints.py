@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfdistill import distillers, errors, files
+from tfdistill.training import multi_worker
 
 
 class Progress(tf.Module):
@@ -103,6 +104,8 @@ class Checkpoints:
         try:
             manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:
+            if multi_worker.is_lost(error):  # in the sum over the replicas
+                raise
             kept: Any = manager.latest_checkpoint or "none yet"
             raise errors.WeightsError(
                 f"checkpoint at step {step}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Mapping
 
 import tf_keras as keras
@@ -11,7 +10,7 @@ from tfdistill import distillers, errors, files
 from tfdistill.data import streaming
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.results import FitResult
-from tfdistill.training import callbacks, checkpoints, strategies
+from tfdistill.training import callbacks, checkpoints, multi_worker, strategies
 
 _TENSORBOARD = "tensorboard"
 
@@ -36,7 +35,8 @@ def fit(
     order follows from seed and step, dropout from the step, and the running means and the
     gradients that were gathered since the last optimizer step are part of the checkpoint. A call
     after the end changes nothing and returns the same result. A step is a batch, also where an
-    optimizer step gathers several (``compile(gradient_accumulation=...)``).
+    optimizer step gathers several (``compile(gradient_accumulation=...)``). Of several workers all
+    call it; the chief's folder is the one that is read and written (`multi_worker.working_folder`).
 
     Args:
       distiller: Compiled; trained in place.
@@ -59,69 +59,71 @@ def fit(
         `folder` does not know about it.
       NonFiniteLossError: If a loss or a weight is NaN or infinite.
       WeightsError: If a checkpoint cannot be written, or the one found belongs to another model.
+      EnvironmentFault: If another worker goes away.
     """
     if monitor is not None and evaluate is None:
         raise errors.ConfigError("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
-    folder = pathlib.Path(folder)
-    progress = checkpoints.Progress()
-    store = checkpoints.Checkpoints(folder / "checkpoints", distiller, progress)
-    callbacks.rename_events(folder / _TENSORBOARD)  # of a session that was killed
-    resumed = store.restore_last()
-    per_epoch = train.steps_per_epoch
-    step = distiller.batches_trained
-    if step and not resumed:
-        raise errors.ConfigError(
-            "distiller",
-            f"one at step 0, since {folder} holds no checkpoint",
-            f"one at step {step}",
-            "Compile it again with a new optimizer.",
+    strategy = distiller.distribute_strategy
+    with multi_worker.working_folder(folder, strategy) as root:
+        progress = checkpoints.Progress()
+        store = checkpoints.Checkpoints(root / "checkpoints", distiller, progress)
+        callbacks.rename_events(root / _TENSORBOARD)  # of a session that was killed
+        resumed = store.restore_last()
+        per_epoch = train.steps_per_epoch
+        step = distiller.batches_trained
+        multi_worker.check_same_step(strategy, step, root)
+        if step and not resumed:
+            raise errors.ConfigError(
+                "distiller",
+                f"one at step 0, since {root} holds no checkpoint",
+                f"one at step {step}",
+                "Compile it again with a new optimizer.",
+            )
+        saver = callbacks.SaveProgress(
+            store, progress, every=checkpoint_every, steps_per_epoch=per_epoch
         )
-    saver = callbacks.SaveProgress(
-        store, progress, every=checkpoint_every, steps_per_epoch=per_epoch
-    )
-    saver.set_model(distiller)
-    bar = callbacks.ProgressBar(description or distiller.name, per_epoch * epochs)
-    chain: list[keras.callbacks.Callback] = [callbacks.StopOnNonFinite()]
-    if evaluate is not None:
-        chain.append(callbacks.EvaluateTask(evaluate))
-    if monitor is not None:
-        chain.append(
-            callbacks.KeepBest(f"val_{monitor}", progress, store, patience, min_steps or 0)
+        saver.set_model(distiller)
+        bar = callbacks.ProgressBar(description or distiller.name, per_epoch * epochs)
+        chain: list[keras.callbacks.Callback] = [callbacks.StopOnNonFinite()]
+        if evaluate is not None:
+            chain.append(callbacks.EvaluateTask(evaluate))
+        if monitor is not None:
+            chain.append(
+                callbacks.KeepBest(f"val_{monitor}", progress, store, patience, min_steps or 0)
+            )
+        chain += [
+            callbacks.HistoryWriter(root / "history.csv", train.num_examples, per_epoch),
+            keras.callbacks.TensorBoard(str(root / _TENSORBOARD), write_graph=False),
+            saver,
+            bar,
+            *extra_callbacks,
+        ]
+        if resumed and step % per_epoch:
+            saver.restore_running_means()
+        try:
+            while step < per_epoch * epochs and not bool(progress.stopped.numpy()):
+                # An epoch that was cut off is finished first; the others follow in one call.
+                epoch, done = divmod(step, per_epoch)
+                last = epoch + 1 if done else epochs
+                with streaming.raising_faults():
+                    distiller.fit(
+                        strategies.share_out(
+                            train.dataset(epochs=epochs, start_step=step), strategy
+                        ),
+                        initial_epoch=epoch,
+                        epochs=last,
+                        steps_per_epoch=per_epoch - done,
+                        callbacks=chain,
+                        verbose=0,
+                    )
+                step = distiller.batches_trained
+        finally:
+            bar.close()
+            callbacks.rename_events(root / _TENSORBOARD)
+        kept = monitor is not None and store.restore_best()
+        return FitResult(
+            steps=step,
+            seconds=float(progress.seconds.numpy()),
+            best_metric=float(progress.best.numpy()) if kept else None,
+            best_epoch=int(progress.best_epoch.numpy()) + 1 if kept else None,
         )
-    chain += [
-        callbacks.HistoryWriter(folder / "history.csv", train.num_examples, per_epoch),
-        keras.callbacks.TensorBoard(str(folder / _TENSORBOARD), write_graph=False),
-        saver,
-        bar,
-        *extra_callbacks,
-    ]
-    if resumed and step % per_epoch:
-        saver.restore_running_means()
-    try:
-        while step < per_epoch * epochs and not bool(progress.stopped.numpy()):
-            # An epoch that was cut off is finished first; the others follow in one call.
-            epoch, done = divmod(step, per_epoch)
-            last = epoch + 1 if done else epochs
-            with streaming.raising_faults():
-                distiller.fit(
-                    strategies.share_out(
-                        train.dataset(epochs=epochs, start_step=step),
-                        distiller.distribute_strategy,
-                    ),
-                    initial_epoch=epoch,
-                    epochs=last,
-                    steps_per_epoch=per_epoch - done,
-                    callbacks=chain,
-                    verbose=0,
-                )
-            step = distiller.batches_trained
-    finally:
-        bar.close()
-        callbacks.rename_events(folder / _TENSORBOARD)
-    kept = monitor is not None and store.restore_best()
-    return FitResult(
-        steps=step,
-        seconds=float(progress.seconds.numpy()),
-        best_metric=float(progress.best.numpy()) if kept else None,
-        best_epoch=int(progress.best_epoch.numpy()) + 1 if kept else None,
-    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import tf_keras as keras
@@ -14,7 +15,7 @@ import tf_keras as keras
 from tfdistill import errors, files, models, reading, weights
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
-from tfdistill.training import strategies
+from tfdistill.training import multi_worker, strategies
 from tfdistill.training.pretrain import pretrain
 
 SETTINGS, METRICS = "pretraining.json", "metrics.json"
@@ -85,7 +86,6 @@ def run_pretraining(
     """
     strategy = strategies.choose(devices)
     strategies.check_batch_sizes({"batch_size": config.batch_size}, strategy)
-    out = pathlib.Path(out)
     asked = {
         "format_version": 1,
         "source": dataclasses.asdict(source),
@@ -94,20 +94,19 @@ def run_pretraining(
         "on_invalid": on_invalid,
         "config": {**config.model_dump(), "seed": seed},
     }
-    _refuse_other_files(out)
-    with files.exclusive_lock(out):
-        _take_over(out, asked, resume=resume, overwrite=overwrite)
-        if (out / METRICS).is_file():
+    with multi_worker.working_folder(out, strategy) as root, _locked(root):
+        _take_over(root, asked, resume=resume, overwrite=overwrite)
+        if (root / METRICS).is_file():
             return reading.read_json_object(
-                out / METRICS, remedy="Delete it and use --resume: the model is measured again."
+                root / METRICS, remedy="Delete it and use --resume: the model is measured again."
             )
         prepared = _prepared(corpus)
         keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
             model, tokenizer = _open_model(source, prepared, config)
-        files.atomic_write_json(out / SETTINGS, asked)
+        files.atomic_write_json(root / SETTINGS, asked)
         if prepared is None:
-            prepared = out / "corpus"
+            prepared = root / "corpus"
             shards.prepare_corpus(
                 corpus,
                 tokenizer,
@@ -120,17 +119,17 @@ def run_pretraining(
                 resume=True,
             )
         with strategies.scope(strategy):
-            result, figures = pretrain(model, prepared, tokenizer, config, folder=out, seed=seed)
+            result, figures = pretrain(model, prepared, tokenizer, config, folder=root, seed=seed)
         if config.precision != "float32":
             model = models.with_policy(model, "float32")
         weights.save_hf(
             model,
-            out / HF_FOLDER,
+            root / HF_FOLDER,
             vocab_file=tokenizer.vocab_file,
             lower_case=tokenizer.lower_case,
             overwrite=True,
         )
-        with files.atomic_write(out / KERAS_FILE) as temporary:
+        with files.atomic_write(root / KERAS_FILE) as temporary:
             model.save(temporary)
         manifest = shard_files.read_manifest(prepared)
         metrics = {
@@ -143,20 +142,23 @@ def run_pretraining(
             "held_out": figures,
             "model_folder": HF_FOLDER,
         }
-        files.atomic_write_json(out / METRICS, metrics)
+        files.atomic_write_json(root / METRICS, metrics)
         return metrics
 
 
-def _refuse_other_files(out: pathlib.Path) -> None:
-    if (out / SETTINGS).is_file() or not out.exists():
-        return
-    if not out.is_dir() or {child.name for child in out.iterdir()} - {files.LOCK}:
+@contextlib.contextmanager
+def _locked(out: pathlib.Path) -> Iterator[None]:
+    """Locks a folder that is free or holds an earlier pre-training."""
+    free = (out / SETTINGS).is_file() or not out.exists()
+    if not free and (not out.is_dir() or {child.name for child in out.iterdir()} - {files.LOCK}):
         raise errors.OutputExistsError(
             f"{out}",
             "an empty or absent folder, or an earlier pre-training",
             "a folder with other files" if out.is_dir() else "a file",
             "Choose another --out.",
         )
+    with files.exclusive_lock(out):
+        yield
 
 
 def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwrite: bool) -> None:

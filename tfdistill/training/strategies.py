@@ -1,4 +1,4 @@
-"""Training on several devices: which of them, and each one's share of a batch.
+"""Training on several devices and machines: which of them, and each one's share of a batch.
 
 A recipe's batch is the global one. It is cut into as many shares of rows as there are replicas,
 every objective divides by the global batch's count (`objectives.reduction`), and gradients are
@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from tfdistill import errors
-
-CLUSTER = "TF_CONFIG"
+from tfdistill import cluster, errors
+from tfdistill.training import multi_worker
 
 
 def devices_here() -> list[str]:
@@ -30,27 +28,34 @@ def devices_here() -> list[str]:
 def choose(devices: int | None = None) -> tf.distribute.Strategy | None:
     """Chooses how training is spread.
 
+    Where TF_CONFIG names several workers this waits until all of them are there. TensorFlow has to
+    be told of a cluster first of all: before any tensor or variable is made.
+
     Args:
-      devices: How many devices; None takes every visible GPU, and the CPU where there is none.
+      devices: How many of this machine; None takes every visible GPU, and the CPU where there is
+        none.
 
     Returns:
-      A `MirroredStrategy` over the first `devices` ones, or None for a single device, which needs
+      A `MultiWorkerMirroredStrategy` over the workers of TF_CONFIG; without several workers a
+      `MirroredStrategy` over the first `devices` ones, or None for a single device, which needs
       none.
 
     Raises:
-      ConfigError: If there are not so many devices, or TF_CONFIG names several workers.
+      ConfigError: If there are not so many devices, or TF_CONFIG is faulty.
+      EnvironmentFault: If TensorFlow was in use before it was told of the cluster.
     """
-    workers = _workers()
-    if workers > 1:
-        raise errors.ConfigError(
-            CLUSTER,
-            "no cluster: training uses the devices of one machine",
-            f"one of {workers} workers",
-            f"Unset {CLUSTER}.",
-        )
+    worker = cluster.this_worker()
+    if worker is not None:
+        _show(devices, worker)
+        return _over_workers(worker)
     names = devices_here()
     if devices is None:
         devices = len(names) if tf.config.list_logical_devices("GPU") else 1
+    _check_devices(devices, names)
+    return None if devices == 1 else _mirrored(tuple(names[:devices]))
+
+
+def _check_devices(devices: int, names: list[str]) -> None:
     if not 1 <= devices <= len(names):
         raise errors.ConfigError(
             "devices",
@@ -58,14 +63,33 @@ def choose(devices: int | None = None) -> tf.distribute.Strategy | None:
             devices,
             "CUDA_VISIBLE_DEVICES says which GPUs are visible.",
         )
-    return None if devices == 1 else _mirrored(tuple(names[:devices]))
+
+
+def refuse_cluster(what: str, remedy: str) -> None:
+    """Refuses what one machine does, before it waits for others.
+
+    Raises:
+      ConfigError: If TF_CONFIG names several workers.
+    """
+    worker = cluster.this_worker()
+    if worker is not None:
+        raise errors.ConfigError(
+            f"{what} under TF_CONFIG", "one machine", f"{worker.count} workers", remedy
+        )
 
 
 def devices_of(strategy: tf.distribute.Strategy | None) -> list[str]:
-    """The devices that training takes under what `choose` returned, such as GPU:0."""
+    """The devices that training takes under what `choose` returned, such as GPU:0.
+
+    Of several workers all devices are listed, as if they were equipped like this one: 1/GPU:0.
+    """
     if strategy is None:
         return devices_here()[:1]
-    return [_short(name) for name in strategy.extended.worker_devices]
+    names = [_short(name) for name in strategy.extended.worker_devices]
+    if not multi_worker.is_cluster(strategy):
+        return names
+    count = strategy.num_replicas_in_sync // len(names)
+    return [f"{index}/{name}" for index in range(count) for name in names]
 
 
 def scope(strategy: tf.distribute.Strategy | None) -> contextlib.AbstractContextManager[Any]:
@@ -87,13 +111,14 @@ def check_batch_sizes(sizes: Mapping[str, int], strategy: tf.distribute.Strategy
       ConfigError: If a size is not divisible by the number of replicas; the message lists all.
     """
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    fewer = "" if multi_worker.is_cluster(strategy) else ", or --gpus {}"
     faults = [
         errors.explain(
             name,
             f"a multiple of {replicas}, the devices that share a batch",
             size,
-            f"Use {' or '.join(str(s) for s in _multiples(size, replicas))}, or --gpus "
-            f"{max(n for n in range(1, replicas) if size % n == 0)}.",
+            f"Use {' or '.join(str(s) for s in _multiples(size, replicas))}"
+            f"{fewer.format(max(n for n in range(1, replicas) if size % n == 0))}.",
         )
         for name, size in sizes.items()
         if size % replicas
@@ -107,7 +132,7 @@ def share_out(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any
 
     Replica i of r gets the rows from ``n i // r`` to ``n (i + 1) // r`` of a batch of n: shares
     differ by one row at most, and one is empty only where n < r. The batches themselves are those
-    of a single device, their padding and masks too.
+    of a single device, their padding and masks too: every worker makes them, and keeps its rows.
 
     Args:
       batches: Batches of any structure, each tensor (n, ...).
@@ -121,24 +146,63 @@ def share_out(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any
     if replicas == 1:
         return batches
 
-    def cut(*parts: Any) -> tf.data.Dataset:
-        batch: Any = parts[0] if len(parts) == 1 else parts
-        rows = tf.shape(tf.nest.flatten(batch)[0])[0]
+    def shares(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        local = replicas // context.num_input_pipelines  # of this worker
+        first = local * context.input_pipeline_id
 
-        def share(replica: tf.Tensor) -> Any:
-            start, end = rows * replica // replicas, rows * (replica + 1) // replicas
-            return tf.nest.map_structure(lambda values: values[start:end], batch)
+        def cut(*parts: Any) -> tf.data.Dataset:
+            batch: Any = parts[0] if len(parts) == 1 else parts
+            rows = tf.shape(tf.nest.flatten(batch)[0])[0]
 
-        return tf.data.Dataset.range(replicas, output_type=tf.int32).map(share)
+            def share(replica: tf.Tensor) -> Any:
+                start, end = rows * replica // replicas, rows * (replica + 1) // replicas
+                return tf.nest.map_structure(lambda values: values[start:end], batch)
 
-    shares = batches.flat_map(cut).prefetch(2 * replicas)
-    return strategy.distribute_datasets_from_function(lambda context: shares)
+            return tf.data.Dataset.range(first, first + local, output_type=tf.int32).map(share)
+
+        return batches.flat_map(cut).prefetch(2 * local)
+
+    return strategy.distribute_datasets_from_function(shares)
 
 
 @functools.cache
 def _mirrored(names: tuple[str, ...]) -> tf.distribute.Strategy:
     """One strategy for all of a process: a second one would reuse the keys of its collectives."""
     return tf.distribute.MirroredStrategy(names)
+
+
+def _show(devices: int | None, worker: cluster.Worker) -> None:
+    """Makes the first `devices` GPUs the visible ones, and says what this process waits for."""
+    if devices is not None:
+        physical = tf.config.list_physical_devices("GPU")
+        _check_devices(devices, [_short(device.name) for device in physical] or ["CPU:0"])
+        with _before_use():
+            tf.config.set_visible_devices(physical[:devices], "GPU")
+    print(
+        f"worker {worker.index} of {worker.count} ({cluster.VARIABLE}): waiting for the others",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+@functools.cache
+def _over_workers(worker: cluster.Worker) -> tf.distribute.Strategy:
+    """One strategy for all of a process: TensorFlow starts its server once."""
+    with _before_use():
+        return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@contextlib.contextmanager
+def _before_use() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise errors.EnvironmentFault(
+            f"cluster of {cluster.VARIABLE}",
+            "TensorFlow to be told of it before it is used",
+            f"{error}",
+            "Call strategies.choose() first in the program.",
+        ) from error
 
 
 def _short(name: str) -> str:
@@ -149,17 +213,3 @@ def _multiples(size: int, replicas: int) -> list[int]:
     """The nearest multiples, below and above."""
     below = size // replicas * replicas
     return [multiple for multiple in (below, below + replicas) if multiple]
-
-
-def _workers() -> int:
-    """The workers that TF_CONFIG names, 1 without it."""
-    text = os.environ.get(CLUSTER, "")
-    if not text.strip():
-        return 1
-    try:
-        cluster = json.loads(text).get("cluster", {})
-        return max(sum(len(cluster.get(role, ())) for role in ("chief", "worker")), 1)
-    except (ValueError, AttributeError, TypeError) as error:
-        raise errors.ConfigError(
-            CLUSTER, "JSON with a cluster, as TensorFlow reads it", repr(error)
-        ) from None

@@ -9,13 +9,14 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import arrays, distillers, errors, files, reading
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.distillers import mobilebert
 from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
-from tfdistill.training import transfer
+from tfdistill.training import multi_worker, transfer
 from tfdistill.training.fit import fit
 
 FORMAT_VERSION = 1
@@ -80,54 +81,54 @@ def run_transfer(
       NonFiniteLossError: If a loss or a weight is NaN or infinite.
       WeightsError: If a checkpoint cannot be written or read.
     """
-    folder = pathlib.Path(folder)
     _check_terms(loss_weights or {})
-    _open(folder, stages, student)
-    results = []
-    weights, done = folder / START, 0
-    for index, stage in enumerate(stages):
-        where = folder / f"{index:02d}-{stage.name}"
-        steps = stage.num_batches(train.steps_per_epoch)
-        if read_finished(where / RESULT, FitResult) is None:
-            _load(student, weights)
-            distiller = distillers.MobileBertDistiller(
-                teacher,
-                student,
-                layers=stage.layers,
-                predict_words=stage.predict_words,
-                seed=1000 * seed + index,
-                **(distiller_options or {}),
-            )
-            distiller.compile(
-                optimizer(stage, steps // gradient_accumulation),
-                loss_weights={
-                    term: weight
-                    for term, weight in (loss_weights or {}).items()
-                    if term in distiller.terms
-                },
-                gradient_accumulation=gradient_accumulation,
-                lr_multipliers=stage.rates,
-                **(compile_options or {}),
-            )
-            part = StepRange(train, start=done, steps=steps)
-            result = fit(
-                distiller,
-                part,
-                epochs=part.parts,
-                folder=where,
-                evaluate=evaluate,
-                checkpoint_every=checkpoint_every,
-                description=f"{description} {stage.name}".strip(),
-                extra_callbacks=extra_callbacks,
-            )
-            _save(student, where / WEIGHTS)
-            write_result_file(result, where / RESULT)
-        # The weights are all that a later stage needs; two dozen optimizers fill a disk.
-        shutil.rmtree(where / "checkpoints", ignore_errors=True)
-        results.append(read_result_file(where / RESULT, FitResult))
-        weights, done = where / WEIGHTS, done + steps
-    _load(student, weights)
-    return tuple(results)
+    with multi_worker.working_folder(folder, tf.distribute.get_strategy()) as root:
+        _open(root, stages, student)
+        results = []
+        weights, done = root / START, 0
+        for index, stage in enumerate(stages):
+            where = root / f"{index:02d}-{stage.name}"
+            steps = stage.num_batches(train.steps_per_epoch)
+            if read_finished(where / RESULT, FitResult) is None:
+                _load(student, weights)
+                distiller = distillers.MobileBertDistiller(
+                    teacher,
+                    student,
+                    layers=stage.layers,
+                    predict_words=stage.predict_words,
+                    seed=1000 * seed + index,
+                    **(distiller_options or {}),
+                )
+                distiller.compile(
+                    optimizer(stage, steps // gradient_accumulation),
+                    loss_weights={
+                        term: weight
+                        for term, weight in (loss_weights or {}).items()
+                        if term in distiller.terms
+                    },
+                    gradient_accumulation=gradient_accumulation,
+                    lr_multipliers=stage.rates,
+                    **(compile_options or {}),
+                )
+                part = StepRange(train, start=done, steps=steps)
+                result = fit(
+                    distiller,
+                    part,
+                    epochs=part.parts,
+                    folder=where,
+                    evaluate=evaluate,
+                    checkpoint_every=checkpoint_every,
+                    description=f"{description} {stage.name}".strip(),
+                    extra_callbacks=extra_callbacks,
+                )
+                _save(student, where / WEIGHTS)
+                write_result_file(result, where / RESULT)
+            # The weights are all that a later stage needs; two dozen optimizers fill a disk.
+            shutil.rmtree(where / "checkpoints", ignore_errors=True)
+            results.append(read_result_file(where / RESULT, FitResult))
+            weights, done = where / WEIGHTS, done + steps
+        _load(student, weights)
+        return tuple(results)
 
 
 def _check_terms(loss_weights: Mapping[str, float]) -> None:

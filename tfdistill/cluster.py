@@ -1,0 +1,67 @@
+"""The cluster that TF_CONFIG describes: how many workers train together, and which one this is.
+
+The chief alone keeps files. Ray Train, Kubeflow and Vertex AI set the variable for each worker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+from tfdistill import errors
+
+VARIABLE = "TF_CONFIG"
+_ROLES = ("chief", "worker")
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """One process of a cluster.
+
+    Attributes:
+      index: Its number; 0 is the chief, the only one that keeps files.
+      count: The workers of the cluster, at least 2.
+    """
+
+    index: int
+    count: int
+
+
+def this_worker() -> Worker | None:
+    """Reads TF_CONFIG.
+
+    Returns:
+      Which worker this process is; None without TF_CONFIG or where it names a single worker.
+
+    Raises:
+      ConfigError: If it is not what TensorFlow reads, or names this process something else than
+        chief or worker.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text.strip():
+        return None
+    try:
+        config = json.loads(text)
+        sizes = [len(config.get("cluster", {}).get(role, ())) for role in _ROLES]
+        if sum(sizes) < 2:
+            return None
+        role, index = config["task"]["type"], int(config["task"]["index"])
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
+        raise errors.ConfigError(
+            VARIABLE, "JSON with a cluster and a task, as TensorFlow reads it", repr(error)
+        ) from None
+    if role not in _ROLES or not 0 <= index < sizes[_ROLES.index(role)]:
+        raise errors.ConfigError(
+            f"{VARIABLE}, task",
+            f"one of {sizes[0]} chiefs or {sizes[1]} workers, counted from 0",
+            f"{role} {index}",
+            "Parameter servers and evaluators are not used: give them no process.",
+        )
+    return Worker(index + (sizes[0] if role == "worker" else 0), sum(sizes))
+
+
+def keeps_files() -> bool:
+    """Whether this process writes results: every process but the workers beside a chief."""
+    worker = this_worker()
+    return worker is None or worker.index == 0
