@@ -3,6 +3,7 @@ import org.jetbrains.kotlin.gradle.dsl.JvmTarget
 plugins {
     alias(libs.plugins.android.application)
     alias(libs.plugins.kotlin.android)
+    alias(libs.plugins.kotlin.serialization)
 }
 
 android {
@@ -15,6 +16,7 @@ android {
         targetSdk = 35
         versionCode = 1
         versionName = "1.0"
+        testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"
     }
 
     androidResources {
@@ -35,6 +37,8 @@ android {
 
     sourceSets { getByName("test").resources.srcDir("../core/src/test/resources") }
 
+    testBuildType = providers.gradleProperty("testBuildType").getOrElse("debug")
+
     testOptions { unitTests.isIncludeAndroidResources = true }
 }
 
@@ -43,6 +47,8 @@ kotlin { compilerOptions { jvmTarget = JvmTarget.JVM_17 } }
 dependencies {
     implementation(project(":core"))
     implementation(libs.litert)
+    androidTestImplementation(libs.androidx.test.runner)
+    androidTestImplementation(libs.junit)
     testImplementation(libs.junit)
     testImplementation(libs.robolectric)
 }

@@ -2,6 +2,7 @@ import org.jetbrains.kotlin.gradle.dsl.JvmTarget
 
 plugins {
     `java-library`
+    `maven-publish`
     alias(libs.plugins.kotlin.jvm)
     alias(libs.plugins.kotlin.serialization)
 }
@@ -10,9 +11,11 @@ plugins {
 java {
     sourceCompatibility = JavaVersion.VERSION_17
     targetCompatibility = JavaVersion.VERSION_17
+    withSourcesJar()
 }
 
 kotlin {
+    explicitApi()
     compilerOptions {
         jvmTarget = JvmTarget.JVM_17
         freeCompilerArgs.add("-Xjdk-release=17") // methods of a later JDK are not on phones
@@ -22,5 +25,29 @@ kotlin {
 
 dependencies {
     api(libs.kotlinx.serialization.json) // its types stand in the records that app reads
+    testImplementation(libs.abi.tools) // dumps the public interface
     testImplementation(libs.junit)
+}
+
+// gradle :core:publishToMavenLocal, as mvn install does.
+publishing {
+    publications {
+        create<MavenPublication>("library") {
+            from(components["java"])
+            groupId = "io.github.tfdistill"
+            artifactId = "text"
+            version = libs.versions.text.get()
+            pom {
+                name = "tfdistill text"
+                description =
+                    "Tokenizes texts, checks bundles of tfdistill and reads answers off their models' outputs"
+                licenses {
+                    license {
+                        name = "Apache-2.0"
+                        url = "https://www.apache.org/licenses/LICENSE-2.0.txt"
+                    }
+                }
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -17,8 +18,8 @@ import pytest
 from scipy import special
 from test_android import vectors
 
-from tfdistill import manifest
-from tfdistill.benchmark import result, schema
+from tfdistill import _version, manifest
+from tfdistill.benchmark import adb, result, schema
 from tfdistill.benchmark.adb import device_environment, dumpsys
 
 DEMO = vectors.ROOT / "android_demo"
@@ -28,6 +29,8 @@ REAL = (
     "TokenizerTest.gives the ids of the golden vectors of exported models",
     "GoldenAnswersTest.texts of exported models get the labels of the outputs that the files gave",
 )
+REPOSITORY = vectors.ROOT / ".runtimes" / "android" / "repository"
+IGNORED = shutil.ignore_patterns("target")
 NAMESPACE = "{http://maven.apache.org/POM/4.0.0}"
 
 
@@ -85,6 +88,20 @@ def test_the_harness_completes_what_a_started_app_left_behind(build):
     assert not found.failures
     assert found.runtime.packages == {"litert": "9.9"}
     assert found.device.os == "Android 15 (API 35)"
+
+
+@pytest.mark.slow
+def test_what_a_device_farm_collects_can_be_adopted(build):
+    folder = vectors.RESOURCES / "bundles" / "pairs-float32"
+    content = json.loads((build.results / "farm.json").read_bytes())
+    for row in (*content["measurements"], *content["texts"]):  # the clock of the test stands still
+        for name in row.keys() & {"samples_ms", "tokenizer_ms"}:
+            row[name] = [1.5] * len(row[name])
+    path = build.results / "farm-0.json"
+    path.write_text(json.dumps(content))
+    (found,) = adb.adopt([path], [folder])
+    assert {(row.sequence_length, row.n) for row in found.summary} == {(16, 4), (24, 4)}
+    assert found.settings["adopted"] == "device farm" and found.settings["seed"] == 3
 
 
 @pytest.mark.slow
@@ -174,6 +191,69 @@ def test_both_builds_take_the_same_versions():
     }
 
 
+def test_the_library_has_the_version_of_tfdistill_wherever_it_is_named():
+    poms = [ElementTree.parse(DEMO / path / "pom.xml").getroot() for path in ("", "consumer")]
+    used = poms[1].find(f"{NAMESPACE}dependencies/{NAMESPACE}dependency")
+    said = [
+        poms[0].findtext(f"{NAMESPACE}properties/{NAMESPACE}text.version"),
+        used.findtext(f"{NAMESPACE}version"),
+        *re.findall(r'^text = "(.+?)"', (DEMO / "gradle" / "libs.versions.toml").read_text(), re.M),
+    ]
+    assert said == [_version.__version__] * 3
+    assert used.findtext(f"{NAMESPACE}artifactId") == "text"
+
+
+@pytest.fixture(scope="module")
+def installed(build):
+    """The library as another project finds it in the repository."""
+    assert build.passed
+    return REPOSITORY / "io" / "github" / "tfdistill" / "text" / _version.__version__
+
+
+@pytest.mark.slow
+def test_the_installed_library_stands_alone(installed):
+    pom = ElementTree.parse(next(installed.glob("*.pom"))).getroot()
+    assert pom.find(f"{NAMESPACE}parent") is None
+    needed = {
+        item.findtext(f"{NAMESPACE}artifactId"): item.findtext(f"{NAMESPACE}version")
+        for item in pom.iter(f"{NAMESPACE}dependency")
+    }
+    assert set(needed) == {"kotlin-stdlib", "kotlinx-serialization-json-jvm"}
+    assert all(re.fullmatch(r"[\d.]+", version) for version in needed.values())
+    with zipfile.ZipFile(next(installed.glob("*-sources.jar"))) as sources:
+        held = {name.rpartition("/")[2] for name in sources.namelist() if name.endswith(".kt")}
+    assert held == {path.name for path in (DEMO / "core" / "src" / "main").rglob("*.kt")}
+
+
+@pytest.mark.slow
+def test_a_foreign_program_gets_the_golden_ids_and_answers_offline(installed, tmp_path):
+    name = "pairs-float32"
+    assert installed.is_dir()
+    project = shutil.copytree(DEMO / "consumer", tmp_path / "consumer", ignore=IGNORED)
+    options = ["--batch-mode", "--offline", f"-Dmaven.repo.local={REPOSITORY}"]
+    done = subprocess.run(
+        ["mvn", *options, "--file", project / "pom.xml", "process-classes"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "MAVEN_OPTS": "-XX:TieredStopAtLevel=1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    classes = f"{project}/target/classes{os.pathsep}{project}/target/libraries/*"
+    said = tool("java", "-cp", classes, "MainKt", str(vectors.RESOURCES), name).splitlines()
+    folder = vectors.RESOURCES / "bundles" / name
+    labels = manifest.read_manifest(folder).task.labels
+    examples = json.loads((folder / "golden.json").read_bytes())["examples"]
+    whole = [example for example in examples if example["text"] is not None]
+    assert len(said) == len(whole) > 4
+    for line, example in zip(said, whole, strict=True):
+        ids, best = re.match(r"(\[.*?\]) Labels\(labels=\[Scored\(label=(\w+)", line).groups()
+        assert json.loads(ids) == example["input_ids"]
+        assert best == labels[np.argmax(example["outputs"])]
+
+
 def test_both_builds_are_for_the_same_android():
     script = (DEMO / "app" / "build.gradle.kts").read_text()
     assert re.search(r"compileSdk = 35\b", script) and re.search(r"targetSdk = 35\b", script)
@@ -188,12 +268,14 @@ def test_both_builds_are_for_the_same_android():
 
 IMPORTED = {  # what sources import, and the line of the module's build.gradle.kts that brings it
     "kotlinx.serialization": "api(libs.kotlinx.serialization.json)",
+    "org.jetbrains.kotlin.abi": "testImplementation(libs.abi.tools)",
+    "androidx.test": "androidTestImplementation(libs.androidx.test.runner)",
     "org.tensorflow.lite": "implementation(libs.litert)",
     "com.google.ai.edge.litert": "implementation(libs.litert)",
     "org.junit": "testImplementation(libs.junit)",
     "org.robolectric": "testImplementation(libs.robolectric)",
 }
-OF_THE_SDK = ("android", "java", "kotlin", "io.github.tfdistill.demo")
+OF_THE_SDK = ("android", "java", "kotlin", "io.github.tfdistill")
 
 
 @pytest.mark.parametrize("module", ["core", "app"])
@@ -376,14 +458,16 @@ def test_all_classes_are_in_the_dex(archive):
     assert dex.startswith(b"dex\n03")
     for name in (
         *("MainActivity", "BenchmarkActivity", "CompareActivity", "MeasureActivity"),
-        *("DistributionView", "core/Tokenizer", "runtime/InterpreterRunner", "runtime/GpuRunner"),
+        *("DistributionView", "runtime/InterpreterRunner", "runtime/GpuRunner"),
     ):
         assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
+    assert b"Lio/github/tfdistill/text/Tokenizer;" in dex
     assert b"Lorg/tensorflow/lite/NativeInterpreterWrapper;" in dex
     # Declarations alone, which say so: the library is not to be had here.
     assert b"Lcom/google/ai/edge/litert/CompiledModel;" in dex
     assert b"This package was built without LiteRT 2" in dex
     assert b"Landroidx/test" not in dex and b"Lorg/junit" not in dex
+    assert b"FarmBenchmark" not in dex
 
 
 @pytest.mark.slow

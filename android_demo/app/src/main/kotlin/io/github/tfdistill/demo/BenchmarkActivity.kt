@@ -5,7 +5,7 @@ import android.os.Bundle
 import android.view.WindowManager
 import android.widget.TextView
 import io.github.tfdistill.demo.benchmark.BenchmarkJob
-import io.github.tfdistill.demo.core.BenchmarkState
+import io.github.tfdistill.demo.benchmark.BenchmarkState
 
 /**
  * Started by `tfdistill benchmark --device adb --app`; only adb's shell may start it.

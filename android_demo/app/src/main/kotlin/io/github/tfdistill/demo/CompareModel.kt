@@ -1,12 +1,12 @@
 package io.github.tfdistill.demo
 
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.BundleException
-import io.github.tfdistill.demo.core.Bundles
-import io.github.tfdistill.demo.core.Prediction
-import io.github.tfdistill.demo.core.Side
-import io.github.tfdistill.demo.core.SideBySide
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.demo.benchmark.Side
+import io.github.tfdistill.demo.benchmark.SideBySide
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.BundleException
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.Prediction
 import java.util.concurrent.Executor
 
 /** A bundle and what it answered. */
@@ -38,9 +38,7 @@ class CompareModel(private val services: Services, private val main: Executor) {
     private val opened = HashMap<String, Bundle>() // of the worker: checked once, not each time
 
     init {
-        work({ bundles.index().bundles.keys.sorted() }) {
-            state = state.copy(names = it, running = false)
-        }
+        work({ bundles.names() }) { state = state.copy(names = it, running = false) }
     }
 
     /** Answers a text with two bundles; what was asked before is no longer wanted. */

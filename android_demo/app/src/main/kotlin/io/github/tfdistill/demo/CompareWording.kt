@@ -1,7 +1,7 @@
 package io.github.tfdistill.demo
 
 import android.content.res.Resources
-import io.github.tfdistill.demo.core.Outcome
+import io.github.tfdistill.text.Outcome
 
 /** The table of two answers: rows of what, of the first model, of the second. */
 object CompareWording {

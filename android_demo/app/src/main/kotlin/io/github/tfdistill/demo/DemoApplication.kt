@@ -4,12 +4,12 @@ import android.app.Application
 import android.content.ComponentCallbacks2
 import android.os.Handler
 import android.os.Looper
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.FileSource
-import io.github.tfdistill.demo.core.ModelRunner
+import io.github.tfdistill.demo.benchmark.Accelerator
 import io.github.tfdistill.demo.runtime.AssetModels
 import io.github.tfdistill.demo.runtime.AssetSource
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.FileSource
+import io.github.tfdistill.text.ModelRunner
 import java.util.concurrent.Executor
 import java.util.concurrent.ExecutorService
 import java.util.concurrent.Executors
@@ -20,7 +20,7 @@ fun interface ModelOpener {
     /**
      * Opens a model; the caller closes it.
      *
-     * @throws io.github.tfdistill.demo.core.BundleException if the file is not the manifest's
+     * @throws io.github.tfdistill.text.BundleException if the file is not the manifest's
      */
     fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner
 }

@@ -1,9 +1,9 @@
 package io.github.tfdistill.demo
 
 import android.content.res.Resources
-import io.github.tfdistill.demo.core.Conditions
-import io.github.tfdistill.demo.core.Device
-import io.github.tfdistill.demo.core.Runtime
+import io.github.tfdistill.demo.benchmark.Conditions
+import io.github.tfdistill.demo.benchmark.Device
+import io.github.tfdistill.demo.benchmark.Runtime
 
 /** The device page. */
 object DeviceWording {

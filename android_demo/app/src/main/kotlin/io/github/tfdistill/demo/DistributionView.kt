@@ -6,7 +6,7 @@ import android.graphics.Paint
 import android.util.AttributeSet
 import android.util.TypedValue
 import android.view.View
-import io.github.tfdistill.demo.core.Distribution
+import io.github.tfdistill.demo.benchmark.Distribution
 
 /** Draws how latencies are distributed; the median and the 90th percentile are marked. */
 class DistributionView(context: Context, attributes: AttributeSet?) : View(context, attributes) {

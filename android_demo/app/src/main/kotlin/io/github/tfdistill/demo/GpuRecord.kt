@@ -2,7 +2,7 @@ package io.github.tfdistill.demo
 
 import android.content.Context
 import android.os.Build
-import io.github.tfdistill.demo.core.Bundle
+import io.github.tfdistill.text.Bundle
 
 /**
  * What is known about the GPU of this device, model by model: which models may run there, because

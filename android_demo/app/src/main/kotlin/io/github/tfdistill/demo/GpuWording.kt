@@ -1,8 +1,8 @@
 package io.github.tfdistill.demo
 
 import android.content.res.Resources
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.DeviceParity
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.text.DeviceParity
 
 /** What the app says of the GPU. */
 object GpuWording {

@@ -5,7 +5,7 @@ import android.view.View
 import android.view.ViewGroup
 import android.widget.ProgressBar
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Scored
+import io.github.tfdistill.text.Scored
 
 /** Labels with their probabilities, each above a bar; says so where not all are shown. */
 object LabelBars {

@@ -12,11 +12,11 @@ import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Outcome
-import io.github.tfdistill.demo.core.Prediction
-import io.github.tfdistill.demo.core.TaskKind
-import io.github.tfdistill.demo.core.TaskRecord
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.text.Outcome
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.TaskKind
+import io.github.tfdistill.text.TaskRecord
 
 /** A text, a model and its answer; or what to do where there is no model. */
 class MainActivity : Activity() {

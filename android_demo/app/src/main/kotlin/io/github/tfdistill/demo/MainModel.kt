@@ -1,16 +1,16 @@
 package io.github.tfdistill.demo
 
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.AnswerCheck
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.BundleException
-import io.github.tfdistill.demo.core.BundleFault
-import io.github.tfdistill.demo.core.Bundles
-import io.github.tfdistill.demo.core.DeviceParity
-import io.github.tfdistill.demo.core.GoldenExamples
-import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.Prediction
-import io.github.tfdistill.demo.core.Predictor
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.text.AnswerCheck
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.BundleException
+import io.github.tfdistill.text.BundleFault
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.DeviceParity
+import io.github.tfdistill.text.GoldenExamples
+import io.github.tfdistill.text.ModelRunner
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.Predictor
 import java.util.concurrent.Executor
 
 /** What there is to say about the GPU and the model that was chosen. */
@@ -82,7 +82,7 @@ class MainModel(
     private var runsOn = Accelerator.CPU
 
     init {
-        work({ bundles.index().bundles.keys.sorted() }, ::refuse) { names ->
+        work({ bundles.names() }, ::refuse) { names ->
             state = state.copy(names = names, running = false)
             if (names.isEmpty()) refuse(BundleException(BundleFault.MISSING, "an empty index"))
             else select(preferred.takeIf { it in names } ?: names.first())

@@ -13,9 +13,9 @@ import android.widget.ProgressBar
 import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.CaseSummary
-import io.github.tfdistill.demo.core.Distribution
+import io.github.tfdistill.demo.benchmark.BenchmarkResult
+import io.github.tfdistill.demo.benchmark.CaseSummary
+import io.github.tfdistill.demo.benchmark.Distribution
 
 /** Measures a bundle, draws what came out, saves and shares it. */
 class MeasureActivity : Activity() {

@@ -2,12 +2,12 @@ package io.github.tfdistill.demo
 
 import android.net.Uri
 import android.provider.DocumentsContract
+import io.github.tfdistill.demo.benchmark.BenchmarkRequest
+import io.github.tfdistill.demo.benchmark.BenchmarkResult
+import io.github.tfdistill.demo.benchmark.BenchmarkState
 import io.github.tfdistill.demo.benchmark.BundleBenchmark
 import io.github.tfdistill.demo.benchmark.ResultFiles
-import io.github.tfdistill.demo.core.BenchmarkRequest
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkState
-import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.text.Bundles
 import java.io.IOException
 import java.util.concurrent.CancellationException
 import java.util.concurrent.Executor
@@ -74,7 +74,7 @@ class MeasureModel(
 
     init {
         services.worker.execute {
-            val names = runCatching { Bundles(services.source).index().bundles.keys.sorted() }
+            val names = runCatching { Bundles(services.source).names() }
             val last = files.state()
             val result = files.result()
             main.execute {

@@ -1,11 +1,11 @@
 package io.github.tfdistill.demo
 
 import android.content.res.Resources
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Answered
-import io.github.tfdistill.demo.core.CaseSummary
-import io.github.tfdistill.demo.core.Summary
-import io.github.tfdistill.demo.core.Sustained
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.demo.benchmark.Answered
+import io.github.tfdistill.demo.benchmark.CaseSummary
+import io.github.tfdistill.demo.benchmark.Summary
+import io.github.tfdistill.demo.benchmark.Sustained
 
 /** What the benchmark's screen says of figures. */
 object MeasureWording {

@@ -7,7 +7,7 @@ import android.widget.Button
 import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Match
+import io.github.tfdistill.text.Match
 
 /** A question, and the nearest texts of an index with their answers. */
 class SearchActivity : Activity() {

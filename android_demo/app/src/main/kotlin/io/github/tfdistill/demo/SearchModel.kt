@@ -1,16 +1,16 @@
 package io.github.tfdistill.demo
 
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.BundleException
-import io.github.tfdistill.demo.core.Bundles
-import io.github.tfdistill.demo.core.Match
-import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.Outcome
-import io.github.tfdistill.demo.core.Prediction
-import io.github.tfdistill.demo.core.Predictor
-import io.github.tfdistill.demo.core.TextIndex
-import io.github.tfdistill.demo.core.TextIndexCard
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.BundleException
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.Match
+import io.github.tfdistill.text.ModelRunner
+import io.github.tfdistill.text.Outcome
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.Predictor
+import io.github.tfdistill.text.TextIndex
+import io.github.tfdistill.text.TextIndexCard
 import java.util.concurrent.Executor
 
 /**

@@ -7,12 +7,12 @@ import android.text.SpannableStringBuilder
 import android.text.Spanned
 import android.text.style.ForegroundColorSpan
 import android.text.style.StyleSpan
-import io.github.tfdistill.demo.core.BundleException
-import io.github.tfdistill.demo.core.BundleFault
-import io.github.tfdistill.demo.core.Outcome
-import io.github.tfdistill.demo.core.Prediction
-import io.github.tfdistill.demo.core.Scored
-import io.github.tfdistill.demo.core.Vocabulary
+import io.github.tfdistill.text.BundleException
+import io.github.tfdistill.text.BundleFault
+import io.github.tfdistill.text.Outcome
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.Scored
+import io.github.tfdistill.text.Vocabulary
 
 /** What the app says, in the user's language. */
 object Wording {

@@ -4,9 +4,9 @@ import android.content.Intent
 import android.os.PowerManager
 import android.view.WindowManager
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkState
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.demo.benchmark.BenchmarkResult
+import io.github.tfdistill.demo.benchmark.BenchmarkState
 import io.github.tfdistill.demo.runtime.AssetModels
 import java.io.File
 import java.time.Duration

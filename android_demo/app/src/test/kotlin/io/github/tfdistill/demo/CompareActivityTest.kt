@@ -5,7 +5,7 @@ import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
-import io.github.tfdistill.demo.core.FileSource
+import io.github.tfdistill.text.FileSource
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertTrue
 import org.junit.Test
@@ -92,7 +92,7 @@ class CompareActivityTest {
         val screen = start().get()
         screen.run("pairs-float32", "spans-float32")
         val message = screen.find<TextView>(R.id.answer).text.toString()
-        assertTrue(message, "no golden example" in message)
+        assertTrue(message, "those of a golden example" in message)
         assertEquals(0, models.open)
         screen.run("pairs-float32", "pairs-float32")
         assertTrue(screen.table().isNotEmpty())

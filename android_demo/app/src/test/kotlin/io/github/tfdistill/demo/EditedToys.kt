@@ -1,6 +1,6 @@
 package io.github.tfdistill.demo
 
-import io.github.tfdistill.demo.core.FileSource
+import io.github.tfdistill.text.FileSource
 import java.security.MessageDigest
 
 /** The toys with one of their files changed, and with an index that agrees. */

@@ -1,19 +1,12 @@
 package io.github.tfdistill.demo
 
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.FileSource
-import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.SignatureTensors
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.FileSource
+import io.github.tfdistill.text.GoldenExamples
+import io.github.tfdistill.text.GoldenRunner
+import io.github.tfdistill.text.ModelRunner
 import java.io.FileNotFoundException
-import kotlinx.serialization.json.Json
-import kotlinx.serialization.json.JsonArray
-import kotlinx.serialization.json.JsonElement
-import kotlinx.serialization.json.double
-import kotlinx.serialization.json.int
-import kotlinx.serialization.json.jsonArray
-import kotlinx.serialization.json.jsonObject
-import kotlinx.serialization.json.jsonPrimitive
 
 /** The toy models that core's tests have, too. */
 object Toys : FileSource {
@@ -46,64 +39,33 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     var gpuShares = false
 
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
-        val golden = checkNotNull(bundle.manifest.goldenFile)
-        val content = source.open(bundle.pathOf(golden)).use { String(it.readBytes()) }
-        val examples = Json.parseToJsonElement(content).jsonObject.getValue("examples").jsonArray
+        val golden = GoldenExamples.read(bundle, source)
         openedOn += accelerator
         if (accelerator == Accelerator.GPU) openingOnGpu()
         mostOpen = maxOf(mostOpen, ++open)
-        val byIds = examples.map { it.jsonObject }.associateBy { ids(it["input_ids"]) }
-        return if (accelerator == Accelerator.GPU) Runner(bundle, byIds, onGpu, gpuShares)
-        else Runner(bundle, byIds)
+        val replay = GoldenRunner(bundle, golden)
+        return if (accelerator == Accelerator.GPU) Runner(replay, onGpu, gpuShares)
+        else Runner(replay)
     }
 
-    private fun ids(values: JsonElement?): List<Int> =
-        checkNotNull(values).jsonArray.map { it.jsonPrimitive.int }
-
     private inner class Runner(
-        private val bundle: Bundle,
-        private val examples: Map<List<Int>, Map<String, JsonElement>>,
+        private val replay: ModelRunner,
         private val change: (Float) -> Float = { it },
         override val sharesWithCpu: Boolean = false,
-    ) : ModelRunner {
-        override val signatures =
-            bundle.manifest.signatures.mapValues {
-                SignatureTensors(it.value.inputs, it.value.outputs)
-            }
-
+    ) : ModelRunner by replay {
         override fun run(
             signature: String,
             inputs: Map<String, IntArray>,
         ): Map<String, FloatArray> {
             runs++
             during()
-            check(inputs.keys == signatures.getValue(signature).inputs.keys)
-            val mask = inputs.getValue("attention_mask")
-            val ids = inputs.getValue("input_ids").take(mask.sum())
-            val example = checkNotNull(examples[ids]) { "no golden example has the ids $ids" }
-            check(example.getValue("signature").jsonPrimitive.content == signature)
-            val outputs = example.getValue("outputs").jsonArray
-            val tensors = signatures.getValue(signature).outputs
-            if (tensors.size == 2) {
-                return mapOf("start_logits" to 0, "end_logits" to 1).mapValues { (_, column) ->
-                    FloatArray(mask.size) {
-                        if (it < ids.size) change(number(outputs[it].jsonArray[column])) else 9f
-                    }
-                }
+            return replay.run(signature, inputs).mapValues { (_, values) ->
+                FloatArray(values.size) { change(values[it]) }
             }
-            val flat =
-                outputs
-                    .flatMap { if (it is JsonArray) it else listOf(it) }
-                    .map { change(number(it)) }
-            val (name, tensor) = tensors.entries.single()
-            val size = tensor.shape.fold(1, Int::times)
-            return mapOf(name to FloatArray(size) { flat.getOrElse(it) { 9f } })
         }
 
         override fun close() {
             open--
         }
     }
-
-    private fun number(value: JsonElement) = value.jsonPrimitive.double.toFloat()
 }

@@ -1,6 +1,6 @@
 package io.github.tfdistill.demo
 
-import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.text.Bundles
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertThrows

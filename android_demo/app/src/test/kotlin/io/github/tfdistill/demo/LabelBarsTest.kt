@@ -2,10 +2,10 @@ package io.github.tfdistill.demo
 
 import android.widget.LinearLayout
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Bundles
-import io.github.tfdistill.demo.core.Outcome
-import io.github.tfdistill.demo.core.Prediction
-import io.github.tfdistill.demo.core.Scored
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.Outcome
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.Scored
 import org.junit.Assert.assertEquals
 import org.junit.Test
 import org.junit.runner.RunWith

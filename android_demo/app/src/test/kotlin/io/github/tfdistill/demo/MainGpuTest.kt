@@ -6,11 +6,11 @@ import android.widget.EditText
 import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Accelerator.CPU
-import io.github.tfdistill.demo.core.Accelerator.GPU
-import io.github.tfdistill.demo.core.Bundles
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.demo.benchmark.Accelerator.CPU
+import io.github.tfdistill.demo.benchmark.Accelerator.GPU
 import io.github.tfdistill.demo.runtime.GpuException
+import io.github.tfdistill.text.Bundles
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertTrue

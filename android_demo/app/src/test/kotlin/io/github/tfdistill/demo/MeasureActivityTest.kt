@@ -16,9 +16,9 @@ import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.ProgressBar
 import android.widget.TextView
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkState
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.demo.benchmark.BenchmarkResult
+import io.github.tfdistill.demo.benchmark.BenchmarkState
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.io.FileInputStream

@@ -10,7 +10,7 @@ import android.widget.Button
 import android.widget.EditText
 import android.widget.Spinner
 import android.widget.TextView
-import io.github.tfdistill.demo.core.BenchmarkResult
+import io.github.tfdistill.demo.benchmark.BenchmarkResult
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.time.Duration

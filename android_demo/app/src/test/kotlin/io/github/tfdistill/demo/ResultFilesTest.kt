@@ -1,11 +1,11 @@
 package io.github.tfdistill.demo
 
+import io.github.tfdistill.demo.benchmark.BenchmarkResult
+import io.github.tfdistill.demo.benchmark.BenchmarkState
+import io.github.tfdistill.demo.benchmark.Device
 import io.github.tfdistill.demo.benchmark.ResultFiles
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkState
-import io.github.tfdistill.demo.core.Device
-import io.github.tfdistill.demo.core.Runtime
-import io.github.tfdistill.demo.core.TextMeasurement
+import io.github.tfdistill.demo.benchmark.Runtime
+import io.github.tfdistill.demo.benchmark.TextMeasurement
 import java.io.File
 import java.io.IOException
 import org.junit.Assert.assertEquals

@@ -12,7 +12,7 @@ import android.widget.ScrollView
 import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
-import io.github.tfdistill.demo.core.FileSource
+import io.github.tfdistill.text.FileSource
 import java.io.File
 import java.time.Duration
 import kotlin.math.exp

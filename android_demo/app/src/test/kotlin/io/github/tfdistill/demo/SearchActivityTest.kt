@@ -6,7 +6,7 @@ import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
-import io.github.tfdistill.demo.core.FileSource
+import io.github.tfdistill.text.FileSource
 import java.io.FileNotFoundException
 import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.double
@@ -151,7 +151,7 @@ class SearchActivityTest {
     fun `an error of the runtime is said, and stopping drops the question`() {
         val screen = start().get()
         screen.ask("nobody knows this text")
-        assertTrue("no golden example" in screen.shown(R.id.answer))
+        assertTrue("those of a golden example" in screen.shown(R.id.answer))
         screen.find<EditText>(R.id.first).setText(searches[0].text)
         screen.find<Button>(R.id.run).performClick()
         assertEquals("Running…", screen.shown(R.id.answer))

@@ -7,8 +7,6 @@ import android.os.BatteryManager
 import android.os.Build
 import android.os.PowerManager
 import android.os.SystemClock
-import io.github.tfdistill.demo.core.Conditions
-import io.github.tfdistill.demo.core.Probe
 import java.io.File
 import java.io.IOException
 import java.time.OffsetDateTime
@@ -85,7 +83,7 @@ class AndroidProbe(private val context: Context, private val heat: (status: Int)
 
         /** The clock of each core in MHz; empty if one is not told. */
         fun frequencies(name: String): List<Double> {
-            val cores = Runtime.getRuntime().availableProcessors()
+            val cores = java.lang.Runtime.getRuntime().availableProcessors()
             val found =
                 (0 until cores).mapNotNull {
                     read("/sys/devices/system/cpu/cpu$it/cpufreq/$name")?.trim()?.toDoubleOrNull()

@@ -5,9 +5,6 @@ import android.os.Process
 import android.os.SystemClock
 import io.github.tfdistill.demo.GpuRecord
 import io.github.tfdistill.demo.Services
-import io.github.tfdistill.demo.core.BenchmarkRequest
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkState
 import java.io.File
 import java.io.IOException
 import java.util.concurrent.CancellationException

@@ -3,19 +3,12 @@ package io.github.tfdistill.demo.benchmark
 import android.content.Context
 import io.github.tfdistill.demo.GpuRecord
 import io.github.tfdistill.demo.Services
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.AnswerCheck
-import io.github.tfdistill.demo.core.BenchmarkRequest
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkRun
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.Bundles
-import io.github.tfdistill.demo.core.DeviceParity
-import io.github.tfdistill.demo.core.GoldenExamples
-import io.github.tfdistill.demo.core.Inputs
-import io.github.tfdistill.demo.core.Measured
-import io.github.tfdistill.demo.core.ModelFile
 import io.github.tfdistill.demo.runtime.GpuException
+import io.github.tfdistill.text.AnswerCheck
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.DeviceParity
+import io.github.tfdistill.text.GoldenExamples
 import java.util.Locale
 
 /** From a request to a whole benchmark.json: what adb and the app's own screen start. */
@@ -114,12 +107,12 @@ class BundleBenchmark(
         val card = bundle.manifest
         return ModelFile(
             name = bundle.name,
-            file = "${bundle.entry.folder}/${card.model.file}",
+            file = bundle.modelPath.substringAfter('/'),
             sha256 = card.model.sha256,
             sizeBytes = card.model.sizeBytes,
             quantization = card.quantization,
             manifest = card,
-            inputs = Inputs("golden", golden.examples.size),
+            inputs = Inputs("golden", golden.size),
         )
     }
 

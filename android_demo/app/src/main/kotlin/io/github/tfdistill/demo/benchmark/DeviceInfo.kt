@@ -5,9 +5,6 @@ import android.app.ActivityManager
 import android.content.Context
 import android.content.pm.ApplicationInfo
 import android.os.Build
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.Device
-import io.github.tfdistill.demo.core.Runtime
 
 /** What this device and this app are, as far as an app may know. */
 object DeviceInfo {

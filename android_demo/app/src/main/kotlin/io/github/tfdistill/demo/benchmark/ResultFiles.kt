@@ -1,8 +1,5 @@
 package io.github.tfdistill.demo.benchmark
 
-import io.github.tfdistill.demo.core.BenchmarkResult
-import io.github.tfdistill.demo.core.BenchmarkState
-import io.github.tfdistill.demo.core.BundleException
 import java.io.File
 import java.io.FileOutputStream
 import java.io.IOException
@@ -32,7 +29,7 @@ class ResultFiles(private val folder: File, private val runId: String) {
             parse(File(folder, name).readText())
         } catch (_: IOException) {
             null
-        } catch (_: BundleException) {
+        } catch (_: IllegalArgumentException) {
             null // of another version of the app
         }
 

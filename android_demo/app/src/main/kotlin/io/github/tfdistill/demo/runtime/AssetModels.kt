@@ -2,15 +2,15 @@ package io.github.tfdistill.demo.runtime
 
 import android.content.res.AssetManager
 import io.github.tfdistill.demo.ModelOpener
-import io.github.tfdistill.demo.core.Accelerator
-import io.github.tfdistill.demo.core.Bundle
-import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.SignatureTensors
+import io.github.tfdistill.demo.benchmark.Accelerator
+import io.github.tfdistill.text.Bundle
+import io.github.tfdistill.text.ModelRunner
 
 /** Opens model files that lie uncompressed in the package: they are mapped, not copied. */
 class AssetModels(private val assets: AssetManager) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
-        if (accelerator == Accelerator.GPU) return onGpu(bundle)
+        if (accelerator == Accelerator.GPU)
+            return GpuRunner.open(assets, bundle.modelPath, bundle.signatures)
         val runner = InterpreterRunner(AssetSource(assets).map(bundle.modelPath), threads)
         try {
             bundle.checkModel(runner.signatures)
@@ -19,13 +19,5 @@ class AssetModels(private val assets: AssetManager) : ModelOpener {
             runner.close()
             throw error
         }
-    }
-
-    private fun onGpu(bundle: Bundle): ModelRunner {
-        val signatures =
-            bundle.manifest.signatures.mapValues {
-                SignatureTensors(it.value.inputs, it.value.outputs)
-            }
-        return GpuRunner.open(assets, bundle.modelPath, signatures)
     }
 }

@@ -1,7 +1,7 @@
 package io.github.tfdistill.demo.runtime
 
 import android.content.res.AssetManager
-import io.github.tfdistill.demo.core.FileSource
+import io.github.tfdistill.text.FileSource
 import java.io.InputStream
 import java.nio.MappedByteBuffer
 import java.nio.channels.FileChannel

@@ -5,9 +5,9 @@ import com.google.ai.edge.litert.Accelerator
 import com.google.ai.edge.litert.CompiledModel
 import com.google.ai.edge.litert.Environment
 import com.google.ai.edge.litert.TensorBuffer
-import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.SignatureTensors
-import io.github.tfdistill.demo.core.TensorRecord
+import io.github.tfdistill.text.ModelRunner
+import io.github.tfdistill.text.SignatureTensors
+import io.github.tfdistill.text.TensorRecord
 
 /** Why a model does not run on the GPU. */
 class GpuException(message: String, cause: Throwable? = null) : Exception(message, cause)

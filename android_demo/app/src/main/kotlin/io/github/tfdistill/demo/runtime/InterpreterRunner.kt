@@ -1,8 +1,8 @@
 package io.github.tfdistill.demo.runtime
 
-import io.github.tfdistill.demo.core.ModelRunner
-import io.github.tfdistill.demo.core.SignatureTensors
-import io.github.tfdistill.demo.core.TensorRecord
+import io.github.tfdistill.text.ModelRunner
+import io.github.tfdistill.text.SignatureTensors
+import io.github.tfdistill.text.TensorRecord
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import org.tensorflow.lite.DataType

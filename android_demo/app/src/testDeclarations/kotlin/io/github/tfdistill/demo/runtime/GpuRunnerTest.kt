@@ -3,8 +3,8 @@ package io.github.tfdistill.demo.runtime
 import com.google.ai.edge.litert.Accelerator
 import com.google.ai.edge.litert.LiteRtException
 import com.google.ai.edge.litert.StandIn
-import io.github.tfdistill.demo.core.SignatureTensors
-import io.github.tfdistill.demo.core.TensorRecord
+import io.github.tfdistill.text.SignatureTensors
+import io.github.tfdistill.text.TensorRecord
 import org.junit.After
 import org.junit.Assert.assertArrayEquals
 import org.junit.Assert.assertEquals
