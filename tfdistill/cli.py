@@ -172,20 +172,21 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _refuse_addresses(args: argparse.Namespace) -> None:
-    """Refuses outputs such as s3://bucket/x: the file system would make folders of them here.
+    """Refuses paths such as s3://bucket/x: the file system would make folders of outputs here.
 
     Raises:
-      ConfigError: If there is one.
+      ConfigError: If there is one. Options of a pipeline may name addresses; its runner reads them.
     """
-    for option in (*_OUTPUTS, "measurements", "file"):
-        value = getattr(args, option, None)
-        if isinstance(value, str) and _ADDRESS.match(value):
-            raise errors.ConfigError(
-                f"--{option.replace('_', '-')}",
-                "a path on this machine",
-                repr(value),
-                "Nothing is written to remote storage: write here, and copy it.",
-            )
+    for option, value in vars(args).items():
+        values = value if isinstance(value, list) and option != "pipeline" else [value]
+        for one in values:
+            if isinstance(one, str) and _ADDRESS.match(one):
+                raise errors.ConfigError(
+                    option.replace("_", "-"),
+                    "a path on this machine",
+                    repr(one),
+                    "Remote storage is neither read nor written: mount it, or copy to and from it.",
+                )
 
 
 def _explained(error: BaseException, args: argparse.Namespace) -> tuple[str, int]:

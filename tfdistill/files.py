@@ -23,6 +23,20 @@ LOCK = ".lock"
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
 _ASIDE = "-old"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # s3://bucket; pathlib leaves one slash of two
+
+
+def _check_local(path: Path) -> pathlib.Path:
+    """Refuses to write to an address such as s3://bucket/x: it would be a folder called s3: here.
+
+    Raises:
+      ConfigError: If it is one.
+    """
+    if _ADDRESS.match(os.fspath(path)):
+        raise errors.ConfigError(
+            f"{path}", "a path on this machine", "an address", "Mount it, or write here and copy."
+        )
+    return pathlib.Path(path)
 
 
 @contextlib.contextmanager
@@ -40,9 +54,10 @@ def atomic_write(path: Path) -> Iterator[pathlib.Path]:
       The temporary path (same folder, same suffix) to write to.
 
     Raises:
+      ConfigError: If it is an address.
       OSError: If it cannot be written; its `filename` is `path`.
     """
-    target = pathlib.Path(path)
+    target = _check_local(path)
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep_once(target.parent)
@@ -77,9 +92,10 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
       The temporary folder to fill.
 
     Raises:
+      ConfigError: If it is an address.
       OSError: If it cannot be written; its `filename` is `path` or below it.
     """
-    target = pathlib.Path(path)
+    target = _check_local(path)
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep_once(target.parent)
@@ -149,9 +165,10 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
       folder: The folder.
 
     Raises:
+      ConfigError: If it is an address.
       OutputExistsError: If another process holds the lock, or a link in the folder leads out of it.
     """
-    path = pathlib.Path(folder)
+    path = _check_local(folder)
     path.mkdir(parents=True, exist_ok=True)
     safe_paths.check_links(path)
     with open(path / LOCK, "a", encoding="utf-8") as lock:

@@ -64,10 +64,12 @@ def test_the_locale_c_prints_what_it_can(tmp_path):
         ["export", "model", "--keras", "hdfs://host/m.keras"],
         ["report", ".", "--out", "file:///tmp/x"],
         ["recipes", "cp", "demo", "s3://bucket/demo.yaml"],
+        ["pretrain", "bert_tiny", "--corpus", "a.txt", "s3://bucket/b.txt", "--out", "x"],
+        ["evaluate", "gs://bucket/run", "--task", "assistant"],
     ],
     ids=lambda command: command[0],
 )
-def test_an_address_is_no_output(command, tmp_path, monkeypatch, capsys):
+def test_an_address_is_no_path(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(command) == 2
     said = capsys.readouterr().err

@@ -389,3 +389,15 @@ def test_bytes_of_a_path_in_the_locale_c_come_back_as_they_were(tmp_path):
     path = tmp_path / "a.txt"
     files.atomic_write_text(path, "größe".encode().decode("ascii", "surrogateescape"))
     assert path.read_text(encoding="utf-8") == "größe"
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/x", "gs:/bucket/x", "hdfs://host:9000/x"])
+@pytest.mark.parametrize("write", [files.atomic_write, files.atomic_folder, files.exclusive_lock])
+def test_nothing_is_written_to_an_address(write, address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused = pytest.raises(errors.ConfigError, match="expected a path on this machine")
+    with refused, write(address):
+        pass
+    assert not list(tmp_path.iterdir())
+    with files.atomic_write("a:b") as temporary:  # a name, and no address
+        temporary.write_text("x")
