@@ -251,7 +251,13 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
         return open_classifier(source, task)
     if task is not None and task.head in ("token", "span", "embedding"):
         raise errors.WeightsError(
-            f"{source} for {task.kind}", "a model with BERT's tokenizer", "one of RoBERTa's family"
+            f"{source} for {task.kind}",
+            "a model with BERT's tokenizer",
+            "one of RoBERTa's family",
+            ""
+            if task.head == "embedding"
+            else "Let scripts/answers_from_transformers.py write its answers "
+            f"(--kind {task.head}), and give the file to distill --answers.",
         )
     found = roberta.load_roberta(path)
     loaded = found.loaded
