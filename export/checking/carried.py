@@ -21,7 +21,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from .pairing import RECODING, Pair, chain
-from .ranges import FIXED, HANDING_ON
+from .ranges import FIXED, HANDING_ON, uneven
 
 _SAME = 1e-5  # relative; scales are float32
 _MOST_LINES = 5
@@ -164,7 +164,7 @@ def check(carried: Mapping[str, Places], pairs: Sequence[Pair]) -> list[str]:
         for mine, theirs in found.outputs.items():
             what = f"{found.key}, rounding of the output"
             faults += _faults(found, what, places.get((-1, mine)), theirs, kinds, "")
-        faults += _uneven(found)
+        faults += uneven(found)
     return faults[:_MOST_LINES]
 
 
@@ -197,24 +197,6 @@ def _faults(
         return []
     shown = [f"steps of {step.scale:.6g} around {step.point}" for step in (expected, steps[0])]
     return [errors.explain(what, *shown)]
-
-
-def _uneven(found: Pair) -> list[str]:
-    """Lists operators that only move numbers, and whose input and output have other steps."""
-    faults = []
-    for operator in found.graph.operators:
-        name = editing.name_of(found.model, operator)
-        if name not in HANDING_ON:
-            continue
-        given, made = (
-            _step(found.graph.tensors[index]) for index in (operator.inputs[0], operator.outputs[0])
-        )
-        if given is not None and made is not None and not given.same(made):
-            label = text(found.graph.tensors[operator.outputs[0]].name)
-            what = f"{found.key}, steps of {label}"
-            received = f"{made.scale / given.scale:.3g} times as large"
-            faults.append(errors.explain(what, "those of its input", received))
-    return faults
 
 
 def of_another_model(model: keras.Model, carried: Iterable[Places]) -> list[str]:

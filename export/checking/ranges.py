@@ -23,6 +23,7 @@ from ..model import signature
 from . import tracing
 from .pairing import Pair, chain
 
+_SAME = 1e-5  # relative; scales are float32
 NUM_TRACED = 16  # examples of each signature besides those of the calibration
 _WIDER = 1.25  # times the width of the values: 1.9 dB more noise of a tensor
 _HEADROOM = 2  # `edge_quantizer` doubles ranges of 16 bits
@@ -90,12 +91,10 @@ def stored_ranges(found: Pair) -> dict[int, Range]:
         operator = found.float_graph.operators[operation.float_index]
         for mine, theirs in zip(operator.inputs, operation.inputs, strict=True):
             way = chain(found, theirs)
-            # What is computed in floats and then stored as integers: parts of normalisations, rows
-            # of words. One integer made of another has the range that its reader needs.
+            # What is computed in floats and then stored as integers (parts of normalisations, rows
+            # of words), and integers that are made of others.
             if int(mine) in made and len(way) > 1:
-                kinds = [editing.dtype_of(found.graph.tensors[index]) for index in way[1:]]
-                if "float32" in kinds:
-                    _note(found, ranges, int(mine), theirs, "QUANTIZE")
+                _note(found, ranges, int(mine), theirs, "QUANTIZE")
                 if operation.kind in IN_ONE_RANGE:
                     joined.add(theirs)
     return {index: stored for index, stored in ranges.items() if index not in joined}
@@ -134,6 +133,32 @@ def differing(pairs: Sequence[Pair]) -> list[str]:
                 if kind == operation.kind and other != stored:
                     names.setdefault(f"{found.key}, {operation.name}")
     return list(names)
+
+
+def uneven(found: Pair) -> list[str]:
+    """Lists operators that only move numbers, but whose integers stand for others behind them."""
+    faults = []
+    for operator in found.graph.operators:
+        if editing.name_of(found.model, operator) not in HANDING_ON:
+            continue
+        moved = [found.graph.tensors[index] for index in (*operator.inputs, *operator.outputs)]
+        steps = [step for step in map(_step, moved) if step is not None]
+        for scale, point in steps[1:]:
+            if point != steps[0][1] or abs(scale / steps[0][0] - 1) > _SAME:
+                label = text(found.graph.tensors[operator.outputs[0]].name)
+                what = f"{found.key}, steps of {label}"
+                received = f"{scale / steps[0][0]:.3g} times as large"
+                faults.append(errors.explain(what, "those of its input", received))
+                break
+    return faults
+
+
+def _step(tensor: Any) -> tuple[float, int] | None:
+    """Returns scale and zero point of a tensor of integers with one scale."""
+    stored = tensor.quantization
+    if editing.dtype_of(tensor) not in _LEVELS or stored is None or stored.scale is None:
+        return None
+    return (float(stored.scale[0]), int(stored.zeroPoint[0])) if len(stored.scale) == 1 else None
 
 
 def check(
@@ -215,12 +240,12 @@ def check(
         faults.append(errors.explain(
             "values of check_on in the calibrated ranges", "nearly all", received,
             "Calibrate on examples like those of check_on."))  # fmt: skip
-    return faults
+    return faults + [fault for found in pairs for fault in uneven(found)]
 
 
 def _width(stored: Range, *seen: _Seen) -> float:
     """Returns how many times the range is as wide as all values, zero included."""
-    if stored.kind in FIXED or stored.kind in HANDING_ON:
+    if stored.kind in FIXED or (stored.kind in HANDING_ON and stored.kind not in IN_ONE_RANGE):
         return 1.0
     least = min(0.0, *(values.least for values in seen))
     most = max(0.0, *(values.most for values in seen))

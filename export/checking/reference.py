@@ -8,16 +8,20 @@ all of them.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
+from ai_edge_litert import schema_py_generated as schema
 
-from tfdistill import errors, files
+from tfdistill import errors, files, models
 from tfdistill.compress import rebuild
 from tfdistill.data.encoded import EncodedExamples
+from tfdistill.models.bilstm_layers import MaskedMean
+from tfdistill.models.layers import layer_of
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
@@ -26,13 +30,19 @@ from ..conversion.quantize import Bounds, quantization
 from ..file.runtime import TfliteModel
 from ..model import inputs
 from ..model.heads import LOGITS, SCORES
-from . import carried, outputs, parity
+from . import carried, matrices, outputs, parity
 
-# The converter multiplies a matrix's columns with the scales before its product and its rows with
-# those behind it (gamma, the attention's scale): two float32 products an element.
-_SCALED = 1e-5
+_UNSEEN = 1e-6  # of the outputs; exact where products are summed in the same order
+_FUSED = {
+    code: name.lower()
+    for name, code in vars(schema.ActivationFunctionType).items()
+    if isinstance(code, int)
+}
+_BENDING = {
+    "gelu", "gelu_tanh", "maximum", "minimum", "relu", "relu6", "relu_0_to_1", "relu_n1_to_1",
+    "softmax",
+}  # fmt: skip
 _SCORES = 1e-4  # a float32 softmax of the same logits is 1e-6 off
-_ROUNDS = 30  # of fitting these scales: one after the other, exact where only one is there
 # A quantization-aware model rounds while it runs: where a value lies on the border between two
 # steps the last bit of a float decides, and it is a step off. Some 2 of a million values are: less
 # than a thousandth of the noise of rounding all of them (30 dB), but more than floats alone.
@@ -128,11 +138,11 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
     bounds = quantization("float32").bounds
     if plan.is_float:
         bounds = bounds.replace(plan.request.bounds or {})
-    faults = _weights_of_another_model(plan)
+    faults = _weights_of_another_model(plan) + _other_operators(plan, file)
     if plan.quantize_aware:
         faults += _check_unrounded(plan, file, chosen)
     else:
-        faults += _lost_matrices(plan, file)
+        faults += matrices.lost(plan, file)
     with files.temporary_folder("float") as folder:
         cut = _with_logits(file, folder / "logits.tflite")
         opened = TfliteModel(cut)
@@ -142,6 +152,8 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
             answers = outputs.file_outputs(opened, group.examples, length=group.length)
             where = f"len{group.length}: "
             faults += _faults(plan, group.logits, answers, group.examples, bounds, where)
+            if not plan.quantize_aware:  # there rounding hides padding, and `_check_unrounded` not
+                faults += _seen_padding(plan, opened, group, answers, where)
             if whole is not None:
                 scores = outputs.file_outputs(whole, group.examples, length=group.length)
                 faults += _wrong_scores(scores, answers, where)
@@ -195,6 +207,69 @@ def _faults(
     return parity.violations(agreement, bounds, where=where)
 
 
+def _seen_padding(
+    plan: ExportPlan, file: TfliteModel, group: Group, answers: np.ndarray, where: str
+) -> list[str]:
+    """Compares the answers with those to the same texts, padded with another id.
+
+    What the model answers does not depend on it (but for MobileBERT's last token, which reads the
+    next one's row). A mask that lets a ten-thousandth of padding through is below every bound of
+    the outputs; here it is not.
+    """
+    pad_id = plan.config.vocab_size - 1 if group.examples.pad_id == 0 else 0
+    other = dataclasses.replace(group.examples, pad_id=pad_id)
+    same = outputs.model_logits(plan.model, other, [group.length]) == group.logits
+    off = np.abs(outputs.file_outputs(file, other, length=group.length) - answers)[same]
+    scale = float(np.sqrt(np.mean(np.square(group.logits)))) or 1.0
+    if not off.size or off.max() <= _UNSEEN * scale:
+        return []
+    return [errors.explain(f"{where}padding", "no effect", f"{off.max() / scale:.2g} of the rms")]
+
+
+def _other_operators(plan: ExportPlan, file: files.Path) -> list[str]:
+    """Lists operators that bend values or end them at a number, beyond those of the model.
+
+    No output shows an end that the values never reach, and near 0 activations are much alike. Of
+    encoders all signatures have the same operators; what one of them has alone may do next to
+    nothing to the probes of an untrained model. (A BiLSTM has some for each token.)
+    """
+    tree = editing.read(file)
+    expected = collections.Counter(softmax=int(plan.request.softmax))
+    for layer in plan.model.layers:
+        own = layer_of(plan.model, layer.name)
+        if isinstance(own, (keras.layers.Activation, keras.layers.Dense)):
+            expected[own.activation.__name__] += 1
+        expected["softmax"] += isinstance(own, models.AttentionProbabilities)
+        expected["maximum"] += isinstance(own, (MaskedMean, models.L2Normalization))
+    faults = []
+    kinds: list[collections.Counter[str]] = []
+    for entry in tree.signatureDefs:
+        kinds.append(collections.Counter())
+        found: collections.Counter[str] = collections.Counter()
+        for operator in tree.subgraphs[entry.subgraphIndex].operators:
+            options = operator.builtinOptions
+            name = editing.name_of(tree, operator).lower()
+            kinds[-1][name] += 1
+            name += "_tanh" * bool(getattr(options, "approximate", False))
+            fused = _FUSED.get(getattr(options, "fusedActivationFunction", 0), "")
+            found.update({name, fused} & _BENDING)
+            if getattr(options, "beta", 1.0) != 1.0:
+                found[f"{name} with beta {options.beta:g}"] += 1
+        more = found - expected
+        if more:
+            what = f"{text(entry.signatureKey)}, activations"
+            known = {name: expected[name] for name in more}
+            faults.append(errors.explain(what, f"{known} of the model", f"{dict(more)} more"))
+    if not isinstance(plan.config, models.WordVectorConfig):
+        for entry, own in zip(tree.signatureDefs, kinds, strict=True):
+            more = (own - kinds[0]) + (kinds[0] - own)
+            if more:
+                what = f"{text(entry.signatureKey)}, operators"
+                expected_ones = f"those of {text(tree.signatureDefs[0].signatureKey)}"
+                faults.append(errors.explain(what, expected_ones, f"others: {sorted(more)}"))
+    return faults
+
+
 def _wrong_scores(scores: np.ndarray, logits: np.ndarray, where: str) -> list[str]:
     """Compares the scores of a file with the softmax of the logits that it computes before."""
     off = float(np.abs(scores - outputs.softmax_of(logits)).max())
@@ -215,129 +290,6 @@ def _weights_of_another_model(plan: ExportPlan) -> list[str]:
         for name, mine, theirs in zip(names, trained, exported, strict=True)
         if not np.array_equal(mine, theirs, equal_nan=True)
     ]
-
-
-def _lost_matrices(plan: ExportPlan, file: files.Path) -> list[str]:
-    """Lists the matrices and tables of a model that a file does not have as they are.
-
-    Outputs cannot show a row of a table that no input looks up, nor a single wrong weight.
-    """
-    tree = editing.read(file)
-    constants: dict[tuple[int, int], list[np.ndarray]] = {}
-    seen: set[tuple[int, int]] = set()  # signatures share buffers
-    for graph in tree.subgraphs:
-        for tensor in graph.tensors:
-            data = editing.constant(tree, tensor)
-            if data is None or editing.dtype_of(tensor) != "float32" or len(tensor.shape) < 2:
-                continue
-            width = int(tensor.shape[-1])
-            if (tensor.buffer, width) not in seen:
-                seen.add((tensor.buffer, width))
-                value = np.frombuffer(data, np.float32).reshape(-1, width)
-                constants.setdefault(value.shape, []).append(value)
-    turned = _turned(plan.model)
-    faults = []
-    for layer in plan.model.layers:
-        for weight in layer.weights:
-            value = weight.numpy()
-            if value.ndim != 2:
-                continue
-            parts = [value]
-            if layer.name == "position_embeddings":  # each signature has the first rows
-                parts = [value[:length] for length in plan.lengths]
-                if _is_held(layer.name, value, constants, turned):  # whole, and sliced there
-                    parts = []
-            for part in parts:
-                if not _is_held(layer.name, part, constants, turned):
-                    what = f"{layer.name}, {'x'.join(map(str, part.shape))}"
-                    expected = "its weights in the float32 file"
-                    faults.append(errors.explain(what, expected, "others"))
-    return faults
-
-
-def _turned(model: keras.Model) -> dict[int, np.ndarray]:
-    """Finds the places where a scale of the model is not positive: length -> bool (length,).
-
-    Only there a matrix may lose a row or a column or change its sign when the scale is merged.
-    """
-    found: dict[int, np.ndarray] = {}
-    for weight in model.weights:
-        name = weight.name.rpartition("/")[2]
-        if len(weight.shape) == 1 and not name.startswith(("bias", "beta")):
-            places = weight.numpy() <= 0
-            found[len(places)] = found.get(len(places), False) | places
-    return found
-
-
-def _is_held(
-    layer: str,
-    value: np.ndarray,
-    constants: dict[tuple[int, int], list[np.ndarray]],
-    turned: dict[int, np.ndarray],
-) -> bool:
-    same = constants.get(value.shape, [])
-    if "embeddings" in layer:
-        return any(np.array_equal(table, value) for table in same)
-    rows = value.T  # (outputs, inputs), as FULLY_CONNECTED has them
-    same = constants.get(rows.shape, [])
-    if any(np.array_equal(rows, other) for other in same):
-        return True
-    allowed = [turned.get(size, np.zeros(size, bool)) for size in rows.shape]
-    return any(_are_scaled(rows, other, *allowed) for other in same)
-
-
-def _are_scaled(
-    rows: np.ndarray, others: np.ndarray, turned_rows: np.ndarray, turned_columns: np.ndarray
-) -> bool:
-    """Whether one matrix is the other with its rows and its columns times numbers of their own.
-
-    Args:
-      rows: The model's.
-      others: The file's, of the same shape.
-      turned_rows: Rows whose number need not be positive.
-      turned_columns: Columns of that kind.
-    """
-    # Of such a pair these two products are equal wherever two rows and two columns cross.
-    i, j = np.random.default_rng(0).integers(rows.shape, size=(2, 64, 2)).transpose(2, 0, 1)
-
-    def product(*at: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        first, second = (
-            [matrix[place].astype(np.float64) for place in places]
-            for matrix, places in ((others, at[:2]), (rows, at[2:]))
-        )
-        return first[0] * first[1] * second[0] * second[1]
-
-    along, across = ((i[0], j[0]), (i[1], j[1])), ((i[0], j[1]), (i[1], j[0]))
-    if not np.allclose(product(*along, *across), product(*across, *along), rtol=1e-4, atol=0):
-        return False
-    first, second = rows.astype(np.float64), others.astype(np.float64)
-    if not _of_positive(first, second, ~turned_rows, ~turned_columns):
-        return False
-    of_row = np.ones((len(first), 1))
-    of_column = np.ones((1, first.shape[1]))
-    for _ in range(_ROUNDS):
-        of_column = _factor(first * of_row, second, axis=0)
-        of_row = _factor(first * of_column, second, axis=1)
-        off = np.abs(second - first * of_row * of_column)
-        if (off <= _SCALED * np.abs(second).max(axis=1, keepdims=True)).all():
-            return bool(second.any())
-    return False
-
-
-def _of_positive(
-    first: np.ndarray, second: np.ndarray, rows: np.ndarray, columns: np.ndarray
-) -> bool:
-    """Whether positive numbers can make the second of the first in these rows and columns."""
-    first, second = first[np.ix_(rows, columns)], second[np.ix_(rows, columns)]
-    same_lines = all(np.array_equal(first.any(axis=axis), second.any(axis=axis)) for axis in (0, 1))
-    return same_lines and not (first * second < 0).any()
-
-
-def _factor(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
-    """Returns what each line of the first is to be multiplied with to be nearest the second."""
-    energy = np.square(first).sum(axis=axis, keepdims=True)
-    product = (first * second).sum(axis=axis, keepdims=True)
-    return np.divide(product, energy, out=np.zeros_like(energy), where=energy > 0)
 
 
 def _with_logits(file: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:

@@ -69,8 +69,8 @@ def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> Encode
 def probes_of(config: EncoderConfig, length: int, seed: int = 0) -> EncodedExamples:
     """Draws inputs that reach all of one signature, whatever the real examples hold.
 
-    Half of them fill it, so that every position counts; the ids are of the whole vocabulary; the
-    token types are those of two texts in one half, any in the other.
+    Half of them fill it, so that every position counts; the ids are of the whole vocabulary, its
+    ends among them; the token types are those of two texts in one half, any in the other.
 
     Args:
       config: The encoder.
@@ -92,6 +92,7 @@ def probes_of(config: EncoderConfig, length: int, seed: int = 0) -> EncodedExamp
         types.append(mixed if number % 2 else np.minimum(second, num_types - 1))
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     ids = random.integers(0, config.vocab_size, offsets[-1]).astype(np.int32)
+    ids[:2] = config.vocab_size - 1, 0
     joined = np.concatenate(types).astype(np.uint8)
     return EncodedExamples(ids, offsets, joined, pad_id=config.pad_token_id)
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import campaign
 import networks
 import planted
+import planted_files
 from campaign import Campaign, Inapplicable, Outcome
 
 _FLOAT32_DB = 120.0  # honest float32 files are 115 to 130 dB from their models
@@ -70,10 +71,9 @@ def run(own: Campaign, formats: Sequence[str], *, every_format: bool) -> list[Ou
             found += outcomes
             if any(map(is_rounding, outcomes)):
                 break  # the other formats are made of the same float32 file
-    for fault in planted.FILE:
+    for fault in planted_files.FILE:
         for name in names:
-            if name != "float32":
-                found += _attempt(own.file_fault, fault, name)
+            found += _attempt(own.file_fault, fault, name)
     for name in names:
         found += _attempt(lambda _, name: own.format_fault(name), "", name)
         if name.startswith("static") and not own.is_aware:
@@ -91,17 +91,16 @@ def _attempt(plant: object, fault: str, name: str) -> list[Outcome]:
 def is_wrong(outcome: Outcome) -> bool:
     """Whether a wrong file was written or an honest one refused.
 
-    A fault of the graph that leaves the float32 file within 120 dB of the honest one is float32's
-    own rounding: of a fresh MobileBERT the scores are near 1e-8, so that attention is uniform
-    whatever they are.
+    A fault that leaves the float32 file within 120 dB of the honest one is float32's own rounding:
+    of a fresh MobileBERT the scores are near 1e-8, so that attention is uniform whatever they are.
     """
     return outcome.written == bool(outcome.fault) and not is_rounding(outcome)
 
 
 def is_rounding(outcome: Outcome) -> bool:
-    """Whether a fault of the graph is below what float32 resolves."""
+    """Whether a fault is below what float32 resolves."""
     difference = outcome.difference
-    floats = outcome.quantization == "float32" and outcome.place == "graph"
+    floats = outcome.quantization == "float32"
     return floats and difference is not None and difference >= _FLOAT32_DB
 
 

@@ -14,6 +14,7 @@ from unittest import mock
 import networks
 import numpy as np
 import planted
+import planted_files
 from networks import Network
 from planted import Inapplicable
 
@@ -106,8 +107,11 @@ class Campaign:
         if self.is_aware:
             return [name for name in names if name == "static_wi8_ai8"]
         given = list(names)
+        if self._network.family.endswith("-embedding"):  # divides by the length in floats
+            given = [name for name in given if "integer_only" not in name]
         if self._network.family == "bilstm":
             given = [name for name in given if not name.startswith("static") and "+" not in name]
+        if self._network.family.startswith(("bilstm", "electra")):  # widths below a block
             given = [name for name in given if "block" not in name]
         return given
 
@@ -125,7 +129,7 @@ class Campaign:
         fault = planted.GRAPH[name]
         model = self._network.model
         wrong = model
-        if fault.weights or fault.config or fault.ranges:
+        if fault.of_model:
             wrong = planted.faulty(model, fault)
         elif fault.features is not None:
             given = dict.fromkeys(model.input_names, np.zeros((1, 2), np.int32))
@@ -156,7 +160,7 @@ class Campaign:
             wrong = pathlib.Path(temporary) / "wrong.tflite"
             tree = editing.read(self._kept(quantization))
             random = np.random.default_rng((self._seed, sum(map(ord, name))))
-            planted.FILE[name](planted.File(tree, random))
+            planted_files.FILE[name](planted_files.File(tree, random))
             editing.write(tree, wrong)
             with self._as_converted(quantization, wrong):
                 return self._outcome(quantization, name, "file")
@@ -290,6 +294,3 @@ def _tensor(value: np.ndarray) -> Any:
     import tensorflow as tf
 
     return tf.constant(value)
-
-
-__all__ = ["CALIBRATION", "FORMATS", "Campaign", "Inapplicable", "Outcome"]

@@ -1,14 +1,12 @@
-"""The faults of the campaign, by name.
+"""The faults of the inference graph, by name.
 
-Three places lie between a trained model and its file: the inference graph that the export builds
-(its weights, its layers, its inputs), and the converted file (its constants, its operators, its
-ranges). A fault of the graph is the same in every number format; one of the file is planted in the
-file alone, its float32 conversion stays right.
+Two places lie between a trained model and its file: the inference graph that the export builds (its
+weights, its layers, its inputs), and the converted file (`planted_files`). A fault of the graph is
+the same in every number format.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +14,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
-from networks import KNOWN_IDS, KNOWN_LENGTH
+from networks import KNOWN_IDS, KNOWN_LENGTH, LENGTHS, VOCAB_SIZE
 
 from tfdistill import compress, models
 from tfdistill.models.heads import build_model, read_head
-from tfdistill.tflite import editing
-from tfdistill.tflite.reader import text
 
 Features = dict[str, tf.Tensor]
 Weights = dict[str, list[np.ndarray]]
@@ -40,12 +36,19 @@ class Graph:
       config: Changes the architecture, or None.
       features: Changes the inputs, or None.
       ranges: Changes the variables of a quantization-aware model's ranges in place, or None.
+      layers: Changes the layers of the copy in place, or None.
     """
 
     weights: Callable[[Weights], None] | None = None
     config: Callable[[Any], dict[str, Any]] | None = None
     features: Callable[[Features], Features] | None = None
     ranges: Callable[[dict[str, Any]], None] | None = None
+    layers: Callable[[keras.Model], None] | None = None
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it lies in the model that the graph is made of."""
+        return any((self.weights, self.config, self.ranges, self.layers))
 
 
 def faulty(model: keras.Model, fault: Graph) -> keras.Model:
@@ -76,13 +79,15 @@ def faulty(model: keras.Model, fault: Graph) -> keras.Model:
         for name in before
         for mine, theirs in zip(before[name], weights[name], strict=True)
     )
-    if same and not changes:
+    if same and not changes and not fault.layers:
         raise Inapplicable("changes nothing")
     try:
         for layer in copy.layers:
             if layer.weights:
                 layer.set_weights(weights[layer.name])
-    except ValueError as error:  # two matrices of different shapes
+        if fault.layers is not None:
+            fault.layers(copy)
+    except ValueError as error:  # two matrices of different shapes, no such layer
         raise Inapplicable(str(error)) from error
     return copy
 
@@ -192,13 +197,25 @@ def _rows(first: int, last: int | None, value: float = 0.0) -> Callable[[np.ndar
 
 
 def _one(
-    index: tuple[int, ...], change: Callable[[Any], Any]
+    index: tuple[int | slice, ...], change: Callable[[Any], Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
     def apply(values: np.ndarray) -> np.ndarray:
         values[index] = change(values[index])
         return values
 
     return apply
+
+
+def _neighbour(table: np.ndarray) -> np.ndarray:
+    table[KNOWN_IDS + 50] = table[KNOWN_IDS + 51]
+    return table
+
+
+def _dropped(values: np.ndarray) -> np.ndarray:
+    """The rows of a tenth of the neurons are 0, the others larger: dropout that was traced."""
+    values *= np.float32(1 / 0.9)
+    values[::10] = 0
+    return values
 
 
 def _head(values: np.ndarray) -> np.ndarray:
@@ -234,6 +251,22 @@ def _scale(factor: float) -> Callable[[np.ndarray], np.ndarray]:
 
 def _zero(values: np.ndarray) -> np.ndarray:
     return np.zeros_like(values)
+
+
+def _of_last(length: int, change: Callable[[tf.Tensor], tf.Tensor]) -> Graph:
+    """A fault of the last place of the mask, in the signature of one length."""
+
+    def apply(mask: tf.Tensor) -> tf.Tensor:
+        if mask.shape[1] != length:
+            return mask
+        return tf.concat([mask[:, :-1], change(mask[:, -1:])], axis=1)
+
+    return _inputs("attention_mask", apply)
+
+
+def _leak(model: keras.Model) -> None:
+    """Padding has 6 millionths of the attention: no bound of the outputs shows that."""
+    model.get_layer("attention_mask_scores").value = -12.0
 
 
 def _cut_gate(values: np.ndarray) -> np.ndarray:
@@ -303,6 +336,19 @@ GRAPH: dict[str, Graph] = {
     "forward and backward exchanged": _swap("lstm_forward", "lstm_backward"),
     "bias of the LSTM lost": _set("lstm_backward", 2, _zero),
     "recurrence scaled": _set("lstm_forward", 1, _scale(1.05)),
+    "two labels' biases exchanged": _of_head(lambda kernel, bias: (
+        kernel, np.concatenate([bias[1::-1], bias[2:]]))),
+    "gamma of the last layer in another order": _set(
+        "layer_1_layer_norm", 0, lambda v: np.roll(v, 3)),
+    "attention scale of one head lost": _set("layer_0_query", 0, _one(
+        (slice(None), slice(0, 8)), lambda v: v * np.float32(8**0.5))),
+    "one word has its neighbour's row": _set("word_embeddings", 0, _neighbour),
+    "last place's mask inverted": _of_last(max(LENGTHS), lambda last: 1 - last),
+    "last token of the long signature dropped": _of_last(max(LENGTHS), tf.zeros_like),
+    "last id of the vocabulary cut off": _inputs(
+        "input_ids", lambda ids: tf.minimum(ids, VOCAB_SIZE - 2)),
+    "masked tokens seen": Graph(layers=_leak),
+    "a frozen mask of dropout": _set("layer_0_output", 0, _dropped),
     "range of one result doubled": _of_range("layer_0_attention_add/output", 2.0),
     "range of one result 1.1 times": _of_range("layer_1_query/output", 1.1),
     "range of one result halved": _of_range("layer_1_key/output", 0.5),
@@ -311,277 +357,3 @@ GRAPH: dict[str, Graph] = {
     "range of the words doubled": _of_range("word_embeddings/embeddings", 2.0),
     "all ranges of another layer": Graph(ranges=_exchange_ranges),
 }  # fmt: skip
-
-
-@dataclasses.dataclass
-class File:
-    """A converted file in memory, with what the faults look for.
-
-    Attributes:
-      tree: `editing.read`.
-      random: Chooses where there are several places.
-    """
-
-    tree: Any
-    random: np.random.Generator
-
-    def constants(self, *kinds: str, least: int = 0) -> list[tuple[Any, Any]]:
-        """Returns (graph, tensor) of constants of some types; each buffer once."""
-        found, seen = [], set()
-        for graph in self.tree.subgraphs:
-            for tensor in graph.tensors:
-                data = editing.constant(self.tree, tensor)
-                size = int(np.prod(tensor.shape)) if tensor.shape is not None else 1
-                if data is None or editing.dtype_of(tensor) not in kinds or size < least:
-                    continue
-                if tensor.buffer not in seen:
-                    seen.add(tensor.buffer)
-                    found.append((graph, tensor))
-        if not found:
-            raise Inapplicable("no such constant")
-        return found
-
-    def choose(self, *kinds: str, least: int = 0) -> Any:
-        """Returns one of them."""
-        found = self.constants(*kinds, least=least)
-        return found[int(self.random.integers(len(found)))][1]
-
-    def bytes_of(self, tensor: Any) -> np.ndarray:
-        """Returns a constant's bytes, which may be changed, one row for each of its own."""
-        buffer = self.tree.buffers[tensor.buffer]
-        buffer.data = np.array(bytearray(buffer.data), np.uint8)
-        rows = int(tensor.shape[0]) if tensor.shape is not None and len(tensor.shape) > 1 else 1
-        return buffer.data.reshape(rows, -1)
-
-    def operators(self, name: str) -> list[tuple[Any, Any]]:
-        """Returns (graph, operator) of one kind."""
-        found = [
-            (graph, operator)
-            for graph in self.tree.subgraphs
-            for operator in graph.operators
-            if editing.name_of(self.tree, operator) == name
-        ]
-        if not found:
-            raise Inapplicable(f"no {name}")
-        return found
-
-    def activations(self) -> list[Any]:
-        """Returns the tensors that are computed and stored as integers with a scale."""
-        found = [
-            graph.tensors[index]
-            for graph in self.tree.subgraphs
-            for operator in graph.operators
-            for index in operator.outputs
-            if editing.dtype_of(graph.tensors[index]) in ("int8", "int16")
-            and graph.tensors[index].quantization is not None
-            and graph.tensors[index].quantization.scale is not None
-            and len(graph.tensors[index].quantization.scale) == 1
-        ]
-        if not found:
-            raise Inapplicable("no ranges")
-        return found
-
-
-INTEGERS = ("int4", "int8")
-
-
-def _zero_row(file: File) -> None:
-    rows = file.bytes_of(file.choose(*INTEGERS, "float16", least=1024))
-    _change(rows[int(file.random.integers(len(rows)))], np.zeros_like)
-
-
-def _change(row: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    new = change(row.copy())
-    if np.array_equal(new, row):
-        raise Inapplicable("changes nothing")
-    row[:] = new
-
-
-def _one_step(file: File) -> None:
-    tensor = file.choose(*INTEGERS, least=1024)
-    row = file.bytes_of(tensor)[0]
-    nibble = editing.dtype_of(tensor) == "int4"
-
-    def change(values: np.ndarray) -> np.ndarray:
-        signed = values.view(np.int8).astype(int)
-        index = int(np.abs(signed).argmin())
-        values[index] = (int(values[index]) + (0x20 if nibble else 2)) % 256
-        return values
-
-    _change(row, change)
-
-
-def _exchange_rows(file: File) -> None:
-    rows = file.bytes_of(file.choose(*INTEGERS, "float16", least=1024))
-    copy = rows.copy()
-    if len(rows) < 2 or np.array_equal(copy[0], copy[1]):
-        raise Inapplicable("one row")
-    rows[0], rows[1] = copy[1], copy[0]
-
-
-def _unseen_row(file: File) -> None:
-    tables = [t for _, t in file.constants(*INTEGERS, "float16", least=1024) if t.shape[0] == 200]
-    if not tables:
-        raise Inapplicable("no table")
-    _change(file.bytes_of(tables[0])[KNOWN_IDS + 50], np.zeros_like)
-
-
-def _scales(factor: float, all_of: bool) -> Callable[[File], None]:
-    def apply(file: File) -> None:
-        tensor = file.choose(*INTEGERS, least=1024)
-        scale = np.array(tensor.quantization.scale, np.float32)
-        scale[slice(None) if all_of else slice(0, 1)] *= np.float32(factor)
-        tensor.quantization.scale = scale
-
-    return apply
-
-
-def _bias(file: File) -> None:
-    found = [
-        graph.tensors[operator.inputs[2]]
-        for graph, operator in file.operators("FULLY_CONNECTED")
-        if len(operator.inputs) > 2 and operator.inputs[2] >= 0
-    ]
-    found = [tensor for tensor in found if editing.constant(file.tree, tensor) is not None]
-    found = [tensor for tensor in found if np.any(editing.constant(file.tree, tensor))]
-    if not found:
-        raise Inapplicable("no bias")
-    _change(file.bytes_of(found[0]).reshape(-1), np.zeros_like)
-
-
-def _gamma(file: File) -> None:
-    for graph, operator in file.operators("MUL"):
-        for index in operator.inputs:
-            tensor = graph.tensors[index]
-            data = editing.constant(file.tree, tensor)
-            if data is not None and len(tensor.shape if tensor.shape is not None else ()) == 1:
-                row = file.bytes_of(tensor).reshape(-1)
-                _change(row, lambda values: np.roll(values, len(values) // 2))
-                return
-    raise Inapplicable("no gamma")
-
-
-def _exchange_matrices(file: File) -> None:
-    found: dict[Any, Any] = {}
-    for _, tensor in file.constants(*INTEGERS, "float16", least=1024):
-        key = (*tensor.shape, tensor.type)
-        if key in found and found[key].buffer != tensor.buffer:
-            buffers = file.tree.buffers
-            first, second = buffers[found[key].buffer], buffers[tensor.buffer]
-            first.data, second.data = second.data, first.data
-            return
-        found[key] = tensor
-    raise Inapplicable("no two of one shape")
-
-
-def _option(name: str, option: str, value: Any) -> Callable[[File], None]:
-    def apply(file: File) -> None:
-        for _, operator in file.operators(name):
-            if getattr(operator.builtinOptions, option) == value:
-                raise Inapplicable("is so already")
-            setattr(operator.builtinOptions, option, value)
-            return
-
-    return apply
-
-
-def _rewire(name: str) -> Callable[[File], None]:
-    """An operator is left out: its readers read its first input of the same shape."""
-
-    def apply(file: File) -> None:
-        for graph, operator in file.operators(name):
-            output = int(operator.outputs[0])
-            for given in operator.inputs:
-                tensor, made = graph.tensors[given], graph.tensors[output]
-                alike = tensor.type == made.type and list(tensor.shape) == list(made.shape)
-                if given >= 0 and alike and editing.constant(file.tree, tensor) is None:
-                    graph.operators = [o for o in graph.operators if o is not operator]
-                    for other in graph.operators:
-                        other.inputs = [given if i == output else i for i in other.inputs]
-                    return
-        raise Inapplicable("none to leave out")
-
-    return apply
-
-
-def _exchange_outputs(file: File) -> None:
-    """The second signature has the first one's positions."""
-    tables: dict[int, Any] = {}
-    for _, tensor in file.constants("float32", "float16", "int8", "int16"):
-        shape = [] if tensor.shape is None else list(tensor.shape)
-        if len(shape) == 3 and shape[0] == 1 and shape[2] in (32, 64):
-            tables[shape[1]] = tensor
-    if len(tables) < 2:
-        raise Inapplicable("no positions")
-    rows = file.bytes_of(tables[max(tables)]).reshape(max(tables), -1)
-    if np.array_equal(rows[-1], rows[0]):
-        raise Inapplicable("changes nothing")
-    rows[-1] = rows[0]
-
-
-def _ranges(factor: float, every: bool) -> Callable[[File], None]:
-    def apply(file: File) -> None:
-        found = file.activations()
-        if not every:
-            wide = [tensor for tensor in found if "MatMul" in text(tensor.name)] or found
-            found = wide[:1]
-        changed = set()
-        for tensor in found:
-            if id(tensor.quantization) not in changed:
-                changed.add(id(tensor.quantization))
-                scale = np.asarray(tensor.quantization.scale, np.float32) * np.float32(factor)
-                tensor.quantization.scale = scale
-
-    return apply
-
-
-def _one_range(factor: float) -> Callable[[File], None]:
-    """One range of a product in every signature, which share it."""
-
-    def apply(file: File) -> None:
-        places = [
-            number
-            for number, operator in enumerate(file.tree.subgraphs[0].operators)
-            if editing.name_of(file.tree, operator) in ("FULLY_CONNECTED", "BATCH_MATMUL")
-        ]
-        for graph in file.tree.subgraphs:
-            tensor = graph.tensors[graph.operators[places[len(places) // 2]].outputs[0]]
-            if all(tensor is not other for other in file.activations()):
-                raise Inapplicable("no range")
-            own = copy.copy(tensor.quantization)
-            own.scale = np.asarray(own.scale, np.float32) * np.float32(factor)
-            tensor.quantization = own
-
-    return apply
-
-
-def _operands(file: File) -> None:
-    for _, operator in file.operators("SUB"):
-        operator.inputs = list(operator.inputs)[::-1]
-
-
-FILE: dict[str, Callable[[File], None]] = {
-    "a row zeroed": _zero_row,
-    "one number two steps off": _one_step,
-    "two rows exchanged": _exchange_rows,
-    "an unseen word's row zeroed": _unseen_row,
-    "a row's scale 1.1 times": _scales(1.1, False),
-    "all scales of a matrix doubled": _scales(2.0, True),
-    "all scales of a matrix halved": _scales(0.5, True),
-    "a bias zeroed": _bias,
-    "gamma in another order": _gamma,
-    "two matrices exchanged": _exchange_matrices,
-    "softmax with beta 0.5": _option("SOFTMAX", "beta", 0.5),
-    "GELU approximated": _option("GELU", "approximate", True),
-    "a ReLU behind a product": _option("FULLY_CONNECTED", "fusedActivationFunction", 1),
-    "an addition left out": _rewire("ADD"),
-    "an activation left out": _rewire("GELU"),
-    "operands of differences exchanged": _operands,
-    "last position of the long signature": _exchange_outputs,
-    "one range 32 times as wide": _ranges(32.0, False),
-    "one range 1.5 times as wide": _one_range(1.5),
-    "one range doubled": _one_range(2.0),
-    "one range halved": _ranges(0.5, False),
-    "all ranges halved": _ranges(0.5, True),
-    "all ranges 16 times as wide": _ranges(16.0, True),
-}

@@ -163,9 +163,9 @@ COVERED_BY = (
     (
         "test_export/test_planted_faults.py",
         "planted faults are refused by the comparison with the float32 conversion",
-        "export/checking/outputs export/checking/pairing export/checking/ranges "
-        "export/checking/reference export/checking/rounding export/checking/simulation "
-        "export/checking/tracing",
+        "export/checking/matrices export/checking/outputs export/checking/pairing "
+        "export/checking/ranges export/checking/reference export/checking/rounding "
+        "export/checking/simulation export/checking/tracing",
     ),
     (
         "test_export/test_damaged_files.py",
