@@ -50,6 +50,7 @@ def recipe(data_dir):
             "quantize": {**STEP, "compress": {"method": "quantize"}},
         },
         "variants": {"int8": {"stages": list(METHODS)}},
+        "baselines": "none",
         "export": {"lengths": [24], "quantize": "static_wi8_ai8"},
         "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
     }

@@ -134,8 +134,8 @@ def values_of(name, folder: pathlib.Path, **more):
         },
         "student": {"preset": "bert_tiny", **shape},
         "stages": {
-            "intermediate": {"kind": "intermediate", **step, "epochs": 20},
-            "prediction": {"kind": "prediction", **step, "epochs": 20, "temperature": 2.0},
+            "intermediate": {"kind": "intermediate", **step, "epochs": 3},
+            "prediction": {"kind": "prediction", **step, "epochs": 6, "temperature": 2.0},
         },
         "variants": {"full": {"stages": ["intermediate", "prediction"]}},
         "export": {"lengths": [16]},

@@ -94,7 +94,7 @@ def test_what_cannot_be_spread_is_refused_first(found):
 
 
 @pytest.mark.slow
-def test_stages_and_whole_recipes_on_two_devices_equal_those_on_one(tmp_path, subtests):
+def test_stages_and_recipes_on_two_devices_equal_those_on_one(tmp_path, subtests):
     results = trained(tmp_path, "layers", "recipe")
     with subtests.test("layers"):
         check_alike(results["layers"]["2"], results["layers"]["1"])

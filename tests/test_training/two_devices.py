@@ -16,9 +16,8 @@ import tensorflow as tf
 import tf_keras as keras
 import toy_run
 import toys
-import yaml
 
-from tfdistill import cli, config, distillers, errors, run, training
+from tfdistill import config, distillers, errors, run, training
 from tfdistill.data import batches, synthetic, vocab
 from tfdistill.training import pretrain_run, strategies
 
@@ -106,7 +105,7 @@ def pretrained(folder, text, devices):
 
 
 def recipe(data):
-    """A toy recipe, from a fine-tuned teacher to the file."""
+    """A toy recipe with a fine-tuned teacher."""
     step = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3, "epsilon": 1e-3}
     shape = {"num_layers": 1, "hidden_size": 16, "intermediate_size": 32}
     return {
@@ -114,7 +113,7 @@ def recipe(data):
         "data": {"task": "assistant", "dir": str(data), "max_length": 24, "vocab": "train:400"},
         "teacher": {
             **{"source": "preset:bert_tiny", "dropout": 0.0, "finetune": step},
-            **{"allow_weak": True, "export": False},
+            **{"allow_weak": True},
         },
         "student": {"preset": "bert_tiny", "dropout": 0.0, "allow_weak": True, **shape},
         "stages": {
@@ -122,20 +121,17 @@ def recipe(data):
             "prediction": {"kind": "prediction", **step},
         },
         "variants": {"student": {"stages": ["intermediate", "prediction"]}},
-        "export": {"lengths": [24]},
-        "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
+        "baselines": "none",
     }
 
 
 def ran(folder, devices):
-    """`tfdistill run`, begun on two devices where it ends on one: the teacher is there already."""
-    values = recipe(folder / "data")
-    (folder / "toy.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    """The models of a recipe; "21" has its teacher from two devices and ends on one."""
+    toy_recipe = config.parse_recipe(recipe(folder / "data"))
     out = folder / f"run-{devices}"
     if devices == "21":
-        run.finetune(config.parse_recipe(values), out, devices=TWO)
-    arguments = ["run", str(folder / "toy.yaml"), "--out", str(out), "--devices", devices[-1]]
-    assert cli.main([*arguments, *(["--resume"] if devices == "21" else [])]) == 0
+        run.finetune(toy_recipe, out, devices=TWO)
+    run.distill(toy_recipe, out, devices=int(devices[-1]), resume=devices == "21")
     weights = {}
     for where in ("teacher/model", "student"):
         model = keras.models.load_model(out / where / "model.keras", compile=False)

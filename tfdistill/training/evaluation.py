@@ -50,12 +50,14 @@ def predictor(model: keras.Model) -> Callable[[data_batches.Batches], np.ndarray
                 "Make them without drop_remainder.",
             )
         rows: list[np.ndarray] = []
-        for batch in batches.dataset():
+        plan = batches.plan(0)
+        for indices in plan:
+            batch = batches.batch(indices)
             features = batch[0] if isinstance(batch, tuple) else batch
-            logits = forward({name: features[name] for name in names}).numpy()
-            rows.append(logits[features["attention_mask"].numpy() > 0] if for_tokens else logits)
+            logits = forward({name: tf.constant(features[name]) for name in names}).numpy()
+            rows.append(logits[features["attention_mask"] > 0] if for_tokens else logits)
         logits = np.concatenate(rows)
-        order = np.concatenate(batches.plan(0))
+        order = np.concatenate(plan)
         if for_tokens:
             encoded = batches.encoded
             order = spans(encoded.offsets[order], encoded.lengths[order])
