@@ -55,6 +55,7 @@ class Range:
       most: The greatest value.
       step: The difference of neighbours.
       bits: 8 or 16.
+      of_source: Width of the range of the integers that it was made of; 0 where it was not.
     """
 
     tensor: int
@@ -64,6 +65,7 @@ class Range:
     most: float
     step: float
     bits: int
+    of_source: float = 0.0
 
 
 @dataclasses.dataclass
@@ -94,13 +96,20 @@ def stored_ranges(found: Pair) -> dict[int, Range]:
             # What is computed in floats and then stored as integers (parts of normalisations, rows
             # of words), and integers that are made of others.
             if int(mine) in made and len(way) > 1:
-                _note(found, ranges, int(mine), theirs, "QUANTIZE")
+                _note(found, ranges, int(mine), theirs, "QUANTIZE", way[1])
                 if operation.kind in IN_ONE_RANGE:
                     joined.add(theirs)
     return {index: stored for index, stored in ranges.items() if index not in joined}
 
 
-def _note(found: Pair, ranges: dict[int, Range], mine: int, theirs: int, kind: str) -> None:
+def _note(
+    found: Pair,
+    ranges: dict[int, Range],
+    mine: int,
+    theirs: int,
+    kind: str,
+    source: int | None = None,
+) -> None:
     """Adds the range of a tensor of the quantized file, unless it is known or has none."""
     tensor = found.graph.tensors[theirs]
     levels, stored = _LEVELS.get(editing.dtype_of(tensor)), tensor.quantization
@@ -110,7 +119,8 @@ def _note(found: Pair, ranges: dict[int, Range], mine: int, theirs: int, kind: s
     least, most = ((level - point) * step for level in levels)
     name = text(found.float_graph.tensors[mine].name)
     bits = 8 if levels[1] == 127 else 16
-    ranges.setdefault(theirs, Range(mine, name, kind, least, most, step, bits))
+    of_source = 0.0 if source is None else _range_width(found.graph.tensors[source])
+    ranges.setdefault(theirs, Range(mine, name, kind, least, most, step, bits, of_source))
 
 
 def differing(pairs: Sequence[Pair]) -> list[str]:
@@ -159,6 +169,15 @@ def _step(tensor: Any) -> tuple[float, int] | None:
     if editing.dtype_of(tensor) not in _LEVELS or stored is None or stored.scale is None:
         return None
     return (float(stored.scale[0]), int(stored.zeroPoint[0])) if len(stored.scale) == 1 else None
+
+
+def _range_width(tensor: Any) -> float:
+    """Returns the width of the range of a tensor of integers with one scale; 0 of any other."""
+    step = _step(tensor)
+    if step is None:
+        return 0.0
+    least, most = _LEVELS[editing.dtype_of(tensor)]
+    return (most - least) * step[0]
 
 
 def check(
@@ -244,7 +263,11 @@ def check(
 
 
 def _width(stored: Range, *seen: _Seen) -> float:
-    """Returns how many times the range is as wide as all values, zero included."""
+    """Returns how many times the range is as wide as all values, zero included.
+
+    Integers that are made of others may keep the width of those: rows of a table have the range of
+    all rows.
+    """
     if stored.kind in FIXED or (stored.kind in HANDING_ON and stored.kind not in IN_ONE_RANGE):
         return 1.0
     least = min(0.0, *(values.least for values in seen))
@@ -253,7 +276,9 @@ def _width(stored: Range, *seen: _Seen) -> float:
         least, most = -max(-least, most), max(-least, most)
     steps = (most - least) / stored.step
     # Of a range of next to nothing the quantizer's least step decides.
-    return 1.0 if steps * stored.step < 1e-6 else (stored.most - stored.least) / (most - least)
+    if steps * stored.step < 1e-6:
+        return 1.0
+    return (stored.most - stored.least) / max(most - least, stored.of_source)
 
 
 def _line(names: Sequence[str], expected: str, received: str) -> str:

@@ -98,8 +98,8 @@ def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
         tmp_path / "here" / "train.tsv"
     ).read_bytes()
     relative[relative.index("--data-dir") + 1] = "gs://bucket/data"
-    assert cli.main([*relative, "--overwrite", "--runner", "DirectRunner"]) == 1
-    assert "mount the bucket" in capsys.readouterr().err
+    assert cli.main([*relative, "--overwrite", "--runner", "DirectRunner"]) == 2
+    assert "mount it" in capsys.readouterr().err
 
 
 def test_a_missing_file_or_head_is_an_error_that_says_what_to_do(folder, tmp_path, capsys):
