@@ -116,11 +116,8 @@ def recipe(data):
             **{"allow_weak": True},
         },
         "student": {"preset": "bert_tiny", "dropout": 0.0, "allow_weak": True, **shape},
-        "stages": {
-            "intermediate": {"kind": "intermediate", **step},
-            "prediction": {"kind": "prediction", **step},
-        },
-        "variants": {"student": {"stages": ["intermediate", "prediction"]}},
+        "stages": {"prediction": {"kind": "prediction", **step}},
+        "variants": {"student": {"stages": ["prediction"]}},
         "baselines": "none",
     }
 
