@@ -55,6 +55,7 @@ _NATIVE_LOGS = (
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_NO_PATHS = ("pipeline", "query")  # options for a runner, and a text to look for
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
@@ -175,11 +176,12 @@ def _refuse_addresses(args: argparse.Namespace) -> None:
     """Refuses paths such as s3://bucket/x: the file system would make folders of outputs here.
 
     Raises:
-      ConfigError: If there is one. Options of a pipeline may name addresses; its runner reads them.
+      ConfigError: If there is one.
     """
     for option, value in vars(args).items():
-        values = value if isinstance(value, list) and option != "pipeline" else [value]
-        for one in values:
+        if option in _NO_PATHS:
+            continue
+        for one in value if isinstance(value, list) else [value]:
             if isinstance(one, str) and _ADDRESS.match(one):
                 raise errors.ConfigError(
                     option.replace("_", "-"),

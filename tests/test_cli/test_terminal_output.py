@@ -75,3 +75,10 @@ def test_an_address_is_no_path(command, tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "expected a path on this machine" in said and said.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_text_to_look_for_may_be_an_address(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["index", "faq", "--query", "https://example.org/help", "--model", "m"]) != 0
+    said = capsys.readouterr().err
+    assert "faq" in said and "a path on this machine" not in said
