@@ -356,33 +356,14 @@ def _coarse(factor: float) -> Callable[[File], None]:
     return apply
 
 
-def _handed_on(name: str, factor: float) -> Callable[[File], None]:
-    """An operator that only moves integers calls their steps larger, in every signature."""
+def _larger_steps(name: str, factor: float, *, inputs: bool = False) -> Callable[[File], None]:
+    """An operator calls the steps of its results (and inputs) larger, in every signature."""
 
     def apply(file: File) -> None:
         kinds = {id(tensor) for tensor in file.activations()}
         done = 0
         for graph, operator in file.operators(name):
-            tensor = graph.tensors[operator.outputs[0]]
-            if id(tensor) in kinds:
-                tensor.quantization = copy.copy(tensor.quantization)
-                scale = np.asarray(tensor.quantization.scale) * np.float32(factor)
-                tensor.quantization.scale = scale
-                done += 1
-        if not done:
-            raise Inapplicable("no integers")
-
-    return apply
-
-
-def _joined(factor: float) -> Callable[[File], None]:
-    """A concatenation and what is quantized for it have a wider range, in every signature."""
-
-    def apply(file: File) -> None:
-        kinds = {id(tensor) for tensor in file.activations()}
-        done = 0
-        for graph, operator in file.operators("CONCATENATION"):
-            for index in (*operator.inputs, *operator.outputs):
+            for index in (*(operator.inputs if inputs else ()), operator.outputs[0]):
                 tensor = graph.tensors[index]
                 if id(tensor) in kinds:
                     tensor.quantization = copy.copy(tensor.quantization)
@@ -483,9 +464,9 @@ FILE: dict[str, Callable[[File], None]] = {
     "an activation that ends at 6": _saturated,
     "ReLU that ends at 6": _ends_at_6,
     "integers rounded to 8 times the step": _coarse(8.0),
-    "values handed on 1.05 times": _handed_on("RESHAPE", 1.05),
-    "transposed values 1.2 times": _handed_on("TRANSPOSE", 1.2),
-    "range of what is joined 4 times as wide": _joined(4.0),
+    "values handed on 1.05 times": _larger_steps("RESHAPE", 1.05),
+    "transposed values 1.2 times": _larger_steps("TRANSPOSE", 1.2),
+    "range of what is joined 4 times as wide": _larger_steps("CONCATENATION", 4.0, inputs=True),
     "inputs of one signature exchanged": _of_entry("inputs", 0, 1),
     "outputs of one signature exchanged": _of_entry("outputs", 0, 1),
     "a bias of the long signature": _bias_of_long,

@@ -62,6 +62,22 @@ def working_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def exported_to_keras_3(folder):
+    """A student with its file for Keras 3, and features and labels to go on with."""
+    import export
+    from tfdistill import weights
+
+    student = weights.load_classifier("teacher").model
+    export.to_keras(student, folder / "student.keras")
+    ids = np.random.default_rng(1).integers(5, VOCAB_SIZE, (8, 6))
+    features = {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+    return {"student": student, "features": features, "labels": np.arange(8) % 2}
+
+
 def test_there_is_an_example():
     assert python_blocks()
 
@@ -69,6 +85,13 @@ def test_there_is_an_example():
 @pytest.mark.slow
 @pytest.mark.parametrize("block", python_blocks(), ids=lambda block: f"{len(block)} characters")
 def test_the_example_runs(block, working_folder, capsys):
+    if "student.keras" in block:
+        given = exported_to_keras_3(working_folder)
+        before = [weight.numpy() for weight in given["student"].weights]
+        exec(compile(block, "example", "exec"), {"__name__": "example", **given})
+        after = given["student"].get_weights()
+        assert any((old != new).any() for old, new in zip(before, after, strict=True))
+        return
     exec(compile(block, "example", "exec"), {"__name__": "example"})
 
     if "read_result" in block:

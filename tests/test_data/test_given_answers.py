@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import given_answers, tasks
+from tfdistill.data import answer_logits, given_answers, tasks
 
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad", "calm"))
 PAIRS = dataclasses.replace(TASK, pair_column="other")
@@ -58,7 +58,7 @@ def test_other_labels_are_refused(names, tmp_path):
 def test_probabilities_become_logits_of_the_same_softmax(tmp_path):
     header = ["text", "probabilities.calm", "probabilities.sad", "probabilities.glad"]
     found = read(tmp_path, header, ["x", 0.2, 0.5, 0.3], ["y", 0.33, 0.33, 0.33], ["z", 1, 0, 0])
-    p = given_answers.to_probabilities(found.logits, "classification")
+    p = answer_logits.to_probabilities(found.logits, "classification")
     np.testing.assert_allclose(
         p, [[0.5, 0.3, 0.2], [1 / 3] * 3, [0, 0, 1]], rtol=0, atol=3e-7
     )  # float32, and the least probability
@@ -147,50 +147,6 @@ def test_a_key_column_is_exact(tmp_path):
     path.write_text("id,text,mood\nA1,x,sad\nA1,x,glad\n")
     with pytest.raises(errors.DataError, match="another key in each row, received 2 x 'A1'"):
         given_answers.example_keys(tasks.load_examples(spec, path, "train"), "id")
-
-
-def softmax(row):
-    powers = [np.exp(value) for value in row]
-    return [power / sum(powers) for power in powers]
-
-
-@pytest.mark.parametrize("temperatures", [(), (2.0, 0.5)])
-def test_an_ensemble_is_the_mean_of_probabilities(temperatures, rng):
-    answers = [rng.normal(size=(5, 3)).astype(np.float32) * 3 for _ in range(2)]
-    found = given_answers.combine(answers, "classification", temperatures)
-    for index in range(5):
-        rows = [
-            softmax(z[index].astype(float) / t)
-            for z, t in zip(answers, temperatures or (1, 1), strict=True)
-        ]
-        mean = [(a + b) / 2 for a, b in zip(*rows, strict=True)]
-        np.testing.assert_allclose(softmax(found[index].astype(float)), mean, rtol=1e-5)
-
-
-def test_an_ensemble_of_several_labels_and_of_numbers(rng):
-    answers = [rng.normal(size=(4, 3)).astype(np.float32) for _ in range(2)]
-    sigmoid = lambda z: 1 / (1 + np.exp(-z.astype(float)))  # noqa: E731
-    found = given_answers.combine(answers, "multi_label", (2.0, 1.0))
-    expected = (sigmoid(answers[0] / 2) + sigmoid(answers[1])) / 2
-    np.testing.assert_allclose(sigmoid(found), expected, rtol=1e-5)
-    found = given_answers.combine([z[:, :1] for z in answers], "regression")
-    np.testing.assert_allclose(found, (answers[0] + answers[1])[:, :1] / 2, rtol=1e-6)
-
-
-def test_one_teacher_s_logits_stay_as_they_are(rng):
-    logits = rng.normal(size=(5, 3)).astype(np.float32)
-    assert given_answers.combine([logits], "classification").tobytes() == logits.tobytes()
-    cooled = given_answers.combine([logits], "classification", (4.0,))
-    np.testing.assert_array_equal(cooled, logits / 4)
-
-
-def test_gold_labels_are_answers_that_are_certain():
-    certain = given_answers.of_gold(np.array([2, 0]), TASK)
-    p = given_answers.to_probabilities(certain, TASK.kind)
-    np.testing.assert_allclose(p, [[0, 0, 1], [1, 0, 0]], atol=3e-7)
-    assert given_answers.of_gold(np.array([2.5]), NUMBER).tolist() == [[2.5]]
-    several = given_answers.of_gold(np.array([[1.0, 0, 1]]), SEVERAL)
-    assert (several > 10).tolist() == [[True, False, True]]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 from tfdistill import errors
-from tfdistill.data import given_answers, placed_answers, squad, tasks, tokenize
+from tfdistill.data import answer_logits, given_answers, placed_answers, squad, tasks, tokenize
 from tfdistill.data.batches import encode_examples
 
 WORDS = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X"))
@@ -42,11 +42,11 @@ def test_a_word_is_answered_at_its_first_piece_and_nowhere_else(tokenizer, rng):
     assert not np.delete(placed, firsts, axis=0).any()
     # Without a row: the gold labels, certain.
     placed = placed_answers.place([file], [np.array([-1, 0])], encoded, WORDS)
-    gold = given_answers.of_gold(np.array([1, 0]), WORDS)
+    gold = answer_logits.of_gold(np.array([1, 0]), WORDS)
     np.testing.assert_array_equal(placed[firsts], [*gold, logits[0]])
     # Two files: the mean of their probabilities, each with its temperature.
     both = placed_answers.place([file, file], [np.array([1, 0])] * 2, encoded, WORDS, (1.0, 2.0))
-    expected = given_answers.combine([logits, logits], "token", (1.0, 2.0))
+    expected = answer_logits.combine([logits, logits], "token", (1.0, 2.0))
     np.testing.assert_array_equal(both[firsts], expected[[1, 2, 0]])
 
 

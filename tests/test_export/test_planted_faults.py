@@ -133,6 +133,17 @@ def test_a_range_of_other_data_is_found_and_the_own_one_is_not():
     assert ranges._width(wide, seen, ranges._Seen()) > 8
 
 
+def test_integers_that_are_made_of_others_may_keep_their_range_and_no_wider_one():
+    seen = ranges._Seen()
+    stored = ranges.Range(0, "rows", "QUANTIZE", -4.0, 4.0, 8 / 255, 8)
+    ranges._add(seen, np.array([-0.5, 0.5], np.float32), stored)
+    assert ranges._width(stored, seen) == pytest.approx(8)
+    of_table = dataclasses.replace(stored, of_source=8.0)  # rows that no example looks up
+    assert ranges._width(of_table, seen) == pytest.approx(1)
+    coarse = dataclasses.replace(of_table, least=-32.0, most=32.0, step=64 / 255)
+    assert ranges._width(coarse, seen) == pytest.approx(8)
+
+
 def _stored_with_one_scale(table, step):
     """An int8 table with one scale, and how `rounding` judges it."""
     held = np.clip(np.round(table / step), -127, 127).astype(np.int8)

@@ -8,8 +8,15 @@ import pytest
 import safetensors.numpy
 
 from tfdistill import arrays, cli, config, errors, models, run, weights
-from tfdistill.data import answer_files, answers, given_answers, synthetic, tasks, vocab
-from tfdistill.run import given, stages, students
+from tfdistill.data import (
+    answer_files,
+    answer_logits,
+    answers,
+    synthetic,
+    tasks,
+    vocab,
+)
+from tfdistill.run import given, students
 
 STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
 SHAPE = models.preset("bert_tiny").replace(
@@ -97,29 +104,15 @@ def test_a_student_of_a_file_is_that_of_the_same_numbers_in_memory_to_the_bit(
     assert saved == (folder / "vocab.txt").read_bytes()
 
 
-class Stop(Exception):
-    pass
-
-
 @pytest.fixture
-def planned(monkeypatch):
-    """Lets a run come as far as its first fit: the distiller, and the batches that it is given."""
-    found = []
-    real = stages.stage_batches
+def planned(until_fit):
+    """Goes as far as the first fit: the distiller, and the teacher's logits of the batches."""
 
-    def look(context, stage, name, seed, distiller):
-        found.append((distiller, real(context, stage, name, seed, distiller)))
-        raise Stop
+    def plan(recipe, out, **options):
+        distiller, train = until_fit(recipe, out, **options)
+        return distiller, train._extra["teacher_logits"]
 
-    monkeypatch.setattr(stages, "stage_batches", look)
-    return found
-
-
-def plan(recipe, out, planned):
-    with pytest.raises(Stop):
-        run.distill(recipe, out)
-    distiller, train = planned[-1]
-    return distiller, train._extra["teacher_logits"]
+    return plan
 
 
 def without_rows(path, target, *texts):
@@ -135,7 +128,7 @@ def test_each_kind_of_answers_alone_learns_from_a_file(
     kind, folder, by_model, tmp_path, planned, capsys
 ):
     recipe = recipe_of(folder, {"answers": [str(by_model[2])]}, kind)
-    distiller, logits = plan(recipe, tmp_path / "run", planned)
+    distiller, logits = planned(recipe, tmp_path / "run")
     assert distiller.needs_only_logits() and isinstance(distiller.teacher, given.GivenTeacher)
     (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
     np.testing.assert_array_equal(logits, arrays.read_arrays(cache)["logits"])
@@ -153,10 +146,10 @@ def test_several_files_are_an_ensemble_with_their_temperatures(folder, by_model,
     other = tmp_path / "other.jsonl"
     other.write_text("\n".join(map(json.dumps, rows)))
     settings = {"files": [str(path), str(other)], "temperatures": [1.0, 2.0]}
-    _, logits = plan(recipe_of(folder, {"answers": settings}), tmp_path / "run", planned)
+    _, logits = planned(recipe_of(folder, {"answers": settings}), tmp_path / "run")
     (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
     first = arrays.read_arrays(cache)["logits"]
-    expected = given_answers.combine([first, -first], "classification", (1.0, 2.0))
+    expected = answer_logits.combine([first, -first], "classification", (1.0, 2.0))
     np.testing.assert_array_equal(logits, expected)
 
 
@@ -172,10 +165,10 @@ def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
     assert not out.exists()
 
     settings = {"files": [str(path)], "missing": "gold"}
-    _, logits = plan(recipe_of(folder, {"answers": settings}), out, planned)
+    _, logits = planned(recipe_of(folder, {"answers": settings}), out)
     labels = tasks.load_examples(TASK, folder / "data", "train").labels
     alike = [index for index, text in enumerate(train) if text == left]
-    gold = given_answers.of_gold(labels[alike], TASK)
+    gold = answer_logits.of_gold(labels[alike], TASK)
     np.testing.assert_array_equal(logits[alike], gold)
     (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
     others = np.delete(np.arange(NUM_TRAIN), alike)
@@ -201,13 +194,13 @@ def test_unlabelled_texts_are_answered_by_the_file(folder, by_model, tmp_path, p
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     recipe = recipe_of(folder, {"answers": [str(path)]}, unlabelled=[str(more)])
-    _, logits = plan(recipe, tmp_path / "run", planned)
+    _, logits = planned(recipe, tmp_path / "run")
     assert logits.argmax(axis=1).tolist() == [0] * NUM_TRAIN + [1, 1]
 
     path.write_text("\n".join(map(json.dumps, rows[1:])))
     settings = {"files": [str(path)], "missing": "gold"}
     recipe = recipe_of(folder, {"answers": settings}, unlabelled=[str(more)])
-    _, logits = plan(recipe, tmp_path / "other", planned)
+    _, logits = planned(recipe, tmp_path / "other")
     assert logits.argmax(axis=1).tolist() == [0] * NUM_TRAIN + [1]  # there is no gold label
 
 
@@ -227,9 +220,8 @@ def test_a_run_goes_on_with_the_answers_that_it_began_with(folder, by_model, tmp
     path = tmp_path / "answers.jsonl"
     path.write_bytes(by_model[2].read_bytes())
     recipe = recipe_of(folder, {"answers": [str(path)]})
-    plan(recipe, tmp_path / "run", planned)
-    with pytest.raises(Stop):
-        run.distill(recipe, tmp_path / "run", resume=True)
+    planned(recipe, tmp_path / "run")
+    planned(recipe, tmp_path / "run", resume=True)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
         row["logits"][TASK.labels[0]] += 1e-3

@@ -7,9 +7,9 @@ import pytest
 import toys
 
 from tfdistill import cli, config, errors, models, run, training, weights
-from tfdistill.data import given_answers, tasks
+from tfdistill.data import answer_logits, tasks
 from tfdistill.data.batches import Batches
-from tfdistill.run import given, stages
+from tfdistill.run import given
 
 TAGS = ("O", "B-X", "I-X")
 SENTENCES = ("good films", "a bad film", "unwatchable bad story", "good story")
@@ -73,37 +73,15 @@ def recipe_of(folder, kind, teacher, stage=()):
     )
 
 
-class Stop(Exception):
-    pass
-
-
-@pytest.fixture
-def plan(monkeypatch):
-    """Goes as far as the first fit: the distiller, and the batches that it is given."""
-    found = []
-    real = stages.stage_batches
-
-    def look(context, stage, name, seed, distiller):
-        found.append((distiller, real(context, stage, name, seed, distiller)))
-        raise Stop
-
-    monkeypatch.setattr(stages, "stage_batches", look)
-
-    def until_fit(recipe, out):
-        with pytest.raises(Stop):
-            run.distill(recipe, out)
-        return found.pop()
-
-    return until_fit
-
-
-def test_a_tagger_of_a_file_is_that_of_the_numbers_in_memory_to_the_bit(folder, tmp_path, plan):
+def test_a_tagger_of_a_file_is_that_of_the_numbers_in_memory_to_the_bit(
+    folder, tmp_path, until_fit
+):
     rows = rows_of(folder, "token")
     assert [row["words"] for row in rows] == [text.split() for text in SENTENCES]
     for row in rows:  # in another order of labels
         row["logits"] = dict(reversed(row["logits"].items()))
     path = written(tmp_path / "tags.jsonl", rows[::-1])
-    distiller, train = plan(recipe_of(folder, "token", {"answers": [path]}), tmp_path / "run")
+    distiller, train = until_fit(recipe_of(folder, "token", {"answers": [path]}), tmp_path / "run")
     assert isinstance(distiller.teacher, given.GivenTeacher)
     teacher = weights.load_token_classifier(folder / "token" / "teacher").model
     memory = training.predict_logits(teacher, Batches(train.encoded, shuffle=False))
@@ -122,9 +100,9 @@ def test_a_tagger_of_a_file_is_that_of_the_numbers_in_memory_to_the_bit(folder, 
     assert any((a != b).any() for a, b in zip(students[0], start, strict=True))
 
 
-def test_spans_of_a_file_stand_at_the_pieces_that_show_them(folder, tmp_path, plan):
+def test_spans_of_a_file_stand_at_the_pieces_that_show_them(folder, tmp_path, until_fit):
     recipe = recipe_of(folder, "span", {"answers": [str(folder / "span.jsonl")]})
-    _, train = plan(recipe, tmp_path / "run")
+    _, train = until_fit(recipe, tmp_path / "run")
     logits, encoded = train._token_extra["teacher_logits"], train.encoded
     teacher = weights.load_span_classifier(folder / "span" / "teacher").model
     memory = training.predict_logits(teacher, Batches(encoded, shuffle=False))
@@ -141,7 +119,7 @@ def test_spans_of_a_file_stand_at_the_pieces_that_show_them(folder, tmp_path, pl
     assert score["num_examples"] == len(SENTENCES) - 1
 
 
-def test_what_a_file_lacks_is_refused_or_learnt_from_gold(folder, tmp_path, plan):
+def test_what_a_file_lacks_is_refused_or_learnt_from_gold(folder, tmp_path, until_fit):
     rows = rows_of(folder, "token")
     rows[0]["words"] = ["goodfilms"]
     rows[0]["logits"] = {name: values[:1] for name, values in rows[0]["logits"].items()}
@@ -149,9 +127,9 @@ def test_what_a_file_lacks_is_refused_or_learnt_from_gold(folder, tmp_path, plan
     with pytest.raises(errors.DataError, match=r"none to 1 of 4, the first 'good films'.*goodfil"):
         run.distill(recipe_of(folder, "token", {"answers": [path]}), tmp_path / "run")
     settings = {"files": [path], "missing": "gold"}
-    _, train = plan(recipe_of(folder, "token", {"answers": settings}), tmp_path / "run")
+    _, train = until_fit(recipe_of(folder, "token", {"answers": settings}), tmp_path / "run")
     logits = train._token_extra["teacher_logits"]
-    gold = given_answers.of_gold(np.array([0, 1]), NER)  # the tags of the first sentence
+    gold = answer_logits.of_gold(np.array([0, 1]), NER)  # the tags of the first sentence
     np.testing.assert_array_equal(logits[logits.any(axis=1)][:2], gold)
 
 

@@ -16,8 +16,9 @@ import tensorflow as tf
 import tf_keras as keras
 import toy_run
 import toys
+import yaml
 
-from tfdistill import config, distillers, errors, run, training
+from tfdistill import cli, config, distillers, errors, run, training
 from tfdistill.data import batches, synthetic, vocab
 from tfdistill.training import pretrain_run, strategies
 
@@ -105,7 +106,7 @@ def pretrained(folder, text, devices):
 
 
 def recipe(data):
-    """A toy recipe with a fine-tuned teacher."""
+    """A toy recipe, from a fine-tuned teacher to the file."""
     step = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3, "epsilon": 1e-3}
     shape = {"num_layers": 1, "hidden_size": 16, "intermediate_size": 32}
     return {
@@ -113,22 +114,36 @@ def recipe(data):
         "data": {"task": "assistant", "dir": str(data), "max_length": 24, "vocab": "train:400"},
         "teacher": {
             **{"source": "preset:bert_tiny", "dropout": 0.0, "finetune": step},
-            **{"allow_weak": True},
+            **{"allow_weak": True, "export": False},
         },
         "student": {"preset": "bert_tiny", "dropout": 0.0, "allow_weak": True, **shape},
-        "stages": {"prediction": {"kind": "prediction", **step}},
-        "variants": {"student": {"stages": ["prediction"]}},
+        "stages": {
+            "intermediate": {"kind": "intermediate", **step},
+            "prediction": {"kind": "prediction", **step},
+        },
+        "variants": {"student": {"stages": ["intermediate", "prediction"]}},
         "baselines": "none",
+        "export": {"lengths": [24]},
+        "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
     }
 
 
 def ran(folder, devices):
-    """The models of a recipe; "21" has its teacher from two devices and ends on one."""
-    toy_recipe = config.parse_recipe(recipe(folder / "data"))
+    """The models of a recipe; "21" has its teacher from two devices and ends on one.
+
+    On two devices `tfdistill run` goes on to the file.
+    """
+    values = recipe(folder / "data")
+    toy_recipe = config.parse_recipe(values)
     out = folder / f"run-{devices}"
-    if devices == "21":
-        run.finetune(toy_recipe, out, devices=TWO)
-    run.distill(toy_recipe, out, devices=int(devices[-1]), resume=devices == "21")
+    if devices == "2":
+        (folder / "toy.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+        arguments = ["run", str(folder / "toy.yaml"), "--out", str(out), "--devices", devices]
+        assert cli.main(arguments) == 0
+    else:
+        if devices == "21":
+            run.finetune(toy_recipe, out, devices=TWO)
+        run.distill(toy_recipe, out, devices=1, resume=devices == "21")
     weights = {}
     for where in ("teacher/model", "student"):
         model = keras.models.load_model(out / where / "model.keras", compile=False)

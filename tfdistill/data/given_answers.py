@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import scipy.special
 
 from tfdistill import errors, files
 from tfdistill.data import answer_files, tables
+from tfdistill.data.answer_logits import to_logits, to_probabilities
 from tfdistill.data.spec import TaskSpec, names_in
 from tfdistill.data.tasks import Examples
 from tfdistill.data.unlabelled import normal_text
 
-# Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
-LEAST_PROBABILITY = 1e-7
 _OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
 _SAME = 0.02  # between probabilities of one text that occurs twice; batches and float16 differ less
 _LARGEST = 1e30  # of a number, so that no temperature makes float32 overflow
@@ -40,7 +38,7 @@ class AnswerFile:
       path: The file.
       given: What it holds.
       logits: float32 (n, labels), in the order of the task's labels; of probabilities and labels
-        see `to_logits`; the number itself, (n, 1), of a regression.
+        see `answer_logits.to_logits`; the number itself, (n, 1), of a regression.
       rows: Key -> row; see `example_keys`.
       spellings: Of texts: key without differences of case and blanks -> row, -1 where rows with
         different answers share it.
@@ -180,56 +178,6 @@ def question_key(cells: Sequence[Any]) -> Key:
     return (str(cells[0]).strip(), *map(str, cells[1:]))
 
 
-def combine(
-    answers: Sequence[np.ndarray], kind: str, temperatures: Sequence[float] = ()
-) -> np.ndarray:
-    """The answers of an ensemble: ``log(mean over k of softmax(z_k / T_k))``.
-
-    Several labels at once have ``logit(mean over k of sigmoid(z_k / T_k))``, numbers the mean. Of
-    one teacher with T = 1 they are its logits, bit for bit.
-
-    Args:
-      answers: float32 (n, labels) of each teacher.
-      kind: Of the task.
-      temperatures: T of each teacher, above 0; 1 when left out.
-
-    Returns:
-      float32 (n, labels).
-    """
-    divisors = np.ones(len(answers)) if not temperatures else np.asarray(temperatures)
-    if kind == "regression":
-        return np.asarray(np.mean(np.stack(answers), axis=0, dtype=np.float64), np.float32)
-    if len(answers) == 1:
-        return (answers[0] / np.float32(divisors[0])).astype(np.float32)
-    scaled = [to_probabilities(z / t, kind) for z, t in zip(answers, divisors, strict=True)]
-    return to_logits(np.mean(scaled, axis=0), kind)
-
-
-def to_logits(probabilities: np.ndarray, kind: str) -> np.ndarray:
-    """Logits whose softmax (of several labels: sigmoid) is `probabilities`, float32.
-
-    ``log p`` (``log p - log(1 - p)``), no probability below `LEAST_PROBABILITY`.
-    """
-    least = LEAST_PROBABILITY
-    if kind == "multi_label":
-        return scipy.special.logit(np.clip(probabilities, least, 1 - least)).astype(np.float32)
-    return np.log(np.maximum(probabilities, least)).astype(np.float32)
-
-
-def to_probabilities(logits: np.ndarray, kind: str) -> np.ndarray:
-    """Softmax over the last axis, of several labels sigmoid, in float64."""
-    exact = np.asarray(logits, np.float64)
-    return scipy.special.expit(exact) if kind == "multi_label" else scipy.special.softmax(exact, -1)
-
-
-def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
-    """Gold labels as answers that are certain, float32 (n, labels); of a regression the number."""
-    if spec.kind == "regression":
-        return np.asarray(labels, np.float32).reshape(-1, 1)
-    sure = labels if spec.kind == "multi_label" else np.eye(spec.num_labels)[labels]
-    return to_logits(sure, spec.kind)
-
-
 def labelled_logits(
     path: pathlib.Path, columns: dict[str, Any], places: Sequence[str], spec: TaskSpec
 ) -> tuple[Given, np.ndarray]:
@@ -275,13 +223,13 @@ def _order(path: pathlib.Path, names: list[str], spec: TaskSpec) -> list[str]:
         if len(names) == len(wanted) and set(wanted) == set(by_name):
             return [by_name[name] for name in wanted]
     indexed = [_INDEXED.fullmatch(name) for name in names]
-    numbers = {int(match[1]): match[0] for match in indexed if match is not None}
+    by_index = {int(match[1]): match[0] for match in indexed if match is not None}
     if (
         all(indexed)
-        and sorted(numbers) == list(range(spec.num_labels))
-        and len(names) == len(numbers)
+        and sorted(by_index) == list(range(spec.num_labels))
+        and len(names) == len(by_index)
     ):
-        return [numbers[index] for index in range(spec.num_labels)]
+        return [by_index[index] for index in range(spec.num_labels)]
     raise errors.DataError(
         f"labels of {path}, for {spec.name}", f"the names {list(spec.labels)}", names
     )

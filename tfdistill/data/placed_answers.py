@@ -13,7 +13,7 @@ import numpy as np
 import scipy.special
 
 from tfdistill import errors
-from tfdistill.data import conll, given_answers
+from tfdistill.data import answer_logits, conll
 from tfdistill.data.encoded import EncodedExamples, spans
 from tfdistill.data.given_answers import AnswerFile
 from tfdistill.data.located_answers import ENDS, NO_CHANCE
@@ -30,7 +30,7 @@ def place(
     """The teacher's logits at the pieces of a student.
 
     Words: the logits of a word stand at its first piece, and 0 at all others, which have no label
-    and so no loss. Several files: `given_answers.combine`.
+    and so no loss. Several files: `answer_logits.combine`.
 
     Spans: let z_u be the logits of the ranges [a_u, b_u) of a question, divided by the file's
     temperature, and P_u their softmax, of starts and of ends by itself. In a window that shows the
@@ -83,8 +83,8 @@ def _at_words(
             file.logits[spans(file.starts[found[known]], counts[known])]
             for file, found in zip(read, rows, strict=True)
         ]
-        of_words[answered] = given_answers.combine(parts, spec.kind, temperatures)
-    of_words[~answered] = given_answers.of_gold(encoded.labels[firsts[~answered]], spec)
+        of_words[answered] = answer_logits.combine(parts, spec.kind, temperatures)
+    of_words[~answered] = answer_logits.of_gold(encoded.labels[firsts[~answered]], spec)
     placed = np.zeros((encoded.num_tokens, spec.num_labels), np.float32)
     placed[firsts] = of_words
     return placed

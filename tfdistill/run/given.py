@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from tfdistill import config, errors, safe_paths
-from tfdistill.data import batches, given_answers, located_answers, placed_answers, tasks
+from tfdistill.data import (
+    answer_logits,
+    batches,
+    given_answers,
+    located_answers,
+    placed_answers,
+    tasks,
+)
 from tfdistill.data.encoded import spans
 
 
@@ -104,7 +111,7 @@ def read_for_run(
         gold, left = train.labels, ~answered["training"]
         assert gold is not None
         if left.any():
-            taught[left] = given_answers.of_gold(gold[left], spec)
+            taught[left] = answer_logits.of_gold(gold[left], spec)
         answers = _combined(settings, spec, read, found["development"])[rows]
     if unlabelled is not None:
         kept = np.flatnonzero(answered["unlabelled"])
@@ -124,7 +131,7 @@ def _combined(
     found: Sequence[np.ndarray],
 ) -> np.ndarray:
     rows = [f.logits[np.maximum(r, 0)] for f, r in zip(read, found, strict=True)]
-    return given_answers.combine(rows, spec.kind, settings.temperatures)
+    return answer_logits.combine(rows, spec.kind, settings.temperatures)
 
 
 def _check_stages(

@@ -1,0 +1,30 @@
+"""What tests of runs share."""
+
+import pytest
+
+from tfdistill import run
+from tfdistill.run import stages
+
+
+class Stop(Exception):
+    """Ends a run before its first fit."""
+
+
+@pytest.fixture
+def until_fit(monkeypatch):
+    """Distils as far as the first fit: the distiller, and the batches that it is given."""
+    found = []
+    real = stages.stage_batches
+
+    def look(context, stage, name, seed, distiller):
+        found.append((distiller, real(context, stage, name, seed, distiller)))
+        raise Stop
+
+    monkeypatch.setattr(stages, "stage_batches", look)
+
+    def begin(recipe, out, **options):
+        with pytest.raises(Stop):
+            run.distill(recipe, out, **options)
+        return found.pop()
+
+    return begin
