@@ -107,10 +107,10 @@ def test_a_row_that_is_doubled_needs_the_same_answer(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz"])
 def test_files_without_lists_are_refused(suffix, tmp_path):
-    with pytest.raises(errors.DataError, match=r"lists for words and ranges, in .jsonl or .parq"):
+    with pytest.raises(errors.DataError, match=r"one of .jsonl, .parquet, which hold lists"):
         located_answers.read_answers(tmp_path / f"a{suffix}", WORDS)
     with pytest.raises(errors.DataError, match="which hold lists"):
-        located_answers.check_writable(tmp_path / f"a{suffix}")
+        located_answers.check_suffix(tmp_path / f"a{suffix}")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

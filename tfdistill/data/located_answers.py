@@ -54,10 +54,7 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
         another length than the words or ranges, or a range is none of its text.
     """
     path = pathlib.Path(path)
-    if path.suffix.lower() not in _LISTS:
-        raise errors.DataError(
-            f"{path}", f"lists for words and ranges, in {' or '.join(_LISTS)}", path.suffix
-        )
+    check_suffix(path)
     words = spec.kind == "token"
     named = [key] if key is not None else [spec.text_column, spec.pair_column or ""]
     columns, places = answer_files.read_columns(
@@ -84,8 +81,8 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
     return AnswerFile(path, given, logits, rows, spellings, bounds, offsets)
 
 
-def check_writable(path: files.Path) -> None:
-    """Raises DataError if a file cannot hold lists."""
+def check_suffix(path: files.Path) -> None:
+    """Raises DataError if a file of this name cannot hold the lists of words or ranges."""
     suffix = pathlib.Path(path).suffix.lower()
     if suffix not in _LISTS:
         raise errors.DataError(
@@ -107,7 +104,7 @@ def write_answers(
       encoded: Their pieces; of words labelled, whatever the labels.
       logits: float32 (tokens, labels).
     """
-    check_writable(path)
+    check_suffix(path)
     if examples.words is not None:
         answer_files.write_rows(path, _rows_of_words(examples, encoded, logits))
     else:

@@ -55,7 +55,7 @@ def answer(
     task = from_config.task_of(settings, data)
     located = task.kind in located_answers.KINDS
     if located:
-        located_answers.check_writable(path)
+        located_answers.check_suffix(path)
     parts = [tasks.load_examples(task, data, split, labelled=False) for split in splits]
     if settings.unlabelled:
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
