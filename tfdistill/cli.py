@@ -168,7 +168,7 @@ def _run(args: argparse.Namespace) -> int:
         if args.verbose:
             traceback.print_exc(file=stderr)
         text, code = _explained(error, args)
-        print(f"tfdistill {args.name}: {terminal_output.plain(text)}", file=stderr)
+        print(f"tfdistill {args.called}: {terminal_output.plain(text)}", file=stderr)
         return code
 
 

@@ -106,7 +106,7 @@ def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "
             description=textwrap.fill(description, _HELP_WIDTH),
             epilog="\n".join(["examples:", *(f"  tfdistill {line}" for line in command.examples)]),
         )
-        sub.set_defaults(execute=command.execute, flags=command.flags, name=name)
+        sub.set_defaults(execute=command.execute, flags=command.flags, called=name)
         command.arguments(sub)
         if command.actions:
             add_commands(sub, command.actions, prefix=f"{name} ")
