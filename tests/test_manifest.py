@@ -170,3 +170,57 @@ def test_parity_alone_is_known_by_the_missing_metrics(metrics, alone, folder):
     parity = {**content()["parity"], "file_metrics": metrics}
     (folder / "model.json").write_text(json.dumps(content(parity=parity)))
     assert manifest.read_manifest(folder).parity.parity_only is alone
+
+
+def several(folder, **changes):
+    """A manifest with a variant for a GPU, whose file is in the folder."""
+    (folder / "model-gpu.tflite").write_bytes(b"for a GPU")
+    record = {"sha256": hashlib.sha256(b"for a GPU").hexdigest(), "size_bytes": 9}
+    values = content()
+    own = {key: values[key] for key in ("signatures", "parity")}
+    own |= {"model": {"file": "model-gpu.tflite", **record}, "quantization": "dynamic_wi4_afp32"}
+    variants = changes.pop("variants", {"gpu": {**own, **changes}})
+    (folder / "model.json").write_text(json.dumps({**values, "variants": variants}))
+    return own
+
+
+def test_a_manifest_of_several_files_is_read_for_each_of_them(folder):
+    several(folder)
+    whole = manifest.read_manifest(folder)
+    file = manifest.read_manifest(folder / "model-gpu.tflite")
+    assert manifest.manifest_path(folder / "model-gpu.tflite") == folder / "model.json"
+    assert whole.devices == ("cpu", "gpu")
+    assert (file.name, file.device, file.variants) == ("student-gpu", "gpu", {})
+    assert (file.model.file, file.quantization) == ("model-gpu.tflite", "dynamic_wi4_afp32")
+    assert [own.model.file for own in whole.each_file()] == ["model.tflite", "model-gpu.tflite"]
+    own = manifest.read_manifest(folder / "model.tflite")
+    assert own == whole.for_device("cpu") != whole
+    # A manifest of one file is written as before: earlier readers know no such key.
+    assert "variants" not in own.model_dump_json()
+    assert manifest.Manifest.model_validate_json(whole.model_dump_json()) == whole
+
+
+def test_a_variant_that_is_missing_changed_or_of_another_target_is_refused(folder):
+    own = several(folder)
+    with pytest.raises(errors.ManifestError, match="expected one of cpu, gpu, received npu"):
+        manifest.read_manifest(folder).for_device("npu")
+    taken = {"name": "intel-npu", "title": "NPU", "verdict": "whole"}
+    for change, message in (
+        ({"variants": {"cpu": own}}, "variant cpu: model-gpu.tflite is the file for cpu"),
+        ({"variants": {"gpu": own, "npu": own}}, "variant npu: .* is the file for gpu"),
+        ({"variants": {"tpu": own}}, "variants.tpu"),
+        ({"model": content()["model"]}, "variant gpu: model.tflite is the file for cpu"),
+        ({"accelerators": [taken]}, "variant gpu: it was checked on intel-npu"),
+    ):
+        several(folder, **change)
+        with pytest.raises(errors.ManifestError, match=message):
+            manifest.read_manifest(folder)
+    several(folder)
+    (folder / "model-gpu.tflite").write_bytes(b"for a TPU")
+    manifest.read_manifest(folder / "model.tflite")
+    for path in (folder, folder / "model-gpu.tflite"):
+        with pytest.raises(errors.ManifestError, match=r"model-gpu.tflite: expected sha256"):
+            manifest.read_manifest(path)
+    (folder / "model-gpu.tflite").unlink()
+    with pytest.raises(errors.ManifestError, match=r"model-gpu.tflite: .*no such file"):
+        manifest.read_manifest(folder)

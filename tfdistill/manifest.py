@@ -8,6 +8,7 @@ how far the file was found to agree with the model that it came from.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NoReturn
 
 import pydantic
@@ -18,6 +19,7 @@ FORMAT_VERSION = 1
 FILE_NAME = "model.json"
 
 FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+DeviceKind = Literal["cpu", "gpu", "npu"]
 Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -172,11 +174,28 @@ class AcceleratorRecord(ManifestPart):
     sqnr_db: dict[str, float | None] = {}  # to the CPU's answers; None: not computed, or equal
 
 
+class FileVariant(ManifestPart):
+    """Another file of the same model, for another kind of processor.
+
+    It has its own numbers and answers; vocabulary, labels and task are those of the manifest.
+    """
+
+    model: FileRecord
+    quantization: str
+    quantized_layers: dict[str, str] = {}
+    accelerators: list[AcceleratorRecord] = []
+    calibration: Calibration | None = None
+    signatures: dict[str, Signature]
+    golden_file: FileRecord | None = None
+    parity: Parity | None
+
+
 class Manifest(ManifestPart):
     """The whole of model.json.
 
-    `device` is what the file was exported for. It and `accelerators` are left out of the manifest
-    of a file for CPUs, so that earlier readers accept it.
+    `device` is what the file was exported for, `variants` are files of the same model for others.
+    They and `accelerators` are left out of the manifest of a file for CPUs alone, so that earlier
+    readers accept it.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -187,7 +206,7 @@ class Manifest(ManifestPart):
     model: FileRecord
     quantization: str
     quantized_layers: dict[str, str] = {}  # pattern of layer names -> their own quantization
-    device: Literal["cpu", "gpu", "npu"] = "cpu"
+    device: DeviceKind = "cpu"
     accelerators: list[AcceleratorRecord] = []
     calibration: Calibration | None = None
     signatures: dict[str, Signature]
@@ -198,11 +217,55 @@ class Manifest(ManifestPart):
     golden_file: FileRecord | None = None
     architecture: Architecture
     parity: Parity | None
+    variants: dict[DeviceKind, FileVariant] = {}
+
+    @pydantic.model_validator(mode="after")
+    def _variants_are_of_their_target(self) -> Manifest:
+        owners = {self.model.file: self.device}
+        for device, own in self.variants.items():
+            owner = owners.setdefault(own.model.file, device)
+            if device == self.device or owner != device:
+                raise ValueError(f"variant {device}: {own.model.file} is the file for {owner}")
+            for found in own.accelerators:
+                if (found.name == "gpu") != (device == "gpu"):
+                    raise ValueError(f"variant {device}: it was checked on {found.name}")
+        return self
 
     @pydantic.model_serializer(mode="wrap")
     def _leave_out_device(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        new = ("device", "accelerators") if self.device == "cpu" else ()
+        new = {"device", "accelerators"} if self.device == "cpu" else set()
+        new |= set() if self.variants else {"variants"}
         return {key: value for key, value in write(self).items() if key not in new}
+
+    def for_device(self, device: str) -> Manifest:
+        """Returns the manifest of the file for a kind of processor, as if it were the only one.
+
+        Raises:
+          ManifestError: If there is none.
+        """
+        if device == self.device:
+            return self.model_copy(update={"variants": {}})
+        for name, own in self.variants.items():
+            if name == device:
+                changes = {key: getattr(own, key) for key in FileVariant.model_fields}
+                changes |= {"device": device, "variants": {}, "name": f"{self.name}-{device}"}
+                return self.model_copy(update=changes)
+        raise errors.ManifestError(
+            f"variant of {self.name}",
+            f"one of {', '.join(self.devices)}",
+            device,
+            "`tfdistill export --for` writes several.",
+        )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The kinds of processors that it has files for, its own first."""
+        return (self.device, *self.variants)
+
+    def each_file(self) -> Iterator[Manifest]:
+        """Yields the manifest of each file, its own first."""
+        for device in self.devices:
+            yield self.for_device(device)
 
 
 def write_manifest(
@@ -217,7 +280,7 @@ def write_manifest(
 def manifest_path(model_file: files.Path) -> pathlib.Path:
     """Returns where the manifest of a model file is, or belongs.
 
-    It is model.json in the same folder, unless that one is about another file: a second model in
+    It is model.json in the same folder, unless that one is about other files: a second model in
     a folder has its manifest in `<stem>.json`.
 
     Args:
@@ -232,21 +295,22 @@ def manifest_path(model_file: files.Path) -> pathlib.Path:
     if not usual.is_file():
         return usual
     try:
-        about = read_manifest(usual, verify=False).model.file
+        described = read_manifest(usual, verify=False)
     except errors.ManifestError:
         return usual
-    return usual if about == model_file.name else own
+    about = {file.model.file for file in described.each_file()}
+    return usual if model_file.name in about else own
 
 
 def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
     """Reads a manifest and checks that the files next to it are the ones that it describes.
 
     Args:
-      path: model.json, the folder that holds it, or the .tflite file that it is about.
+      path: model.json, the folder that holds it, or a .tflite file that it is about.
       verify: Whether the checksums of the files are compared (reads them whole).
 
     Returns:
-      The validated manifest.
+      The validated manifest; with the name of a file, that of this file alone.
 
     Raises:
       ManifestError: If it is missing, malformed, of an unknown version, about another file, or if
@@ -272,10 +336,14 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
             for fault in error.errors()
         )
         raise errors.ManifestError(f"manifest {path}", "a valid model.json", faults) from error
-    if about is not None and manifest.model.file != about:
-        raise errors.ManifestError(f"manifest {path}", f"one about {about}", manifest.model.file)
+    if about is not None:
+        known = {file.model.file: file for file in manifest.each_file()}
+        if about not in known:
+            raise errors.ManifestError(f"manifest {path}", f"one about {about}", ", ".join(known))
+        manifest = known[about]
     if verify:
-        _verify(manifest, path.parent)
+        for file in manifest.each_file():
+            _verify(file, path.parent)
     return manifest
 
 

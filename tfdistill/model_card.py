@@ -91,6 +91,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
         *_figures(manifest, metrics, evidence, column="this file"),
         *_latency(evidence),
         *_checks(manifest),
+        *_files(manifest),
         "## Use",
         "",
         *use,
@@ -265,6 +266,25 @@ def _checks(manifest: Manifest) -> Iterator[str]:
     inputs = "development examples" if parity.inputs == "real" else "random inputs"
     yield f"On {parity.num_examples} {inputs}: {', '.join(facts) or 'equal bit for bit'}."
     yield ""
+
+
+def _files(manifest: Manifest) -> Iterator[str]:
+    """The files of all devices, where there are several."""
+    if not manifest.variants:
+        return
+    yield from ("## Files", "", "One model, a file for each kind of processor.", "")
+    yield "| file | for | quantization | MB | metric | checked on |"
+    yield "| --- | --- | --- | ---: | ---: | --- |"
+    metric = manifest.task.primary_metric if manifest.task else None
+    for own in manifest.each_file():
+        score = own.parity.file_metrics.get(metric or "") if own.parity else None
+        checked = [f"{found.title}: {found.verdict}" for found in own.accelerators] or ["CPU"]
+        yield (
+            f"| `{own.model.file}` | {own.device} | `{own.quantization}` | "
+            f"{own.model.size_bytes / 1e6:.2f} | {'' if score is None else f'{score:.4f}'} | "
+            f"{'; '.join(checked)} |"
+        )
+    yield from ("", "`model.json` lists all of them.", "")
 
 
 def _limits(manifest: Manifest, evidence: CardFacts, limits: Sequence[str]) -> Iterator[str]:

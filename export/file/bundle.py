@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+from collections.abc import Iterable
 
 from tfdistill import errors, files, manifest, model_card
 from tfdistill.data import answers
@@ -32,6 +33,16 @@ class ExportPaths:
     labels: pathlib.Path
     golden: pathlib.Path
     answers: pathlib.Path
+
+    def for_device(self, device: str) -> ExportPaths:
+        """Returns the paths of the file for another device, in the same manifest."""
+        return dataclasses.replace(
+            self,
+            **{
+                name: path.with_name(f"{path.stem}-{device}{path.suffix}")
+                for name, path in (("model", self.model), ("golden", self.golden))
+            },
+        )
 
 
 def paths_of(path: files.Path) -> ExportPaths:
@@ -55,6 +66,10 @@ def paths_of(path: files.Path) -> ExportPaths:
             "path", "a file of letters, digits, '.', '_' and '-' that ends in .tflite", path
         )
     described = manifest.manifest_path(model)
+    if model in variant_files(described):
+        raise errors.ConfigError(
+            "path", "another name", f"{path}, a variant in {described}", "Export them together."
+        )
     prefix = "" if described.name == manifest.FILE_NAME else f"{model.stem}."
     return ExportPaths(
         model,
@@ -64,6 +79,20 @@ def paths_of(path: files.Path) -> ExportPaths:
             for name in ("vocab.txt", "labels.txt", "golden.json", answers.FILE_NAME)
         ),
     )
+
+
+def variant_files(described: pathlib.Path) -> set[pathlib.Path]:
+    """Returns the files of the variants in a manifest: none where it is missing or damaged."""
+    try:
+        known = manifest.read_manifest(described, verify=False)
+    except errors.ManifestError:
+        return set()
+    return {
+        described.with_name(record.file)
+        for own in known.variants.values()
+        for record in (own.model, own.golden_file)
+        if record is not None
+    }
 
 
 def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -> None:
@@ -96,11 +125,14 @@ def write_card(path: files.Path, described: manifest.Manifest) -> None:
         model_card.write(described_in.parent, model_card.of_file(described))
 
 
-def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
+def write(
+    contents: dict[pathlib.Path, bytes | pathlib.Path], obsolete: Iterable[pathlib.Path] = ()
+) -> None:
     """Writes files into one folder: all of them or none.
 
     Args:
       contents: File -> its bytes, or a file to copy. They are renamed in this order.
+      obsolete: Files of the folder that are removed then, unless they were written.
 
     Raises:
       ExportError: If they cannot be written; the old ones are as they were.
@@ -115,6 +147,8 @@ def write(contents: dict[pathlib.Path, bytes | pathlib.Path]) -> None:
                 _write_one(staged[file], content)
             for file, complete in staged.items():
                 os.replace(complete, file)
+        for file in set(obsolete) - contents.keys():
+            file.unlink(missing_ok=True)
 
 
 def _write_one(file: pathlib.Path, content: bytes | pathlib.Path) -> None:

@@ -27,6 +27,8 @@ class ExportRequest:
       device: What runs the file: "cpu", "gpu" or "npu"; see `export.conversion.device_form`. For
         the last two `tfdistill.accelerators` holds the answers against the CPU's, where what it
         needs is installed.
+      variants: Further files of the same model, next to this one and in its manifest: device ->
+        quantization.
       layers: Layers that take another quantization: pattern of layer names, as for a shell
         ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
       lengths: Sequence lengths; they share the weights.
@@ -58,6 +60,7 @@ class ExportRequest:
     _: dataclasses.KW_ONLY
     quantize: str = "dynamic_wi8_afp32"
     device: str = "cpu"
+    variants: Mapping[str, str] = dataclasses.field(default_factory=dict)
     layers: Mapping[str, str] | None = None
     lengths: Sequence[int] = (32, 64, 128)
     softmax: bool = False

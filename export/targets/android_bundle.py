@@ -5,6 +5,7 @@ A folder of assets holds ``bundles/index.json`` and a folder for each bundle::
     bundles/index.json            format_version and the bundles, by name
     bundles/sst2-float16/         model.json, model.tflite, vocab.txt, labels.txt,
                                   golden.json (texts -> ids -> logits), tokens.jsonl (texts -> ids)
+                                  of variants model-gpu.tflite, golden-gpu.json, ... besides
 
 Every file is listed with its SHA-256: those of model.json in the index, the others in model.json,
 tokens.jsonl in the index too. Nothing in the folder that is not ours is touched. The app maps the
@@ -39,13 +40,22 @@ _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Bundle(manifests.ManifestPart):
-    """A bundle in the index; `folder` is next to the index."""
+    """A bundle in the index; `folder` is next to the index.
+
+    Each variant in the manifest of a bundle has an entry of its own, `<bundle>-<device>`, with the
+    same folder and its `device`, which other entries leave out.
+    """
 
     folder: FileName
     quantization: str
     size_bytes: int  # of the model file
     manifest: FileRecord
     tokens: FileRecord
+    device: manifests.DeviceKind | None = None
+
+    @pydantic.model_serializer(mode="wrap")
+    def _leave_out_none(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if value is not None}
 
 
 class Index(manifests.ManifestPart):
@@ -66,8 +76,8 @@ def to_android(
     """Adds an export to the bundles in a folder of Android assets.
 
     Args:
-      export_folder: What `to_tflite` wrote: the folder with model.json, or the .tflite file. It
-        must have a vocabulary, and golden vectors with texts.
+      export_folder: What `to_tflite` wrote: the folder with model.json, with the files of all its
+        variants, or one .tflite file. It must have a vocabulary, and golden vectors with texts.
       target: The folder of assets, for example ``app/src/main/assets``; made if need be.
       texts: Real texts for tokens.jsonl, next to the tokenizer's edge cases that it always has.
       name: Name of the bundle; default ``<name of the export>-<quantization>``.
@@ -92,7 +102,7 @@ def to_android(
     contents = _contents(manifest, source, texts)
     check_free(target, chosen, overwrite=overwrite)
     kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
-    kept.pop(chosen, None)
+    kept = {other: entry for other, entry in kept.items() if entry.folder != folder.name}
     for other, entry in kept.items():
         _check(safe_paths.inside(folder.parent, entry.folder), entry, other)
     with folders.writing(f"bundle {folder}"):
@@ -100,9 +110,9 @@ def to_android(
             _keep_foreign_files(folder, temporary)
             for file, content in contents.items():
                 _write(temporary / file, content)
-            entry = _entry(temporary, folder.name)
-            _check(temporary, entry, chosen)
-        index = Index(bundles=dict(sorted({**kept, chosen: entry}.items())))
+            entries = dict(_entries(temporary, folder.name))
+            _check(temporary, entries[chosen], chosen)
+        index = Index(bundles=dict(sorted({**kept, **entries}.items())))
         files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
     return folder
 
@@ -233,6 +243,9 @@ def _records(part: Any) -> Iterator[FileRecord]:
     elif isinstance(part, pydantic.BaseModel):
         for _, value in part:
             yield from _records(value)
+    elif isinstance(part, dict):
+        for value in part.values():
+            yield from _records(value)
 
 
 def _write(file: pathlib.Path, content: bytes | pathlib.Path) -> None:
@@ -259,15 +272,21 @@ def _keep_foreign_files(folder: pathlib.Path, temporary: pathlib.Path) -> None:
             shutil.copy2(entry, temporary / entry.name, follow_symlinks=False)
 
 
-def _entry(folder: pathlib.Path, name: str) -> Bundle:
+def _entries(folder: pathlib.Path, name: str) -> Iterator[tuple[str, Bundle]]:
     manifest = manifests.read_manifest(folder, verify=False)
-    return Bundle(
-        folder=name,
-        quantization=manifest.quantization,
-        size_bytes=manifest.model.size_bytes,
-        manifest=_record(folder / manifests.FILE_NAME),
-        tokens=_record(folder / TOKENS),
-    )
+    for own in manifest.each_file():
+        variant = own.device != manifest.device
+        yield (
+            f"{name}-{own.device}" if variant else name,
+            Bundle(
+                folder=name,
+                quantization=own.quantization,
+                size_bytes=own.model.size_bytes,
+                manifest=_record(folder / manifests.FILE_NAME),
+                tokens=_record(folder / TOKENS),
+                device=own.device if variant else None,  # pyright: ignore[reportArgumentType]
+            ),
+        )
 
 
 def _record(file: pathlib.Path) -> FileRecord:

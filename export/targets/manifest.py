@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -15,6 +15,7 @@ from tfdistill.manifest import (
     Architecture,
     Calibration,
     FileRecord,
+    FileVariant,
     Manifest,
     Signature,
     SpanRecord,
@@ -93,6 +94,23 @@ def build_manifest(
             },
         ),
         parity=verified.parity,
+    )
+
+
+def with_variants(manifests: Sequence[Manifest]) -> Manifest:
+    """Puts the files of one model for several devices into the manifest of the first.
+
+    Args:
+      manifests: One for each file.
+    """
+    kept = set(FileVariant.model_fields)
+    return manifests[0].model_copy(
+        update={
+            "variants": {
+                other.device: FileVariant(**{key: getattr(other, key) for key in kept})
+                for other in manifests[1:]
+            }
+        }
     )
 
 

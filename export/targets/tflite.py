@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import files
+from tfdistill import errors, files
 from tfdistill.data import answers
 from tfdistill.manifest import Manifest
 
 from ..checking.reference import Reference
-from ..checking.verify import verify
+from ..checking.verify import Verification, verify
 from ..conversion import convert
 from ..conversion.plan import ExportPlan, make_plan
 from ..file import bundle
 from ..file import metadata as tflite_metadata
 from ..model.request import ExportRequest
-from .manifest import build_manifest
+from .manifest import build_manifest, with_variants
 
 _SMALLEST = 1e-12  # probability whose logarithm is taken
 
@@ -44,10 +44,10 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
       model: A classifier or regressor of `tfdistill.models`.
       path: The .tflite file to write. model.json, golden.json, a model card (README.md, unless
         there is one of yours) and, where given, vocab.txt and labels.txt are written next to it.
-      **options: `quantize`, `device`, `layers`, `lengths`, `softmax`, `check_on`, `calibrate_on`,
-        `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`, `labels`, `bounds`,
-        `metadata`, `answers`, `overwrite`, `name` and `timeout_s`, as `ExportRequest` documents
-        them.
+      **options: `quantize`, `device`, `variants`, `layers`, `lengths`, `softmax`, `check_on`,
+        `calibrate_on`, `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`,
+        `labels`, `bounds`, `metadata`, `answers`, `overwrite`, `name` and `timeout_s`, as
+        `ExportRequest` documents them.
 
     Returns:
       The manifest, as written to model.json.
@@ -85,41 +85,85 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
       TfdistillError: What `to_tflite` lists.
     """
     paths = bundle.paths_of(request.path)
-    plan = make_plan(request)
+    plans = _plans(request)
+    plan = plans[0]
     others: dict[pathlib.Path, bytes] = {}
     if request.vocab_file is not None:
         others[paths.vocab] = pathlib.Path(request.vocab_file).read_bytes()
     if plan.labels:
         others[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
-    unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
-    bundle.check_free({**unknown, **others}, overwrite=request.overwrite)
+    places = [paths, *(paths.for_device(own.device.name) for own in plans[1:])]
+    unknown = dict.fromkeys(file for own in places for file in (own.model, own.golden))
+    bundle.check_free({**unknown, paths.manifest: None, **others}, overwrite=request.overwrite)
+    models: dict[pathlib.Path, bytes | pathlib.Path] = {}
+    found = []
     with files.temporary_folder("export") as temporary:
-        candidate = temporary / paths.model.name
-        reference = reference or Reference(temporary / "float32" / paths.model.name)
-        reference.file.parent.mkdir(exist_ok=True)
-        reference = _convert(plan, candidate, reference)
-        if plan.metadata and request.vocab_file is not None:
-            tflite_metadata.attach(
-                candidate,
-                name=request.manifest_name,
-                vocab_file=request.vocab_file,
-                labels=plan.labels,
-            )
-        verified = verify(plan, candidate, reference)
-        golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
-        others[paths.golden] = golden.encode()
-        if request.answers and request.texts is not None and plan.real_examples:
-            file = verified.answers.file  # probabilities have logarithms as logits
-            file = np.log(np.maximum(file, _SMALLEST)) if request.softmax else file
-            given = {"model": verified.answers.logits, "file": file}
-            kept = answers.of_examples(request.texts, given, model_sha256=verified.report.sha256)
-            if kept is not None:
-                others[paths.answers] = answers.to_bytes(kept)
-        manifest = build_manifest(plan, verified, paths, others)
-        contents: dict[pathlib.Path, bytes | pathlib.Path] = {paths.model: candidate, **others}
+        for own, place in zip(plans, places, strict=True):
+            candidate = temporary / place.model.name
+            verified = _checked_file(own, candidate, reference)
+            golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
+            others[place.golden] = golden.encode()
+            if own is plan and (kept := _kept_answers(plan, verified)) is not None:
+                others[paths.answers] = kept
+            found.append(build_manifest(own, verified, place, others))
+            models[place.model] = candidate
+        manifest = with_variants(found)
+        contents = {**models, **others}
         contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
-        bundle.write(contents)
+        bundle.write(contents, obsolete=bundle.variant_files(paths.manifest))
     return manifest
+
+
+def _plans(request: ExportRequest) -> list[ExportPlan]:
+    """Plans the file that is asked for and its variants, on the same examples."""
+    if not request.variants:
+        return [make_plan(request)]
+    if request.device in request.variants:
+        raise errors.ConfigError(
+            "variants", f"files for others than {request.device}", list(request.variants)
+        )
+    request = request.collected()
+    return [
+        make_plan(own)
+        for own in (
+            request,
+            *(
+                request.replace(device=device, quantize=quantize, variants={})
+                for device, quantize in request.variants.items()
+            ),
+        )
+    ]
+
+
+def _checked_file(
+    plan: ExportPlan, candidate: pathlib.Path, reference: Reference | None
+) -> Verification:
+    """Converts the model of a plan into a file and verifies it."""
+    request = plan.request
+    folder = candidate.parent / plan.device.name  # each has its own form in float32, too
+    reference = reference or Reference(folder / candidate.name)
+    reference.file.parent.mkdir(exist_ok=True)
+    reference = _convert(plan, candidate, reference)
+    if plan.metadata and request.vocab_file is not None:
+        tflite_metadata.attach(
+            candidate,
+            name=request.manifest_name,
+            vocab_file=request.vocab_file,
+            labels=plan.labels,
+        )
+    return verify(plan, candidate, reference)
+
+
+def _kept_answers(plan: ExportPlan, verified: Verification) -> bytes | None:
+    """The content of answers.safetensors; None where it is not asked for or nothing is labelled."""
+    request = plan.request
+    if not request.answers or request.texts is None or not plan.real_examples:
+        return None
+    file = verified.answers.file  # probabilities have logarithms as logits
+    file = np.log(np.maximum(file, _SMALLEST)) if request.softmax else file
+    given = {"model": verified.answers.logits, "file": file}
+    kept = answers.of_examples(request.texts, given, model_sha256=verified.report.sha256)
+    return None if kept is None else answers.to_bytes(kept)
 
 
 def _convert(plan: ExportPlan, candidate: pathlib.Path, reference: Reference) -> Reference:

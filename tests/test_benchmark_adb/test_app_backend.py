@@ -12,7 +12,7 @@ import pytest
 from adb_daemon.bundles import QUICK, known, left, subject
 from adb_daemon.phone import install_app
 
-from tfdistill import errors
+from tfdistill import errors, manifest
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.adb import app_backend, app_protocol, phone
 from tfdistill.benchmark.settings import Settings
@@ -86,6 +86,24 @@ def test_a_bundle_is_called_like_its_folder_or_as_the_export_calls_it(tmp_path):
         app_protocol.bundle_of(bare)
 
 
+def test_a_variant_is_called_like_its_bundle_and_device(tmp_path, toy_card):
+    card = toy_card("My model")
+    own = {key: getattr(card, key) for key in manifest.FileVariant.model_fields}
+    own["model"] = card.model.model_copy(update={"file": "model-gpu.tflite"})
+    variants = {"gpu": manifest.FileVariant(**own)}
+    whole = card.model_copy(update={"variants": variants})
+    for folder, name in (("export", f"My-model-{card.quantization}"), ("bundles/x", "x")):
+        (tmp_path / folder).mkdir(parents=True)
+        manifest.write_manifest(whole, tmp_path / folder)
+        (tmp_path / "bundles").mkdir(exist_ok=True)
+        (tmp_path / "bundles" / "index.json").touch()
+        for device, expected in (("cpu", name), ("gpu", f"{name}-gpu")):
+            described = whole.for_device(device)
+            file = tmp_path / folder / described.model.file
+            found = Subject("x", file, "0", {}, described, None, (), "golden")
+            assert app_protocol.bundle_of(found) == expected
+
+
 @pytest.mark.slow
 def test_the_default_name_of_a_bundle_is_that_of_the_export(tmp_path, toy_card):
     from export.targets import android_bundle
@@ -101,8 +119,6 @@ def test_the_default_name_of_a_bundle_is_that_of_the_export(tmp_path, toy_card):
 
 @pytest.fixture
 def toy_card():
-    from tfdistill import manifest
-
     def make(name: str) -> manifest.Manifest:
         record = manifest.FileRecord(file="m", sha256="0" * 64, size_bytes=1)
         sizes = dict.fromkeys(

@@ -1,5 +1,6 @@
 """A file for a GPU or an NPU: another form, the same answers, checked on the accelerator."""
 
+import json
 import shutil
 
 import numpy as np
@@ -9,33 +10,39 @@ import export
 from export.checking import pairing, verify
 from export.conversion import convert, device_form, lookup, quantize
 from export.conversion.plan import make_plan
-from export.file import inspection
+from export.file import bundle, inspection
 from export.file.runtime import TfliteModel
 from export.model.request import ExportRequest
-from tfdistill import errors, manifest, models
+from export.targets import android_bundle
+from tfdistill import cli, errors, manifest, models
+from tfdistill.accelerators import gate
 from tfdistill.accelerators.outcome import AcceleratorReport, SignatureOnAccelerator
 from tfdistill.tflite import editing
 
 
-def outcome(verdict, fault=None):
+def outcome(verdict, fault=None, name="gpu"):
     signatures = (SignatureOnAccelerator("len8", 9, 7, None, {"GATHER": "why"}, (), None),)
-    return AcceleratorReport("gpu", "a GPU", verdict, signatures, fault)
+    return AcceleratorReport(name, f"a {name.upper()}", verdict, signatures, fault)
 
 
 @pytest.fixture(scope="module")
 def files(toy, tmp_path_factory):
-    """The toy in dynamic int8 for a GPU that takes it whole, and its float32 conversion."""
+    """The toy for a GPU that takes it whole, its float32 conversion, and a variant for an NPU."""
     folder = tmp_path_factory.mktemp("gpu")
     own = convert.convert
 
-    def keeping(plan, file, float_file):
-        own(plan, file, float_file)
-        shutil.copy(float_file, folder / "float32.tflite")
+    def keeping(plan, file, *float_file):
+        own(plan, file, *float_file)
+        if float_file:
+            shutil.copy(*float_file, folder / "float32.tflite")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verify.gate, "check", lambda *_, **__: [outcome("whole")])
+        patch.setattr(
+            verify.gate, "check", lambda _, wanted, **__: [outcome("whole", name=wanted[0][0])]
+        )
         patch.setattr(convert, "convert", keeping)
-        export.to_tflite(toy.model, folder / "model.tflite", **toy.arguments(device="gpu"))
+        both = {"device": "gpu", "variants": {"npu": "float32"}}
+        export.to_tflite(toy.model, folder / "model.tflite", **toy.arguments(**both))
     return folder / "model.tflite", folder / "float32.tflite"
 
 
@@ -65,6 +72,66 @@ def test_the_manifest_says_what_the_file_is_for_and_what_was_taken(files):
     assert (found.delegated, found.operators) == ({"len8": 7}, {"len8": 9})
     written = card.model_copy(update={"device": "cpu"}).model_dump()
     assert card.model_dump().keys() - written.keys() == {"device", "accelerators"}
+
+
+def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
+    folder = files[0].parent
+    whole = manifest.read_manifest(folder)
+    assert whole.devices == ("gpu", "npu")
+    other = manifest.read_manifest(folder / "model-npu.tflite")
+    assert (other.quantization, other.accelerators[0].name) == ("float32", "intel-npu")
+    assert other.parity.sqnr_db > 100 > whole.parity.sqnr_db
+    golden = [folder / own.golden_file.file for own in whole.each_file()]
+    assert [file.name for file in golden] == ["golden.json", "golden-npu.json"]
+    gpu, npu = (json.loads(file.read_text())["examples"] for file in golden)
+    assert [own["input_ids"] for own in gpu] == [own["input_ids"] for own in npu]
+    assert [own["outputs"] for own in gpu] != [own["outputs"] for own in npu]  # each file its own
+    card = (folder / "README.md").read_text()
+    assert "| `model-npu.tflite` | npu | `float32` |" in card
+
+    assets = tmp_path / "assets"
+    bundle = export.to_android(folder, assets)
+    names = {name: own.device for name, own in android_bundle.read_index(assets).bundles.items()}
+    assert names == {f"{bundle.name}": None, f"{bundle.name}-npu": "npu"}
+    assert (bundle / "model-npu.tflite").is_file() and (bundle / "golden-npu.json").is_file()
+    export.to_android(folder / "model.tflite", assets, name=bundle.name, overwrite=True)
+    assert list(android_bundle.read_index(assets).bundles) == [bundle.name]
+
+
+def test_inspect_takes_the_file_that_is_for_the_accelerator(files, monkeypatch, capsys):
+    asked = []
+
+    def check(file, wanted, *, golden, **_):
+        asked.append((file.name, wanted[0][0], golden["examples"][0]["outputs"]))
+        return [outcome("whole", name=wanted[0][0])]
+
+    monkeypatch.setattr(gate, "check", check)
+    folder = str(files[0].parent)
+    assert cli.main(["inspect", folder, "--accelerators", "gpu,intel-npu", "--json"]) == 0
+    (gpu, _, of_gpu), (npu, _, of_npu) = asked
+    assert (gpu, npu) == ("model.tflite", "model-npu.tflite") and of_gpu != of_npu
+    shown = json.loads(capsys.readouterr().out)
+    assert [own["file"] for own in shown["accelerators"]] == [gpu, npu]
+    assert cli.main(["inspect", folder, "--static", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["variants"].keys() == {"npu"}
+
+
+def test_a_file_of_a_manifest_is_written_and_removed_with_the_others(files, tmp_path):
+    folder = shutil.copytree(files[0].parent, tmp_path / "export")
+    with pytest.raises(errors.ConfigError, match=r"a variant in .*model.json"):
+        bundle.paths_of(folder / "model-npu.tflite")
+    paths = bundle.paths_of(folder / "model.tflite")
+    alone = manifest.read_manifest(folder).for_device("gpu").model_dump_json()
+    obsolete = bundle.variant_files(paths.manifest)
+    bundle.write({paths.manifest: alone.encode()}, obsolete=obsolete)
+    assert not list(folder.glob("*-npu.*"))
+    assert manifest.read_manifest(folder).devices == ("gpu",)
+
+
+def test_a_device_has_one_file(toy, tmp_path):
+    with pytest.raises(errors.ConfigError, match="variants: expected files for others than gpu"):
+        both = {"device": "gpu", "variants": {"gpu": "float32"}}
+        export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**both))
 
 
 def test_flat_ids_change_no_answer_and_are_flattened_once(files, toy, tmp_path):

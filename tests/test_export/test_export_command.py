@@ -1,5 +1,6 @@
 """`tfdistill export` with its options, from a Hugging Face folder to every way out."""
 
+import argparse
 import contextlib
 import io
 import json
@@ -208,6 +209,16 @@ class Recorder:
             {"max_drop": 0.2, "prefer": "size", "measure": None, "num_calibration": 200},
         ),
         (["--quantize", "auto", "--prefer", "latency"], "auto", {"max_drop": 0.01}),
+        (["--for", "gpu"], "to_tflite", {"device": "gpu", "variants": {}, "name": "student"}),
+        (
+            ["--for", "gpu:float32,cpu,npu", "--quantize", "dynamic_wi4_afp32"],
+            "to_tflite",
+            {
+                "device": "cpu",
+                "quantize": "dynamic_wi4_afp32",
+                "variants": {"gpu": "float32", "npu": "dynamic_wi4_afp32"},
+            },
+        ),
     ],
 )
 def test_options_reach_the_exporter(options, function, expected, place, tmp_path, monkeypatch):
@@ -219,7 +230,7 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
     assert received["lengths"] == (8, 16)
     assert received["labels"] == ("bad", "good") and len(received["check_on"]) == 24
     calibrated = received["calibrate_on"] is not None
-    assert calibrated == ("--quantize" in options)
+    assert calibrated == ("--quantize" in options and "--for" not in options)
     if calibrated:
         assert len(received["calibrate_on"]) == 40
     if function == "auto":
@@ -231,6 +242,8 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
     ("options", "fault"),
     [
         (["--quantize", "int8"], "--quantize: expected a known name"),
+        (["--for", "cpu,gpu:float16"], "--for for gpu: expected float32, dynamic_wi8_afp32"),
+        (["--for", "cpu,gpu", "--quantize", "auto"], "--for: expected cpu with --quantize auto"),
         (["--quantize", "weight_only_wi4_afp32"], "Take dynamic_wi4_afp32"),
         (["--float-layers", "x", "--quantize", "auto"], "auto chooses the layers"),
         (["--layers", "x=float33"], "Did you mean 'float32'?"),
@@ -278,6 +291,14 @@ def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
     assert cli.main([*command, "--data-dir", str(place)]) == 2
     assert "--task too" in capsys.readouterr().err
     assert not recorder.calls
+
+
+@pytest.mark.parametrize("text", ["gpu,tpu", "gpu,gpu", "cpu,npu:", "", "cpu,"])
+def test_devices_are_known_ones_and_different(text):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match="expected different ones of cpu, gpu, npu"
+    ):
+        export_command._devices(text)
 
 
 def test_without_a_task_there_is_nothing_to_check_on(place, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from page_reading import HTML, table_of, text_of
 
 from tfdistill import report
-from tfdistill.report import charts, device_tables, run_report, run_tables, summary
+from tfdistill.report import charts, device_tables, file_tables, run_report, run_tables, summary
 from tfdistill.report import table_cells as cells
 from tfdistill.report.document import Picture, ReportSection, SectionPart
 from tfdistill.report.table_cells import Table
@@ -122,8 +122,9 @@ def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatc
         monkeypatch.setattr(module, name, counting)
 
     count(run_report, "RunAnalysis")
-    for name in ("models", "seeds", "parity", "training"):
+    for name in ("models", "seeds", "training"):
         count(run_tables, name)
+    count(file_tables, "parity")
     for name in ("latency", "text", "start", "operators", "sustained", "conditions"):
         count(device_tables, name)
     for name in ("headline", "key_figures", "limits"):

@@ -242,4 +242,4 @@ def _locate(path: pathlib.Path) -> tuple[pathlib.Path, Manifest | None]:
     found = manifest_path(path)
     if not path.is_file() or not found.is_file():
         return path, None
-    return path, read_manifest(found)
+    return path, read_manifest(path)

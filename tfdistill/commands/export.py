@@ -74,11 +74,13 @@ def _numbers(group: Any) -> None:
     )
     group.add_argument(
         "--for",
-        dest="device",
-        default="cpu",
-        choices=("cpu", "gpu", "npu"),
+        dest="devices",
+        type=_devices,
+        default={"cpu": None},
+        metavar="DEVICES",
         help="what runs the file (default: cpu): the form of its tables and its mask, and for gpu "
-        "and npu the check of their answers",
+        "and npu the check of their answers; cpu,gpu,npu:static_wi8_ai8 writes a file for each, "
+        "with one manifest",
     )
     layers = group.add_argument(
         "--layers",
@@ -97,6 +99,26 @@ def _numbers(group: Any) -> None:
         f"(default: {_NUM_CALIBRATION})",
     )
     options.add_seed(group, "the draw of these examples", None)
+
+
+def _devices(text: str) -> dict[str, str | None]:
+    """Parses "gpu,cpu,npu:static_wi8_ai8": device -> its own quantization; the CPU comes first."""
+    from export.conversion import device_form
+
+    parts = [part.strip().partition(":") for part in text.split(",")]
+    found = {device: quantize if colon else None for device, colon, quantize in parts}
+    known = device_form.FORMS
+    if len(found) < len(parts) or not found.keys() <= known.keys() or "" in found.values():
+        raise argparse.ArgumentTypeError(
+            f"expected different ones of {', '.join(known)}, each with an optional quantization as "
+            f"in npu:static_wi8_ai8, received {text!r}"
+        )
+    return dict(sorted(found.items(), key=lambda item: item[0] != "cpu"))
+
+
+def _formats(args: argparse.Namespace) -> dict[str, str]:
+    """The quantization of the file for each device, that of the manifest's own file first."""
+    return {device: own or args.quantize for device, own in args.devices.items()}
 
 
 def _pattern(text: str) -> tuple[str, str]:
@@ -128,7 +150,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
 
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == AUTO  # then the name of the bundle is not known yet
-    bundle = None if automatic else android_bundle.bundle_name(name, args.quantize, args.device)
+    device, quantize = next(iter(_formats(args).items()))
+    bundle = None if automatic else android_bundle.bundle_name(name, quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     if not args.allow_weak:
@@ -144,13 +167,17 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
         written = export_targets.write(args, job, target / manifest.model.file)
         _write_cards(args, manifest, target, name)
     reported = _reported(pathlib.Path(args.model), target)
-    lines = [f"{target / manifest.model.file}: {manifest.model.size_bytes / 1e6:.2f} MB"]
-    if automatic:
-        lines.append(f"quantization: {manifest.quantization} {manifest.quantized_layers or ''}")
+    lines: list[str] = []
+    for file in manifest.each_file():
+        lines.append(f"{target / file.model.file}: {file.model.size_bytes / 1e6:.2f} MB")
+        if automatic or manifest.variants:
+            lines.append(
+                f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
+            )
+        if file.parity is not None:
+            lines += _checked(file.parity)
+        lines += _accelerated(file)
     lines += [f"{key}: {value}" for key, value in pruned.items()]
-    if manifest.parity is not None:
-        lines += _checked(manifest.parity)
-    lines += _accelerated(manifest)
     lines += [f"{name}: {path}" for name, path in written.items()]
     lines.append(f"report: {reported or f'tfdistill report {target}'}")
     result = {**manifest.model_dump(mode="json"), "also_written": written}
@@ -252,18 +279,16 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     from export.conversion import quantize as quantizing
 
     automatic = args.quantize == AUTO
-    if automatic and args.device != "cpu":
-        yield errors.explain("--for", "cpu with --quantize auto", args.device)
-    for option, quantization in (
-        ("--quantize", args.quantize),
-        *(("--layers", value) for value in layers.values()),
-    ):
-        if automatic and option == "--quantize":
-            continue
-        try:
-            device_form.form(args.device, quantizing.quantization(quantization))
-        except errors.ConfigError as error:
-            yield option + str(error).removeprefix("quantize")
+    if automatic and list(args.devices.items()) != [("cpu", None)]:
+        yield errors.explain("--for", "cpu with --quantize auto", ", ".join(args.devices))
+    for device, own in _formats(args).items():
+        option = "--quantize" if args.devices[device] is None else "--for"
+        named = [] if automatic and own == AUTO else [(option, own)]
+        for option, quantization in (*named, *(("--layers", value) for value in layers.values())):
+            try:
+                device_form.form(device, quantizing.quantization(quantization))
+            except errors.ConfigError as error:
+                yield option + str(error).removeprefix("quantize")
     for option, value in (("--max-drop", args.max_drop), ("--prefer", args.prefer)):
         if value is not None and not automatic:
             yield errors.explain(option, "--quantize auto", f"--quantize {args.quantize}")
@@ -288,7 +313,7 @@ def _calibrated(args: argparse.Namespace, layers: dict[str, str]) -> bool:
     import export
 
     known = export.quantizations()
-    names = {args.quantize, *layers.values()} & known.keys()
+    names = {args.quantize, *_formats(args).values(), *layers.values()} & known.keys()
     return args.quantize == AUTO or any(known[name].needs_calibration for name in names)
 
 
@@ -310,9 +335,9 @@ def _tflite(
     }
     model = job.source.model
     if args.quantize != AUTO:
-        quantization = {"quantize": args.quantize, "layers": layers or None}
-        quantization["device"] = args.device
-        return export.to_tflite(model, file, **quantization, **arguments)
+        (device, quantize), *others = _formats(args).items()
+        form = {"device": device, "quantize": quantize, "variants": dict(others)}
+        return export.to_tflite(model, file, layers=layers or None, **form, **arguments)
     return export.auto(
         model,
         file,
@@ -336,13 +361,14 @@ COMMANDS = (
     base.Command(
         name="export",
         summary="export a trained model to a checked TFLite file and other formats",
-        description="Writes one TFLite file with a signature for each length, checked against the "
+        description="Writes a TFLite file with a signature for each length, checked against the "
         "model on the development set: beyond the bounds of its quantization nothing is written.",
         arguments=_arguments,
         execute=_execute,
         flags=options.DATA_FLAGS,
         examples=(
             "export runs/demo --quantize float16 --out runs/demo-float16",
+            "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",
             "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "
             "--quantize auto --max-drop 0.005 --android app/src/main/assets",
         ),

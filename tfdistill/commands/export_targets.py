@@ -150,6 +150,6 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         )
     if args.android is not None:
         written["android"] = export.to_android(
-            exported, args.android, texts=job.examples, overwrite=args.overwrite
+            exported.parent, args.android, texts=job.examples, overwrite=args.overwrite
         )
     return {target: str(path) for target, path in written.items()}

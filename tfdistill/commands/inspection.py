@@ -68,10 +68,15 @@ def _inspect(args: argparse.Namespace) -> int:
     from export.file import inspection
 
     if args.accelerators is None:
-        path = _model_file(pathlib.Path(args.file))
+        (_, path), *others = _model_files(pathlib.Path(args.file)).items()
         report = inspection.inspect(path, open_it=not args.static)
+        found = dataclasses.asdict(report)
         lines = [inspection.format_text(report)]
-        base.show(dataclasses.asdict(report), as_json=args.json, lines=lines)
+        for device, file in others:
+            report = inspection.inspect(file, open_it=not args.static)
+            found.setdefault("variants", {})[device] = dataclasses.asdict(report)
+            lines += ["", f"for {device}:", inspection.format_text(report)]
+        base.show(found, as_json=args.json, lines=lines)
         return 0
     return _on_accelerators(args)
 
@@ -82,40 +87,52 @@ def _on_accelerators(args: argparse.Namespace) -> int:
 
     wanted = vendors.parse(args.accelerators)
     libraries = vendors.parse_libraries(args.libraries)
-    path = _model_file(pathlib.Path(args.file))
-    golden = path.with_name("golden.json")
-    reports = gate.check(
-        path,
-        wanted,
-        golden=examples.read_golden(golden) if _is_of_export(path, golden) else None,
-        libraries=libraries,
-        timeout_s=args.timeout,
-    )
-    found = {"file": path.name, "accelerators": [dataclasses.asdict(report) for report in reports]}
-    base.show(found, as_json=args.json, lines=[outcome.format_text(reports)])
+    files_of = _model_files(pathlib.Path(args.file))
+    own = next(iter(files_of.values()))
+    reports, found = [], []
+    for accelerator in wanted:
+        path = files_of.get(vendors.VENDORS[accelerator[0]].kind, own)
+        golden = _golden_of(path)
+        reports += gate.check(
+            path,
+            [accelerator],
+            golden=None if golden is None else examples.read_golden(golden),
+            libraries=libraries,
+            timeout_s=args.timeout,
+        )
+        found.append({**dataclasses.asdict(reports[-1]), "file": path.name})
+    lines = [outcome.format_text(reports)]
+    if len(files_of) > 1:
+        lines = [
+            f"{entry['file']}\n{outcome.format_text([report])}"
+            for entry, report in zip(found, reports, strict=True)
+        ]
+    base.show({"file": own.name, "accelerators": found}, as_json=args.json, lines=lines)
     return 0 if all(report.good for report in reports) else 1
 
 
-def _is_of_export(path: pathlib.Path, golden: pathlib.Path) -> bool:
-    """Whether a file has golden examples: those that its manifest names, checksums compared."""
+def _golden_of(path: pathlib.Path) -> pathlib.Path | None:
+    """Returns the golden examples that a file's manifest names, checksums compared; or None."""
     from tfdistill import manifest
 
-    if not golden.is_file() or not manifest.manifest_path(path).is_file():
-        return False
+    if not manifest.manifest_path(path).is_file():
+        return None
     record = manifest.read_manifest(path).golden_file
-    return record is not None and record.file == golden.name
+    return None if record is None else safe_paths.inside(path.parent, record.file)
 
 
-def _model_file(path: pathlib.Path) -> pathlib.Path:
+def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Returns the files of an export by device, the manifest's own first; or one file."""
     from tfdistill import manifest
 
     if not path.is_dir():
-        return path
+        return {"": path}
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
-    card = manifest.read_manifest(folder)
-    file = safe_paths.inside(folder, card.model.file)
-    manifest.check_signatures(card, file)
-    return file
+    found = {}
+    for card in manifest.read_manifest(folder).each_file():
+        found[card.device] = safe_paths.inside(folder, card.model.file)
+        manifest.check_signatures(card, found[card.device])
+    return found
 
 
 def _doctor(args: argparse.Namespace) -> int:

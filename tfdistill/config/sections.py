@@ -259,7 +259,7 @@ class ExportConfig(Section):
 
     Student and teacher (where that is exported) are exported and measured in `also_quantize`, too:
     what is to be compared like for like. A file of these that differs too far from its model is
-    left out.
+    left out. `variants` are files of the student for other devices, in the same manifest.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"
@@ -267,6 +267,7 @@ class ExportConfig(Section):
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
     also_quantize: tuple[Quantize, ...] = ()
+    variants: dict[Literal["gpu", "npu"], Quantize] = pydantic.Field(default_factory=dict)
 
 
 class BenchmarkConfig(Section):

@@ -9,6 +9,7 @@ from tfdistill import config, errors, reading, safe_paths
 from tfdistill.report import (
     charts,
     device_section,
+    file_tables,
     run_answers,
     run_tables,
     summary,
@@ -179,9 +180,9 @@ def _training(run: RunAnalysis) -> Iterator[ReportSection]:
 
 
 def _parity(run: RunAnalysis) -> Iterator[ReportSection]:
-    table = run_tables.parity(run)
-    if table is not None:
-        part = SectionPart("parity-part", tables=(table,))
+    tables = tuple(filter(None, (file_tables.parity(run), file_tables.accelerators(run))))
+    if tables:
+        part = SectionPart("parity-part", tables=tables)
         intro = "A file is exported only after a check: it and its model received the same inputs."
         yield ReportSection("parity", "Parity of the files", "Parity", intro, (part,))
 

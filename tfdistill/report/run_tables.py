@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import statistics
 
-from tfdistill import manifest
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
 from tfdistill.report.run_analysis import RunAnalysis
@@ -16,7 +15,6 @@ from tfdistill.report.timeline_chart import loss
 from tfdistill.results import BaselineResult
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
-_INPUTS = {"real": "real inputs", "random": "random ids"}
 
 
 def variant_title(group: ModelGroup) -> str:
@@ -185,46 +183,6 @@ def seeds(run: RunAnalysis) -> Table | None:
     return cells.table("seeds", caption, columns, rows)
 
 
-def parity(run: RunAnalysis) -> Table | None:
-    """How far each file agrees with the model that it came from."""
-    rows, bounds = [], []
-    for name, found in run.results.manifests.items():
-        checked = found.parity
-        if checked is None:
-            continue
-        rows.append(
-            row(
-                Cell(name, found.quantization),
-                cells.number(checked.num_examples, _INPUTS[checked.inputs]),
-                _error(checked.max_abs_error, checked),
-                _error(checked.mean_abs_error, checked),
-                cells.decibels(checked.sqnr_db),
-                cells.share(checked.argmax_agreement),
-                cells.metric(run.metric, checked.model_metrics.get(run.metric)),
-                cells.metric(run.metric, checked.file_metrics.get(run.metric)),
-                cells.size(found.model.size_bytes, found.model.sha256[:12]),
-            )
-        )
-        if checked.bounds:
-            listed = ", ".join(f"{key} {value:g}" for key, value in checked.bounds.items())
-            bounds.append(f"Bounds that the {name} file had to meet: {listed}.")
-    title = fmt.metric_title(run.metric)
-    columns = (
-        "File",
-        "Examples",
-        "Largest error",
-        "Mean error",
-        "Signal to noise",
-        "Same answer",
-        f"{title} (model)",
-        f"{title} (file)",
-        "Size, sha256",
-    )
-    note = "Errors are those of the outputs; rms is the root mean square of the model’s outputs."
-    caption = "The files against the models that they were made from"
-    return cells.table("parity", caption, columns, rows, (note, *bounds))
-
-
 def training(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table | None:
     """Start and end of every training curve."""
     rows = []
@@ -252,12 +210,6 @@ def training(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table |
     )
     caption = "Training by stage; losses of different stages are different quantities"
     return cells.table("training", caption, columns, rows)
-
-
-def _error(value: float, checked: manifest.Parity) -> Cell:
-    """An error, and its share of the size of the outputs."""
-    rms = checked.output_rms
-    return Cell(fmt.error(value), f"{fmt.error(100 * value / rms)}% of rms" if rms else "", value)
 
 
 def _marked(cell: Cell | str, mark: str) -> Cell:

@@ -61,6 +61,7 @@ def run_recipe(
     """
     if pipeline is not None:
         parallel.check_pipeline(pipeline, out)
+    deliver.check_variants(recipe.export)
     opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy):
         with strategies.scope(strategy):
@@ -295,7 +296,13 @@ def _export_all(
             name_of_file = f"{recipe.name}-{name}"
             try:
                 deliver.export_model(
-                    model, data, recipe, root / target, name=name_of_file, quantize=quantize
+                    model,
+                    data,
+                    recipe,
+                    root / target,
+                    name=name_of_file,
+                    quantize=quantize,
+                    variants=recipe.export.variants if name == "student" else None,
                 )
             except errors.ParityError as error:
                 if name in ("student", "teacher"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tf_keras as keras
 
 import export
+from export.conversion import device_form
+from export.conversion import quantize as quantizing
 from tfdistill import benchmark, compress, config, errors, files, models, results, weights
 from tfdistill.data import batches
 from tfdistill.run import prepare
@@ -59,6 +62,7 @@ def export_model(
     *,
     name: str,
     quantize: str,
+    variants: Mapping[Any, str] | None = None,
 ) -> None:
     """Exports a model into `folder`, checked on the development set.
 
@@ -69,6 +73,7 @@ def export_model(
       folder: The folder to write into.
       name: Name in the manifest.
       quantize: Name of the quantization.
+      variants: Files for other devices: device -> quantization.
 
     Raises:
       ConfigError: If the model has positions for none of the lengths.
@@ -94,6 +99,7 @@ def export_model(
         model,
         folder / "model.tflite",
         quantize=quantize,
+        variants=variants or {},
         calibrate_on=data.train,
         lengths=lengths,
         softmax=recipe.export.softmax,
@@ -107,6 +113,16 @@ def export_model(
         name=name,
         overwrite=True,
     )
+
+
+def check_variants(settings: config.ExportConfig) -> None:
+    """Refuses formats that a device does not take, before anything is trained.
+
+    Raises:
+      ConfigError: If it does not take one of them.
+    """
+    for device, quantize in settings.variants.items():
+        device_form.form(device, quantizing.quantization(quantize))
 
 
 def export_lengths(

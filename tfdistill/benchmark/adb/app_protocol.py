@@ -14,9 +14,11 @@ from typing import Literal
 import pydantic
 
 from tfdistill import errors, files, reading
+from tfdistill import manifest as manifests
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.manifest import Manifest
 
 PACKAGE = "io.github.tfdistill.demo"
 ACTIVITY = "io.github.tfdistill.demo.BenchmarkActivity"  # whatever the package is called
@@ -88,16 +90,16 @@ def bundle_of(subject: Subject) -> str:
     Raises:
       BenchmarkError: If the file has no manifest, so that no app can have it.
     """
-    folder = subject.file.parent
+    folder, name, variant = subject.file.parent, "", ""
+    described = subject.manifest
+    if described is not None:
+        described, variant = _variant_of(subject.file, described)
     if (folder.parent / "index.json").is_file() and folder.parent.name == "bundles":
-        name = folder.name
-    elif subject.manifest is not None:
-        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", subject.manifest.name).strip(".-")
-        device = subject.manifest.device
-        own = (clean, subject.manifest.quantization, "" if device == "cpu" else device)
-        name = "-".join(filter(None, own))
-    else:
-        name = ""
+        name = "-".join(filter(None, (folder.name, variant)))
+    elif described is not None:
+        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", described.name).strip(".-")
+        device = "" if described.device == "cpu" else described.device
+        name = "-".join(filter(None, (clean, described.quantization, device, variant)))
     if not _BUNDLE.fullmatch(name):
         raise errors.BenchmarkError(
             f"{subject.file.name}",
@@ -107,6 +109,16 @@ def bundle_of(subject: Subject) -> str:
             "app's assets.",
         )
     return name
+
+
+def _variant_of(file: pathlib.Path, known: Manifest) -> tuple[Manifest, str]:
+    """Returns the manifest that a file is in, and for which device it is a variant there, or ""."""
+    path = manifests.manifest_path(file)
+    if not path.is_file():
+        return known, ""
+    described = manifests.read_manifest(path, verify=False)
+    variants = described.variants.items()
+    return described, next((d for d, own in variants if own.model.file == file.name), "")
 
 
 def start_arguments(

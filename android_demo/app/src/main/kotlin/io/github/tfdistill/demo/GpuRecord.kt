@@ -2,6 +2,7 @@ package io.github.tfdistill.demo
 
 import android.content.Context
 import android.os.Build
+import io.github.tfdistill.demo.benchmark.Accelerator
 import io.github.tfdistill.text.Bundle
 
 /**
@@ -75,7 +76,7 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
         }
     }
 
-    private fun key(bundle: Bundle) = bundle.manifest.model.sha256
+    private fun key(bundle: Bundle) = Accelerator.GPU.fileOf(bundle).manifest.model.sha256
 
     private companion object {
         const val MARK = "trying"

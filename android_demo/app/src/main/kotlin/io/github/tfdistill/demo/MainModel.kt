@@ -195,7 +195,7 @@ class MainModel(
     private fun opened(bundle: Bundle, on: Accelerator): ModelRunner {
         if (runsOn != on) close()
         runsOn = on
-        return runner ?: services.models.open(bundle, THREADS, on).also { runner = it }
+        return runner ?: services.models.open(on.fileOf(bundle), THREADS, on).also { runner = it }
     }
 
     private fun <T> marked(bundle: Bundle, on: Accelerator, job: () -> T): T =
@@ -205,7 +205,8 @@ class MainModel(
     private fun compare(bundle: Bundle, isCancelled: () -> Boolean): Pair<DeviceParity?, String> {
         val circumstances = gpu.circumstances()
         if (gpu.hasPassed(bundle)) return null to circumstances
-        val check = AnswerCheck(bundle, GoldenExamples.read(bundle, services.source), isCancelled)
+        val file = Accelerator.GPU.fileOf(bundle)
+        val check = AnswerCheck(file, GoldenExamples.read(file, services.source), isCancelled)
         fun progress(done: Int, of: Int) =
             main.execute {
                 if (!isCancelled()) state = state.copy(gpu = GpuNote.Comparing(done, of))

@@ -29,6 +29,7 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
         private set
 
     val openedOn = ArrayList<Accelerator>()
+    val openedFiles = ArrayList<String>()
 
     /** What happens during an inference. */
     var during: () -> Unit = {}
@@ -41,6 +42,7 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
         val golden = GoldenExamples.read(bundle, source)
         openedOn += accelerator
+        openedFiles += bundle.modelPath.substringAfterLast('/')
         if (accelerator == Accelerator.GPU) openingOnGpu()
         mostOpen = maxOf(mostOpen, ++open)
         val replay = GoldenRunner(bundle, golden)

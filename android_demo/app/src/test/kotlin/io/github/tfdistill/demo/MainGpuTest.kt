@@ -11,6 +11,9 @@ import io.github.tfdistill.demo.benchmark.Accelerator.CPU
 import io.github.tfdistill.demo.benchmark.Accelerator.GPU
 import io.github.tfdistill.demo.runtime.GpuException
 import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.FileSource
+import kotlinx.serialization.json.Json
+import kotlinx.serialization.json.jsonObject
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertTrue
@@ -35,8 +38,8 @@ class MainGpuTest {
     private val compared = 24
 
     /** The screen in a new process, as far as models and what they stand on go. */
-    private fun start(): MainActivity {
-        application.services = Services(Toys, models, worker, runtimeVersion = { "2.1.6" })
+    private fun start(source: FileSource = Toys): MainActivity {
+        application.services = Services(source, models, worker, runtimeVersion = { "2.1.6" })
         val screen = Robolectric.buildActivity(MainActivity::class.java).setup().get()
         worker.runAll()
         return screen
@@ -98,6 +101,26 @@ class MainGpuTest {
         worker.runAll()
         assertFalse(again.find<Switch>(R.id.gpu).isChecked)
         assertEquals(CPU, models.openedOn.last())
+    }
+
+    @Test
+    fun `the GPU runs the file that is for it, and the CPU stays with its own`() {
+        val edited =
+            EditedToys("bundles/pairs-float32/model.json") { card ->
+                val whole = Json.parseToJsonElement(card).jsonObject
+                val kept = listOf("model", "quantization", "signatures", "golden_file", "parity")
+                val own = kept.joinToString { "\"$it\": ${whole.getValue(it)}" }
+                val gpu = own.replace("model.tflite", "model-gpu.tflite")
+                card.trimEnd().removeSuffix("}") + ", \"variants\": {\"gpu\": {$gpu}}}"
+            }
+        val screen = start { edited.open(it.replace("model-gpu", "model")) }
+        assertTrue(screen.switch())
+        assertTrue("Computed on the GPU" in screen.answer())
+        assertEquals(listOf("model.tflite", "model-gpu.tflite"), models.openedFiles)
+        models.openingOnGpu = { throw GpuException("no device") }
+        assertFalse(screen.switch())
+        assertOnCpu(screen)
+        assertEquals("model.tflite", models.openedFiles.last())
     }
 
     @Test

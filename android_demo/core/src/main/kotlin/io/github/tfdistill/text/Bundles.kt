@@ -59,6 +59,16 @@ internal constructor(
         get() =
             manifest.signatures.mapValues { SignatureTensors(it.value.inputs, it.value.outputs) }
 
+    /**
+     * The bundle with its file for a kind of processor alone: "cpu", "gpu" or "npu".
+     *
+     * @return null if it has no such file
+     */
+    public fun forDevice(device: String): Bundle? {
+        val own = if (device == manifest.device) name else "$name-$device"
+        return manifest.forDevice(device)?.let { Bundle(own, entry, it, vocabulary) }
+    }
+
     /** Path of the model file in the source that the bundle was read from. */
     public val modelPath: String
         get() = pathOf(manifest.model)
@@ -129,15 +139,20 @@ public class Bundles(private val source: FileSource) {
             throw unsuitable("tokens of $name", "${tokenizer.vocabSize}", vocabulary.size)
         }
         card.labelsFile?.let { checkLabels(name, verified(folder, it), card) }
-        for (record in listOfNotNull(entry.tokens, card.goldenFile, card.model)) {
-            compare(folder, record, digest("$folder/${record.file}"))
+        val wanted =
+            if (entry.device == null) card
+            else
+                card.forDevice(entry.device) ?: throw unsuitable(name, entry.device, "no such file")
+        val variants = wanted.variants.values.flatMap { listOf(it.goldenFile, it.model) }
+        for (record in listOfNotNull(entry.tokens, wanted.goldenFile, wanted.model) + variants) {
+            if (record != null) compare(folder, record, digest("$folder/${record.file}"))
         }
-        return Bundle(name, entry, card, vocabulary)
+        return Bundle(name, entry, wanted, vocabulary)
     }
 
     /** The names of the bundles that have an index of texts. */
     public fun searchable(): List<String> =
-        index().bundles.filterValues { hasSearch(it) }.keys.sorted()
+        index().bundles.filterValues { it.device == null && hasSearch(it) }.keys.sorted()
 
     private fun hasSearch(entry: IndexEntry): Boolean =
         try {

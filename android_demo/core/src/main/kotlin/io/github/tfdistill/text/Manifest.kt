@@ -136,6 +136,19 @@ internal data class AcceleratorRecord(
     @SerialName("sqnr_db") val sqnrDb: Map<String, Double?> = emptyMap(),
 )
 
+/** Another file of the same model, for another kind of processor. */
+@Serializable
+internal data class FileVariant(
+    val model: FileRecord,
+    val quantization: String,
+    @SerialName("quantized_layers") val quantizedLayers: Map<String, String> = emptyMap(),
+    val accelerators: List<AcceleratorRecord> = emptyList(),
+    val calibration: Calibration? = null,
+    val signatures: Map<String, Signature>,
+    @SerialName("golden_file") val goldenFile: FileRecord? = null,
+    val parity: Parity?,
+)
+
 /**
  * The whole of model.json; `tfdistill/manifest.py` says what each value means.
  *
@@ -169,7 +182,27 @@ internal constructor(
     @SerialName("golden_file") internal val goldenFile: FileRecord? = null,
     internal val architecture: Architecture,
     internal val parity: Parity?,
+    internal val variants: Map<String, FileVariant> = emptyMap(),
 ) {
+    /** What there is to say about the file for a kind of processor alone; null if there is none. */
+    internal fun forDevice(wanted: String): Manifest? {
+        if (wanted == device) return copy(variants = emptyMap())
+        val own = variants[wanted] ?: return null
+        return copy(
+            name = "$name-$wanted",
+            device = wanted,
+            model = own.model,
+            quantization = own.quantization,
+            quantizedLayers = own.quantizedLayers,
+            accelerators = own.accelerators,
+            calibration = own.calibration,
+            signatures = own.signatures,
+            goldenFile = own.goldenFile,
+            parity = own.parity,
+            variants = emptyMap(),
+        )
+    }
+
     internal companion object {
         /** The only version that this library reads. */
         const val FORMAT_VERSION = 1
@@ -185,6 +218,7 @@ internal data class IndexEntry(
     @SerialName("size_bytes") val sizeBytes: Long,
     val manifest: FileRecord,
     val tokens: FileRecord,
+    val device: String? = null, // of a variant; the others have the manifest's own file
 )
 
 /** The whole of bundles/index.json. */

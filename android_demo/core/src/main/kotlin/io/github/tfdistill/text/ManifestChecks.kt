@@ -12,6 +12,8 @@ internal object ManifestChecks {
     const val MASK = "attention_mask"
     const val TYPES = "token_type_ids"
     private const val EMBEDDING = "embedding"
+    private const val OTHERS = "another one of cpu, gpu, npu"
+    private val DEVICES = setOf("cpu", "gpu", "npu")
     private val INPUTS = setOf(IDS, MASK, TYPES)
     private val FILE_NAME = Regex("[A-Za-z0-9_][A-Za-z0-9._-]*")
     private val SHA256 = Regex("[0-9a-f]{64}")
@@ -25,6 +27,16 @@ internal object ManifestChecks {
     }
 
     fun check(card: Manifest) {
+        val owners = hashMapOf(card.model.file to card.device)
+        for ((device, own) in card.variants) {
+            require(device in DEVICES - card.device, "variant of ${card.name}", OTHERS, device)
+            val owner = owners.put(own.model.file, device)
+            require(owner == null, "file of variant $device", "one of its own", "that of $owner")
+            val taken = own.accelerators.map { it.name }
+            val right = taken.all { (it == "gpu") == (device == "gpu") }
+            require(right, "accelerators of variant $device", "its own", taken)
+            check(checkNotNull(card.forDevice(device)))
+        }
         val files = listOf(card.model, card.labelsFile, card.goldenFile, card.tokenizer?.vocab)
         files.filterNotNull().forEach(::checkRecord)
         val expected = "one: the app begins with text"

@@ -1,5 +1,8 @@
 package io.github.tfdistill.text
 
+import java.io.File
+import kotlinx.serialization.json.Json
+import kotlinx.serialization.json.jsonObject
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertThrows
 import org.junit.Assert.assertTrue
@@ -27,6 +30,79 @@ class BundlesTest {
         val error = assertThrows(BundleException::class.java) { Bundles(copy).open(bundle) }
         assertEquals(error.message, fault, error.fault)
         for (word in words) assertTrue("$word in ${error.message}", word in error.message.orEmpty())
+    }
+
+    /** Adds a variant with a copy of the model, "model" and other bytes behind it. */
+    private fun addVariant(device: String = "gpu", edit: (String) -> String = { it }) {
+        val file = "model-$device.tflite"
+        val bytes = copy.open("bundles/$name/model.tflite").readBytes() + device.toByteArray()
+        copy.put("bundles/$name/$file", bytes)
+        copy.editManifest(name) { card ->
+            val whole = Json.parseToJsonElement(card).jsonObject
+            val model =
+                """{"file": "$file", "sha256": "${sha256(bytes)}", "size_bytes": ${bytes.size}}"""
+            val kept =
+                listOf("signatures", "golden_file", "parity").joinToString { key ->
+                    "\"$key\": ${whole.getValue(key)}"
+                }
+            val own = """"$device": {"model": $model, "quantization": "static_wi8_ai8", $kept}"""
+            card.trimEnd().removeSuffix("}") + edit(""", "variants": {$own}}""")
+        }
+        copy.editIndex { index ->
+            val whole = Json.parseToJsonElement(index).jsonObject.getValue("bundles").jsonObject
+            val entry = whole.getValue(name).toString().removeSuffix("}")
+            index.replace(
+                "\"bundles\": {",
+                "\"bundles\": {\"$name-$device\": $entry, \"device\": \"$device\"},",
+            )
+        }
+    }
+
+    @Test
+    fun `a bundle has a file for each device, under a name of its own too`() {
+        addVariant()
+        val bundles = Bundles(copy)
+        assertTrue("$name-gpu" in bundles.names())
+        val whole = bundles.open(name)
+        assertEquals("bundles/$name/model.tflite", whole.modelPath)
+        assertEquals(null, whole.forDevice("npu"))
+        assertEquals(whole.modelPath, whole.forDevice("cpu")?.modelPath)
+        for (found in listOf(bundles.open("$name-gpu"), checkNotNull(whole.forDevice("gpu")))) {
+            assertEquals("$name-gpu", found.name)
+            assertEquals("bundles/$name/model-gpu.tflite", found.modelPath)
+            assertEquals("static_wi8_ai8", found.manifest.quantization)
+            assertEquals("gpu", found.manifest.device)
+        }
+    }
+
+    @Test
+    fun `a variant that is missing, changed or of another target is refused`() {
+        addVariant()
+        copy.put("bundles/$name/model-gpu.tflite", byteArrayOf(1))
+        fails(BundleFault.TAMPERED, "model-gpu.tflite")
+        fails(BundleFault.TAMPERED, "model-gpu.tflite", bundle = "$name-gpu")
+        File(copy.folder, "bundles/$name/model-gpu.tflite").delete()
+        fails(BundleFault.MISSING, "model-gpu.tflite")
+        val edits =
+            listOf(
+                { s: String -> s.replace("\"gpu\": {", "\"cpu\": {") } to "variant of",
+                { s: String -> s.replace("\"gpu\": {", "\"tpu\": {") } to "variant of",
+                { s: String -> s.replace("model-gpu", "model") } to "file of variant gpu",
+                { s: String ->
+                    val taken = """{"name": "intel-npu", "title": "", "verdict": "whole"}"""
+                    s.replace("\"parity\":", "\"accelerators\": [$taken], \"parity\":")
+                } to "accelerators of variant gpu",
+                { s: String -> s.replace("model-gpu", "../model-gpu") } to "name of a file",
+            )
+        for ((edit, word) in edits) {
+            copy = Copy(temporary.newFolder())
+            addVariant(edit = edit)
+            fails(BundleFault.UNSUITABLE, word)
+        }
+        copy = Copy(temporary.newFolder())
+        addVariant()
+        copy.editIndex { it.replace("\"device\": \"gpu\"", "\"device\": \"npu\"") }
+        fails(BundleFault.UNSUITABLE, "npu", bundle = "$name-gpu")
     }
 
     private fun damage(file: String) {

@@ -1,5 +1,6 @@
 package io.github.tfdistill.demo.benchmark
 
+import io.github.tfdistill.text.Bundle
 import kotlin.math.ceil
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
@@ -10,7 +11,11 @@ import kotlinx.serialization.json.putJsonArray
 /** Who computes. */
 enum class Accelerator(val delegate: String) {
     CPU("xnnpack"),
-    GPU("gpu"),
+    GPU("gpu");
+
+    /** A bundle with the file for this accelerator, or with its own where it has none. */
+    fun fileOf(bundle: Bundle): Bundle =
+        if (this == GPU) bundle.forDevice(delegate) ?: bundle else bundle
 }
 
 /**
