@@ -194,6 +194,7 @@ def test_only_what_is_published_of_the_tables_models_is_shown():
         ("79.5", "test sets, without WNLI"),
         ("79.5", "development sets, with WNLI"),
         ("–", ""),
+        ("–", ""),
     ]
 
 

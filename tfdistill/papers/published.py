@@ -1,4 +1,4 @@
-"""What the papers published about their models: parameters, FLOPs, speed and GLUE, with the device.
+"""What is published about the papers' models: parameters, FLOPs, speed and GLUE, with the device.
 
 Each number is in the paper and table that its source names; what a paper does not report is None.
 Latencies and speed-ups are those of the paper's own device and are not comparable with a latency of
@@ -32,7 +32,7 @@ class PaperTable:
     Attributes:
       key: Short name, unique.
       paper: Authors, year and title.
-      arxiv: Number of the preprint.
+      arxiv: Number of the preprint; empty of what is no paper.
       place: Table or section.
       device: What speed was measured on.
       conditions: What was measured there, and how; `circumstances` in table.json.
@@ -114,6 +114,15 @@ SOURCES = (
         device="iPhone 7 Plus",
         conditions='question answering without the tokenizer; "71% faster", no time is given',
     ),
+    PaperTable(
+        key="ai_hub",
+        paper="Qualcomm AI Hub Models",
+        arxiv="",
+        place="perf.yaml of each model at 052dc1f",
+        device="Galaxy S24 NPU",
+        conditions="an inference at 384 tokens with a masked-language-model head, LiteRT, floats",
+        unit="ms",
+    ),
 )
 
 ROWS = (
@@ -142,6 +151,9 @@ ROWS = (
     PublishedRow("distilbert", "distilbert_6l_768d", 66 * _MILLION, None, 410, 668 / 410, 77.0),
     PublishedRow("distilbert_phone", "bert_base", None, None, None, 1.0, None),
     PublishedRow("distilbert_phone", "distilbert_6l_768d", None, None, None, 1.71, None),
+    PublishedRow("ai_hub", "bert_base", None, None, 17.064, 1.0),
+    PublishedRow("ai_hub", "distilbert_6l_768d", None, None, 11.743, 17.064 / 11.743),
+    PublishedRow("ai_hub", "mobilebert", None, None, 19.163, 17.064 / 19.163),
 )
 
 
