@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import functools
+import itertools
 import json
 import pathlib
+import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import campaign
 import networks
 import planted
 import planted_files
 from campaign import Campaign, Inapplicable, Outcome
+
+from tfdistill import files
 
 _FLOAT32_DB = 120.0  # honest float32 files are 115 to 130 dB from their models
 
@@ -32,60 +37,111 @@ def main() -> int:
         help="plants faults of the graph in every format; default: in float32 and one other each, "
         "since all share the float32 conversion that refuses them",
     )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        help="so many faults of the graph and of the file in each format of a network",
+    )
     parser.add_argument("--honest", type=int, default=0, help="so many further honest networks")
     parser.add_argument("--no-faults", action="store_true", help="honest networks alone")
-    parser.add_argument("--out", type=pathlib.Path, help="writes all outcomes as JSON")
+    parser.add_argument("--out", type=pathlib.Path, help="keeps all outcomes; continues")
     given = parser.parse_args()
-    found: list[Outcome] = []
+    record = Record(given.out)
+    found = record.outcomes
     with tempfile.TemporaryDirectory(prefix="tfdistill-faults-") as folder:
         if not given.no_faults:
             for family in given.families:
                 for weights in given.weights:
                     network = networks.build(family, weights, given.seed)
                     own = Campaign(network, pathlib.Path(folder) / network.name, given.seed)
-                    found += run(own, given.formats, every_format=given.every_format)
+                    names = own.formats(given.formats)
+                    if given.sample is None:
+                        run(own, names, record, every_format=given.every_format)
+                    else:
+                        sample(own, names, record, given.sample, network.name)
                     report(found)
         for number in range(given.honest):
             family = given.families[number % len(given.families)]
             weights = given.weights[number // len(given.families) % len(given.weights)]
             network = networks.build(family, weights, given.seed + 1000 + number)
             own = Campaign(network, pathlib.Path(folder) / network.name, given.seed)
-            found += [_shown(own.honest(name)) for name in own.formats(given.formats)]
+            for name in own.formats(given.formats):
+                record.attempt(own, own.honest, "", name)
     report(found)
-    if given.out is not None:
-        rows = [dataclasses.asdict(outcome) for outcome in found]
-        given.out.write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(is_wrong(outcome) for outcome in found))
 
 
-def run(own: Campaign, formats: Sequence[str], *, every_format: bool) -> list[Outcome]:
+class Record:
+    """The outcomes so far.
+
+    Attributes:
+      outcomes: All of them, those of the file first.
+    """
+
+    def __init__(self, file: pathlib.Path | None) -> None:
+        self._file = file
+        rows = json.loads(file.read_text()) if file is not None and file.is_file() else []
+        self.outcomes = [Outcome(**row) for row in rows]
+        self._known = {(one.network, one.quantization, one.fault): one for one in self.outcomes}
+
+    def attempt(
+        self, own: Campaign, plant: Callable[[str], Outcome], fault: str, name: str
+    ) -> Outcome | None:
+        """Runs one export, unless it is known; None if the network cannot have the fault."""
+        known = self._known.get((own.name, name, fault))
+        if known is not None:
+            return known
+        try:
+            outcome = _shown(plant(name))
+        except Inapplicable:
+            return None
+        self.outcomes.append(outcome)
+        if self._file is not None:
+            rows = [dataclasses.asdict(outcome) for outcome in self.outcomes]
+            files.atomic_write_text(self._file, json.dumps(rows, indent=1) + "\n")
+        return outcome
+
+
+def run(own: Campaign, names: Sequence[str], record: Record, *, every_format: bool) -> None:
     """Runs all faults on one network."""
-    names = own.formats(formats)
-    found = [_shown(own.honest(name)) for name in names]
+    for name in names:
+        record.attempt(own, own.honest, "", name)
     for number, fault in enumerate(planted.GRAPH):
         others = names[1:]
         alone = every_format or not others
         chosen = names if alone else [names[0], others[number % len(others)]]
         for name in chosen:
-            outcomes = _attempt(own.graph_fault, fault, name)
-            found += outcomes
-            if any(map(is_rounding, outcomes)):
+            outcome = record.attempt(own, functools.partial(own.graph_fault, fault), fault, name)
+            if outcome is not None and is_rounding(outcome):
                 break  # the other formats are made of the same float32 file
     for fault in planted_files.FILE:
         for name in names:
-            found += _attempt(own.file_fault, fault, name)
+            record.attempt(own, functools.partial(own.file_fault, fault), fault, name)
     for name in names:
-        found += _attempt(lambda _, name: own.format_fault(name), "", name)
-        if name.startswith("static") and not own.is_aware:
-            found.append(_shown(own.calibration_fault(name)))
-    return found
+        _of_format(own, name, record)
 
 
-def _attempt(plant: object, fault: str, name: str) -> list[Outcome]:
-    try:
-        return [_shown(plant(fault, name))]  # type: ignore[operator]
-    except Inapplicable:
-        return []
+def sample(own: Campaign, names: Sequence[str], record: Record, count: int, seed: str) -> None:
+    """Runs an honest export and some faults in each number format of one network."""
+    for name in names:
+        record.attempt(own, own.honest, "", name)
+        for faults, plant in (
+            (planted.GRAPH, own.graph_fault),
+            (planted_files.FILE, own.file_fault),
+        ):
+            drawn = random.Random(f"{seed} {name}").sample(list(faults), len(faults))
+            found = (
+                record.attempt(own, functools.partial(plant, fault), fault, name) for fault in drawn
+            )
+            list(itertools.islice(filter(None, found), count))
+        _of_format(own, name, record)
+
+
+def _of_format(own: Campaign, name: str, record: Record) -> None:
+    other = campaign.OTHERS.get(name)
+    record.attempt(own, own.format_fault, f"made as {other}", name)
+    if name.startswith("static") and not own.is_aware:
+        record.attempt(own, own.calibration_fault, campaign.CALIBRATION, name)
 
 
 def is_wrong(outcome: Outcome) -> bool:

@@ -98,6 +98,11 @@ class Campaign:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     @property
+    def name(self) -> str:
+        """The name of the network."""
+        return self._network.name
+
+    @property
     def is_aware(self) -> bool:
         """Whether the network carries its ranges."""
         return self._network.family.endswith("-aware")

@@ -150,6 +150,26 @@ KINDS = (
         weight=1,
     ),
     Kind(
+        "index",
+        ("near/search/*",),
+        (
+            ("index", "near/search", "--query", "a good film"),
+            ("index", "near/search", "--query", "dull", "--model", "near", "--json"),
+            (*undamaged.INDEX, "--model", "near", "--overwrite"),
+        ),
+        needs_training=False,
+        weight=3,
+    ),
+    Kind(
+        "texts and model of an index",
+        ("pairs/train.csv", "near/*"),
+        (
+            (*undamaged.INDEX, "--model", "near", "--out", "new"),
+            ("index", "near/search", "--query", "a good film"),
+        ),
+        needs_training=False,
+    ),
+    Kind(
         "answers of an export",
         ("exported/answers.safetensors", "run/export/answers.safetensors"),
         (("report", "exported", "--out", "page"), ("report", "run", "--out", "page")),
@@ -324,6 +344,7 @@ KINDS = (
             ("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "disk/vocab.txt"),
             ("finetune", *_TINY, *undamaged.OWN, "--out", "disk/a"),
             ("recipes", "cp", "demo", "disk/demo.yaml"),
+            (*undamaged.INDEX, "--model", "near", "--out", "disk/a"),
         ),
         needs_training=False,
         weight=1,

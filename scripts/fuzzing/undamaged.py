@@ -30,6 +30,11 @@ def make(folder: pathlib.Path, tfdistill: Callable[..., None], *, fast: bool) ->
         _texts(folder)
         tfdistill("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "text/vocab.txt")
         embedder(folder / "sentences", folder / "text" / "vocab.txt")
+        tfdistill(
+            *("export", "sentences", "--out", "near", "--lengths", "16", "--quantize", "float32"),
+            "--overwrite",
+        )
+        tfdistill(*INDEX, "--model", "near", "--overwrite")
         (folder / "text" / READY).touch()
     if fast or (folder / READY).is_file():
         return
@@ -58,6 +63,7 @@ AUGMENT = (
     *("data", "augment", "--task", "own", "--data-dir", "text", "--text-column", "text"),
     *("--label-column", "label", "--masked-lm", "pretrained/model/hf", "--copies", "1"),
 )
+INDEX = ("index", "pairs/train.csv", "--text-column", "one", "--answer-column", "near")
 OWN = ("--task", "own", "--data-dir", "text", "--text-column", "text", "--label-column", "label")
 PAIRS = (
     *("--kind", "embedding", "--task", "own", "--data-dir", "pairs"),
