@@ -30,7 +30,7 @@ from ..conversion.quantize import Bounds, quantization
 from ..file.runtime import TfliteModel
 from ..model import inputs
 from ..model.heads import LOGITS, SCORES
-from . import carried, matrices, outputs, parity
+from . import carried, matrices, noise, outputs, parity
 
 _UNSEEN = 1e-6  # of the outputs; exact where products are summed in the same order
 _FUSED = {
@@ -122,7 +122,8 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
 
     80 dB on the examples, and in each signature on its probes and on those of `chosen`. No output
     may be off by more than a thousandth of their root mean square: a class that leads by more than
-    two of these is the same in both, so only ties can fall another way.
+    two of these is the same in both, so only ties can fall another way. On the probes it may not
+    be off by more than some times float32's noise either (`noise`).
 
     Args:
       plan: The plan.
@@ -154,6 +155,9 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
             faults += _faults(plan, group.logits, answers, group.examples, bounds, where)
             if not plan.quantize_aware:  # there rounding hides padding, and `_check_unrounded` not
                 faults += _seen_padding(plan, opened, group, answers, where)
+                faults += noise.faults(
+                    plan.model, group.examples, group.length, group.logits, answers, where
+                )
             if whole is not None:
                 scores = outputs.file_outputs(whole, group.examples, length=group.length)
                 faults += _wrong_scores(scores, answers, where)

@@ -138,6 +138,13 @@ def test_an_index_of_another_model_is_refused(made, export):
         text_index.check_model(card, other)
 
 
+def test_an_encoder_that_was_exported_without_a_task_is_one(export, tmp_path):
+    folder = shutil.copytree(export, tmp_path / "plain")
+    card = json.loads((folder / manifest.FILE_NAME).read_text())
+    (folder / manifest.FILE_NAME).write_text(json.dumps({**card, "task": None}))
+    assert indexing.width_of(indexing.open_encoder(str(folder))) == 16
+
+
 def test_vectors_that_are_no_numbers_are_named(export, monkeypatch):
     class Broken:
         def predict(self, ids, **_):

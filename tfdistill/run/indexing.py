@@ -12,6 +12,7 @@ import numpy as np
 import tqdm
 
 from export.file import folders
+from export.model import heads
 from export.targets import android_bundle
 from tfdistill import _version, errors, files, manifest
 from tfdistill.data import index_rows, text_index, tokenize
@@ -58,11 +59,11 @@ def open_encoder(source: str) -> inputs.ExportedSource:
         raise errors.ManifestError("--model", "an exported sentence encoder", received, _REMEDY)
     opened = inputs.open_answerer(str(path))
     assert isinstance(opened, inputs.ExportedSource)
-    kind = None if opened.card.task is None else opened.card.task.kind
-    if kind != "embedding":
-        raise errors.ManifestError(
-            f"--model {path}", "a sentence encoder", f"a model of kind {kind}", _REMEDY
-        )
+    # Not by the task: an encoder that was exported as it came has none.
+    named = {name for own in opened.card.signatures.values() for name in own.outputs}
+    if named != {heads.EMBEDDING}:
+        received = f"a model that gives {', '.join(sorted(named))}"
+        raise errors.ManifestError(f"--model {path}", "a sentence encoder", received, _REMEDY)
     widths = {
         tensor.shape[-1]
         for signature in opened.card.signatures.values()
