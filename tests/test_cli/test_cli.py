@@ -276,5 +276,6 @@ def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monke
     assert cli.main(command) == 2
     assert (seen[0].teacher.general, seen[0].baselines) == (str(before), "cheap")
     before.rmdir()
-    assert cli.main([*command, "--baselines", "none"]) == 2
+    assert cli.main([*command, "--baselines", "none", "--hidden-act", "gelu_tanh"]) == 2
     assert (seen[1].teacher.general, seen[1].baselines) == (None, "none")
+    assert (seen[0].student.hidden_act, seen[1].student.hidden_act) == (None, "gelu_tanh")

@@ -1,10 +1,13 @@
 """The short form of a pruned shape, and what fits into which teacher."""
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import toys
 
 from tfdistill import errors, models, structured
 from tfdistill.config import pruned
+from tfdistill.models import layers
 
 MINILM = models.preset("minilm_6l_384d")
 
@@ -94,6 +97,16 @@ def test_other_families_say_how_they_start_instead(preset):
         structured.check_prunable(MINILM, models.preset(preset))
     with pytest.raises(errors.ShapeError, match="teacher to prune"):
         structured.check_prunable(models.preset(preset), toys.STUDENT)
+
+
+def test_a_student_may_approximate_the_gelu_of_its_teacher_by_tanh():
+    structured.check_prunable(MINILM, MINILM.replace(hidden_act="gelu_tanh"))
+    with pytest.raises(errors.ConfigError, match="hidden_act of a pruned student"):
+        structured.check_prunable(MINILM, MINILM.replace(hidden_act="relu"))
+    # The error of the approximation, over where it can differ.
+    x = tf.constant(np.linspace(-6, 6, 100_001, dtype=np.float32))
+    apart = float(tf.reduce_max(tf.abs(layers.gelu(x) - layers.gelu_tanh(x))))
+    assert 4e-4 < apart < 5e-4
 
 
 def test_another_vocabulary_is_refused():

@@ -110,6 +110,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "mean of word vectors (static, static:width=64), or a Hugging Face folder (./NAME) or id, "
         "whose shape and weights are taken",
     )
+    options.add_field(parser, config.StudentConfig, "hidden_act")
     stages = parser.add_argument(
         "--stages",
         metavar="KIND,...",
@@ -174,7 +175,12 @@ def _distill(args: argparse.Namespace) -> None:
     recipe = recipe_of(
         args,
         teacher={**teacher, "export": False, "allow_weak": args.allow_weak},
-        student={"preset": student, "initialise": "auto", "allow_weak": args.allow_weak},
+        student={
+            "preset": student,
+            "hidden_act": args.hidden_act,
+            "initialise": "auto",
+            "allow_weak": args.allow_weak,
+        },
         stages=stages,
         variants={"student": {"stages": list(stages)}},
         baselines=args.baselines,

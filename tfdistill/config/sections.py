@@ -139,7 +139,10 @@ class ShapeConfig(Section):
     embedding_size: int | None = pydantic.Field(default=None, gt=0)
     bottleneck_size: int | None = pydantic.Field(default=None, gt=0)
     dense_size: int | None = pydantic.Field(default=None, gt=0)
-    hidden_act: Literal["gelu", "gelu_tanh", "relu"] | None = None
+    hidden_act: Literal["gelu", "gelu_tanh", "relu"] | None = described(
+        None,
+        "activation of the student's feed-forward networks, instead of the preset's or teacher's",
+    )
     dropout: float | None = pydantic.Field(default=None, ge=0, lt=1)
 
     def sizes(self) -> dict[str, Any]:

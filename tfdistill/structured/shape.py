@@ -10,6 +10,7 @@ from tfdistill.config.pruned import PrunedShape
 _INSTEAD = "Start it with student.initialise=teacher (its word vectors) or random instead."
 # Fields in which a pruned student must be as its teacher.
 _SAME = ("vocab_size", "hidden_act", "layer_norm_eps")
+_ALIKE = {"gelu", "gelu_tanh"}  # nowhere more than 0.0005 apart: the teacher's matrices serve both
 
 
 def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.EncoderConfig:
@@ -104,5 +105,5 @@ def _faults(teacher: models.EncoderConfig, student: models.EncoderConfig) -> Ite
             yield errors.explain(f"{name} of a pruned student", expected, ours)
     for name in _SAME:
         theirs, ours = getattr(teacher, name), getattr(student, name)
-        if ours != theirs:
+        if ours != theirs and not {ours, theirs} <= _ALIKE:
             yield errors.explain(f"{name} of a pruned student", f"the teacher's {theirs!r}", ours)
