@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfdistill import errors
-from tfdistill.data import batches, masking, tokenize
+from tfdistill.data import batches, masking, streaming, tokenize
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def stream(masked, **options):
 def test_a_resumed_stream_has_the_batches_and_masks_of_an_uninterrupted_one(tokenizer, examples):
     def masked():
         plain = batches.Batches(examples, batch_size=5, seed=2)
-        return masking.MaskedBatches(plain, masking.Masker(tokenizer, rate=0.4), seed=7)
+        return streaming.MappedBatches(plain, masking.Masker(tokenizer, rate=0.4), seed=7)
 
     whole = stream(masked(), epochs=3)
     assert (masked().steps_per_epoch, masked().num_examples, len(whole)) == (3, 12, 9)
@@ -247,7 +247,7 @@ def test_a_resumed_stream_has_the_batches_and_masks_of_an_uninterrupted_one(toke
 
 def test_every_epoch_masks_other_tokens(tokenizer, examples):
     plain = batches.Batches(examples, batch_size=12, shuffle=False)
-    masked = masking.MaskedBatches(plain, masking.Masker(tokenizer, rate=0.3))
+    masked = streaming.MappedBatches(plain, masking.Masker(tokenizer, rate=0.3))
     first, second, third = (b[0]["mlm_labels"] for b in stream(masked, epochs=3))
     assert (first != second).any()
     assert (second != third).any()

@@ -246,8 +246,8 @@ def test_only_models_with_the_heads_are_taken(plain_student):
 def test_a_batch_without_the_features_says_where_they_come_from():
     features = masked_features()
     for name, source in (
-        ("mlm_labels", "MaskedBatches"),
-        ("prediction_mask", "MaskedBatches"),
+        ("mlm_labels", "Masker"),
+        ("prediction_mask", "Masker"),
         ("nsp_labels", "next_sentence=True"),
     ):
         batch = step_inputs(features, WEIGHTS)

@@ -402,3 +402,60 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     assert models.config_of(opened.model) == models.StaticConfig(
         embedding_size=24, dense_size=128, vocab_size=models.config_of(opened.model).vocab_size
     )
+
+
+def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
+    distilled, data_dir, tmp_path, until_fit, capsys
+):
+    tuned, _ = distilled
+
+    def texts(name, preset=None, **joint):
+        stages_ = {"joint": {"kind": "joint", **STEP, **joint}}
+        recipe = recipe_of(data_dir, tuned, stages=stages_, baselines="none")
+        if preset is not None:
+            recipe = recipe.model_copy(
+                update={"student": recipe.student.model_copy(update={"preset": preset})}
+            )
+        _, train = until_fit(recipe, tmp_path / name)
+        said = "tokens replaced" in capsys.readouterr().err
+        batch = [features for features, _ in train.dataset()]
+        return said, [features["input_ids"].numpy() for features in batch], batch[0].keys()
+
+    said, plain, _ = texts("off", token_noise=0)
+    assert not said
+    said, noisy, _ = texts("usual")
+    assert said
+    rows = np.concatenate([(a != b).any(axis=1) for a, b in zip(plain, noisy, strict=True)])
+    assert 0.25 < rows.mean() < 0.55  # half of the texts, less those whose drawn rate was low
+    said, gold, _ = texts("gold", loss_weights={"label": 0.5})
+    assert not said
+    assert all(map(np.array_equal, plain, gold))
+    # A static student learns from stored answers, which are those of the texts as they are.
+    said, stored, features = texts("static", "static")
+    assert not said and "teacher_logits" in features
+    assert all(map(np.array_equal, plain, stored))
+    with pytest.raises(errors.ConfigError, match="token_noise.*stored answers"):
+        run.distill(
+            recipe_of(
+                data_dir,
+                tuned,
+                student={"preset": "static"},
+                stages={"joint": {"kind": "joint", **STEP, "token_noise": 0.5}},
+                baselines="none",
+            ),
+            tmp_path / "explicit",
+        )
+
+
+def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(data_dir):
+    with pytest.raises(errors.ConfigError, match="token_noise.*gold labels"):
+        recipe_of(
+            data_dir,
+            stages={"joint": {"kind": "joint", "token_noise": 0.5, "loss_weights": {"label": 1.0}}},
+        )
+    joint = config.JointStage()
+    assert joint.noisy_share == 0.5
+    saved = joint.model_dump()
+    assert config.JointStage.model_validate(saved).noisy_share == 0.5
+    del saved["token_noise"]  # every option of the versions before
+    assert config.JointStage.model_validate(saved).noisy_share == 0

@@ -11,7 +11,7 @@ import tf_keras as keras
 import toys
 
 from tfdistill import config, errors, files, models, weights
-from tfdistill.data import masking, shard_files, shards, synthetic, tokenize, vocab
+from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.training import MaskedLmEvaluation, PretrainConfig, checkpoints, pretrain_run
 
 SMALL = {
@@ -274,7 +274,7 @@ def test_measuring_twice_gives_the_same_and_nothing_masked_is_an_error(toy_model
     model = models.build_masked_lm(shape)
     shards.prepare_corpus(text / "corpus.txt", tokenizer, tmp_path, max_length=12)
     held_out = shards.ShardedBatches(tmp_path, 32, shuffle=False, limit=40)
-    batches = masking.MaskedBatches(held_out, masking.Masker(tokenizer))
+    batches = streaming.MappedBatches(held_out, masking.Masker(tokenizer))
     evaluation = MaskedLmEvaluation(model, batches)
     assert evaluation() == evaluation()
     batches = FixedBatches()

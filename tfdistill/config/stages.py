@@ -7,6 +7,7 @@ on either of the two relations and combination. Defaults are those of the distil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
@@ -38,6 +39,7 @@ _FORMER_DEFAULTS: dict[str, Any] = {
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
 Prediction = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
+TOKEN_NOISE = 0.5
 Temperature = Annotated[float, pydantic.Field(gt=0)]
 
 
@@ -215,11 +217,39 @@ class JointStage(PrunedStage):
     Attributes:
       temperature: None: 1, or for a teacher whose answers are nearly uniform the one below 1 that
         calibrates them on the development set.
+      token_noise: The share of a batch's examples with replaced tokens, see `data.noise`; None:
+        `TOKEN_NOISE`, but 0 where gold labels count or the answers were stored before.
     """
 
     kind: Literal["joint"] = "joint"
     prediction: Prediction = "kl_divergence"
     temperature: Temperature | None = None
+    token_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _saved_before_noise(cls, values: Any) -> Any:
+        """A recipe that was saved with every option but this one goes on without noise."""
+        options = cls.model_fields.keys() - {"token_noise"}
+        if isinstance(values, Mapping) and "token_noise" not in values and options <= set(values):
+            return {**values, "token_noise": 0.0}
+        return values
+
+    @pydantic.model_validator(mode="after")
+    def _check_noise(self) -> JointStage:
+        if self.token_noise and needs_labels(self):
+            raise ValueError(
+                "token_noise: expected 0 with a weight for gold labels, which are not those of "
+                f"changed texts, received {self.token_noise}. Leave one of the two out."
+            )
+        return self
+
+    @property
+    def noisy_share(self) -> float:
+        """The share of examples with noise, where the teacher answers during the training."""
+        if self.token_noise is not None:
+            return self.token_noise
+        return 0.0 if needs_labels(self) else TOKEN_NOISE
 
 
 class EmbeddingStage(PrunedStage):

@@ -15,7 +15,6 @@ import tensorflow_text as text_ops
 
 from tfdistill import errors
 from tfdistill.data import vocab as vocabularies
-from tfdistill.data.streaming import TrainingBatches
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
@@ -79,7 +78,7 @@ class Masker:
                 "masking", "whole_words or token_counts", "both", "Choose one."
             )
         vocab = tokenizer.vocab
-        self._special = [vocab.index(token) for token in vocabularies.SPECIAL_TOKENS]
+        self._special = list(tokenizer.special_ids)
         self._rate, self._predict = rate, predict
         self._mask_id, self._pad_id = tokenizer.mask_id, tokenizer.pad_id
         self._mask_token_rate, self._random_token_rate = mask_token_rate, random_token_rate
@@ -140,40 +139,6 @@ class Masker:
             ),
             "mlm_labels": tf.ensure_shape(labels, static),
         }
-
-
-class MaskedBatches:
-    """Batches with masks that depend on the seed and the step alone.
-
-    Attributes:
-      steps_per_epoch: Batches of an epoch, those of the batches below.
-      num_examples: Examples of an epoch.
-
-    Args:
-      batches: `data.batches.Batches`, `data.shards.ShardedBatches` or their like.
-      masker: What masks a batch.
-      seed: Seed of the masks.
-    """
-
-    def __init__(self, batches: TrainingBatches, masker: Masker, seed: int = 0):
-        """Keeps the arguments."""
-        self.steps_per_epoch = batches.steps_per_epoch
-        self.num_examples = batches.num_examples
-        self._batches, self._masker, self._seed = batches, masker, seed
-
-    def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
-        """Streams the masked batches of all epochs, from the one numbered `start_step` on."""
-        stream = self._batches.dataset(epochs=epochs, start_step=start_step)
-
-        def mask(step: tf.Tensor, batch: Any) -> Any:
-            seed = tf.stack([tf.constant(self._seed, tf.int64), step])
-            if isinstance(batch, dict):
-                return self._masker(batch, seed)
-            return (self._masker(batch[0], seed), *batch[1:])
-
-        numbered = stream.enumerate(start=start_step)
-        masked = numbered.map(mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        return masked.prefetch(tf.data.AUTOTUNE)
 
 
 class _Selector(text_ops.RandomItemSelector):

@@ -78,6 +78,43 @@ def stream(
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
+class MappedBatches:
+    """Batches whose features are changed by the seed and the step alone: masks, noise.
+
+    Attributes:
+      steps_per_epoch: Batches of an epoch, those of the batches below.
+      num_examples: Examples of an epoch.
+
+    Args:
+      batches: `data.batches.Batches`, `data.shards.ShardedBatches` or their like.
+      change: (features, seed, int64 (2,)) -> features; runs in a graph.
+      seed: Begins the seed of every batch; the number of its step ends it.
+    """
+
+    def __init__(
+        self, batches: TrainingBatches, change: Callable[[Any, tf.Tensor], Any], seed: int = 0
+    ):
+        """Keeps the arguments."""
+        self.steps_per_epoch = batches.steps_per_epoch
+        self.num_examples = batches.num_examples
+        self._batches, self._change, self._seed = batches, change, seed
+
+    def dataset(self, *, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
+        """Streams the changed batches of all epochs, from the one numbered `start_step` on."""
+        import tensorflow as tf
+
+        def change(step: tf.Tensor, batch: Any) -> Any:
+            seed = tf.stack([tf.constant(self._seed, tf.int64), step])
+            if isinstance(batch, dict):
+                return self._change(batch, seed)
+            return (self._change(batch[0], seed), *batch[1:])
+
+        plain = self._batches.dataset(epochs=epochs, start_step=start_step)
+        numbered = plain.enumerate(start=start_step)
+        changed = numbered.map(change, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return changed.prefetch(tf.data.AUTOTUNE)
+
+
 @contextlib.contextmanager
 def raising_faults() -> Iterator[None]:
     """Raises the error of a stream itself: TensorFlow reports it inside one of its own."""

@@ -76,6 +76,7 @@ class Tokenizer:
       vocab_file: The file that they came from.
       lower_case: Whether text is lower-cased and stripped of accents.
       pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
+      special_ids: All five.
     """
 
     def __init__(self, vocab_file: str | os.PathLike[str], lower_case: bool = True):
@@ -94,9 +95,8 @@ class Tokenizer:
         self.vocab_size = len(self.vocab)
         self.lower_case = lower_case
         ids = {token: index for index, token in enumerate(self.vocab)}
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            ids[token] for token in vocabularies.SPECIAL_TOKENS
-        )
+        self.special_ids = tuple(ids[token] for token in vocabularies.SPECIAL_TOKENS)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
         try:
             self._wordpiece = text_ops.FastWordpieceTokenizer(
                 vocab=self.vocab,

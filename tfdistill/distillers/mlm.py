@@ -152,13 +152,13 @@ def _feature(batch: StepInputs, name: str, remedy: str) -> tf.Tensor:
 
 
 def _chosen(batch: StepInputs) -> tf.Tensor:
-    mask = _feature(batch, PREDICTION_MASK, "Mask the batches: data.masking.MaskedBatches.")
+    mask = _feature(batch, PREDICTION_MASK, "Mask the batches: data.masking.Masker.")
     return tf.not_equal(mask, 0)  # (batch, tokens)
 
 
 def _labelled_rows(batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor]:
     """Labels, int32 (N,) and never negative, and weights, float32 (N,), 0 where there is none."""
-    labels = _feature(batch, MLM_LABELS, "Mask the batches: data.masking.MaskedBatches.")
+    labels = _feature(batch, MLM_LABELS, "Mask the batches: data.masking.Masker.")
     chosen = _chosen(batch)
     labels = tf.cast(tf.boolean_mask(labels, chosen), tf.int32)
     known = tf.cast(labels >= 0, tf.float32)

@@ -8,7 +8,7 @@ import pathlib
 from typing import Literal
 
 from tfdistill import config, errors, training
-from tfdistill.data import batches, corpus, masking, shards, synthetic, tokenize
+from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize
 
 HELD_OUT = 0.01  # of the text under a head for masked words
 
@@ -63,7 +63,9 @@ class Corpus:
             token_counts=shards.token_counts(self.folder) if smoothing else None,
             smoothing=smoothing,
         )
-        return masking.MaskedBatches(self.batches(settings, seed, held_out=HELD_OUT), masker, seed)
+        return streaming.MappedBatches(
+            self.batches(settings, seed, held_out=HELD_OUT), masker, seed
+        )
 
     def held_out(self, *, batch_size: int, mask_rate: float) -> training.TrainingBatches:
         """The text that `masked` leaves out, always under the same masks."""
@@ -71,7 +73,7 @@ class Corpus:
         text = shards.ShardedBatches(
             self.folder, batch_size, shuffle=False, held_out=HELD_OUT, part="held_out", limit=2000
         )
-        return masking.MaskedBatches(text, masking.Masker(self.tokenizer, rate=mask_rate), 0)
+        return streaming.MappedBatches(text, masking.Masker(self.tokenizer, rate=mask_rate), 0)
 
 
 def open_corpus(

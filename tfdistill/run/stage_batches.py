@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from tfdistill import config, distillers, training
-from tfdistill.data import batches
+from tfdistill import config, distillers, errors, training
+from tfdistill.data import batches, noise, streaming, tokenize
 from tfdistill.distillers import base
 from tfdistill.run import given, prepare
 from tfdistill.run.context import RunContext
@@ -71,7 +72,7 @@ def _of_task(
         logits = context.teachers.answers(teacher, reads)
         of_tokens = data.task.head in ("token", "span")
         extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}
-    return batches.Batches(
+    plain = batches.Batches(
         encoded,
         batch_size=stage.batch_size,
         token_budget=stage.token_budget,
@@ -80,6 +81,42 @@ def _of_task(
         seed=seed,
         **extra,
     )
+    if not isinstance(stage, config.JointStage) or distiller is None:
+        return plain
+    if extra:
+        _check_no_noise(stage)
+        return plain
+    return _noisy(plain, stage, data.tokenizer, seed)
+
+
+def _check_no_noise(stage: config.JointStage) -> None:
+    """Refuses noise in texts whose answers are known before the training.
+
+    Raises:
+      ConfigError: If the stage asks for it.
+    """
+    if stage.token_noise:
+        raise errors.ConfigError(
+            "token_noise",
+            "0 where the student learns from stored answers alone",
+            stage.token_noise,
+            "Noise needs a teacher that answers during the training.",
+        )
+
+
+def _noisy(
+    plain: batches.Batches, stage: config.JointStage, tokenizer: tokenize.Tokenizer, seed: int
+) -> training.TrainingBatches:
+    share = stage.noisy_share
+    if not share:
+        return plain
+    print(
+        f"{stage.kind}: {share:.0%} of the texts that the teacher answers have tokens replaced, "
+        f"{noise.HIGHEST_RATE:.0%} of them at most (token_noise)",
+        file=sys.stderr,
+        flush=True,
+    )
+    return streaming.MappedBatches(plain, noise.TokenNoise(tokenizer, share=share), seed)
 
 
 def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedExamples:

@@ -6,7 +6,7 @@ import tf_keras as keras
 
 from tfdistill import distillers, errors, files, models
 from tfdistill.config import PretrainConfig
-from tfdistill.data import masking, shards, tokenize
+from tfdistill.data import masking, shards, streaming, tokenize
 from tfdistill.data.streaming import StepRange
 from tfdistill.results import FitResult
 from tfdistill.training import masked_lm, optimizers
@@ -70,13 +70,13 @@ def pretrain(
     # Measured with equal probabilities, whatever is trained with: figures can be compared.
     evaluation = masked_lm.MaskedLmEvaluation(
         student,
-        masking.MaskedBatches(
+        streaming.MappedBatches(
             held_out, masking.Masker(tokenizer, rate=config.mask_rate), _EVALUATION_SEED
         ),
     )
     total = config.steps or config.epochs * train.steps_per_epoch
     step_range = StepRange(
-        masking.MaskedBatches(train, masker, seed),
+        streaming.MappedBatches(train, masker, seed),
         start=0,
         steps=total,
         most_parts=config.evaluations,

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdistill import errors
+from tfdistill.data import batches, noise, streaming, tokenize
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy_vocab_file):
+    return tokenize.Tokenizer(toy_vocab_file)
+
+
+def features(tokenizer, lengths, *, ids=None):
+    """Rows [CLS] ... [SEP] and padding, wider than the longest."""
+    width = max(lengths) + 3
+    real = np.arange(width) < np.array(lengths)[:, None]
+    ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids)
+    drawn = np.random.default_rng(0).choice(ids or ordinary, real.shape)
+    drawn[:, 0] = tokenizer.cls_id
+    drawn[np.arange(len(lengths)), np.array(lengths) - 1] = tokenizer.sep_id
+    return {
+        "input_ids": tf.constant(np.where(real, drawn, tokenizer.pad_id), tf.int32),
+        "attention_mask": tf.constant(real, tf.int32),
+        "token_type_ids": tf.constant(real * (drawn % 2), tf.int32),
+    }
+
+
+def changed(tokenizer, batch, *, step=0, **options):
+    after = tf.function(noise.TokenNoise(tokenizer, **options))(
+        batch, tf.constant([5, step], tf.int64)
+    )
+    assert after.keys() == batch.keys()
+    for name in ("attention_mask", "token_type_ids"):
+        np.testing.assert_array_equal(after[name], batch[name])
+    assert after["input_ids"].dtype == tf.int32
+    return after["input_ids"].numpy(), batch["input_ids"].numpy()
+
+
+def test_special_tokens_and_padding_stay_and_none_is_drawn(tokenizer):
+    batch = features(tokenizer, (2, 3, 9, 200, 64))
+    after, before = changed(tokenizer, batch, share=1.0, highest_rate=1.0)
+    special = np.isin(before, tokenizer.special_ids)
+    np.testing.assert_array_equal(after[special], before[special])
+    assert not np.isin(after[~special], tokenizer.special_ids).any()
+    assert (after[~special] != before[~special]).mean() > 0.2
+
+
+def test_a_share_of_the_examples_is_changed_at_rates_up_to_the_highest(tokenizer):
+    batch = features(tokenizer, (400,) * 400)
+    for share, highest in ((1.0, 0.5), (0.3, 0.8)):
+        after, before = changed(tokenizer, batch, share=share, highest_rate=highest)
+        kinds = tokenizer.vocab_size - len(tokenizer.special_ids)
+        rates = (after != before)[:, 1:399].mean(axis=1) / (1 - 1 / kinds)
+        touched = rates > 0
+        assert touched.mean() == pytest.approx(share, abs=0.07)
+        # Uniform from 0 to the highest rate: its mean, its variance, and no row beyond it.
+        assert rates[touched].mean() == pytest.approx(highest / 2, abs=0.035)
+        assert rates[touched].std() == pytest.approx(highest / 12**0.5, abs=0.025)
+        assert rates.max() < highest + 0.08
+
+
+def test_replacements_are_as_frequent_as_in_the_batch(tokenizer):
+    rare, often, other = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids)[:3]
+    batch = features(tokenizer, (300,) * 60, ids=[rare, *[often] * 3, *[other] * 6])
+    after, before = changed(tokenizer, batch, share=1.0, highest_rate=1.0)
+    left = after[(before == other) & (after != other)]  # 1 : 3 among what replaced the third
+    assert (left == often).mean() == pytest.approx(0.75, abs=0.03)
+    assert set(np.unique(left)) == {rare, often}
+
+
+def test_noise_follows_from_the_seed_alone(tokenizer):
+    batch = features(tokenizer, (40, 60, 20))
+    first, _ = changed(tokenizer, batch, share=1.0)
+    again, _ = changed(tokenizer, batch, share=1.0)
+    other, _ = changed(tokenizer, batch, share=1.0, step=1)
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_nothing_to_replace_is_no_fault(tokenizer):
+    batch = features(tokenizer, (2, 2))
+    after, before = changed(tokenizer, batch, share=1.0, highest_rate=1.0)
+    np.testing.assert_array_equal(after, before)
+    batch = features(tokenizer, (30, 40))
+    after, before = changed(tokenizer, batch, share=0.0)
+    np.testing.assert_array_equal(after, before)
+
+
+def test_epochs_differ_and_a_resumed_stream_does_not(tokenizer):
+    encoded = tokenizer.encode_batch(["the film is not good.", "a story, it is bad!", "seven"] * 3)
+    examples = batches.EncodedExamples(
+        encoded.ids, encoded.offsets, encoded.types, np.arange(9, dtype=np.int32)
+    )
+
+    def stream(**options):
+        plain = batches.Batches(examples, batch_size=9, shuffle=False)
+        noisy = streaming.MappedBatches(plain, noise.TokenNoise(tokenizer, share=1.0), seed=3)
+        return [(x["input_ids"].numpy(), y.numpy()) for x, y in noisy.dataset(**options)]
+
+    whole = stream(epochs=3)
+    assert (whole[0][0] != whole[1][0]).any()
+    tf.nest.map_structure(np.testing.assert_array_equal, whole[1:], stream(epochs=3, start_step=1))
+
+
+@pytest.mark.parametrize(
+    "options", [{"share": -0.1}, {"share": 1.1}, {"highest_rate": 0.0}, {"highest_rate": 1.5}]
+)
+def test_values_out_of_range_are_refused(tokenizer, options):
+    with pytest.raises(errors.ConfigError, match=next(iter(options))):
+        noise.TokenNoise(tokenizer, **options)
