@@ -1,5 +1,6 @@
 """What all tests share: settings of the environment, and where the real data lies."""
 
+import gc
 import os
 import pathlib
 import sys
@@ -31,6 +32,8 @@ def pytest_collection_modifyitems(config, items):
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+    gc.collect()
+    gc.freeze()  # TensorFlow's objects, which later collections need not look at
     if os.environ.get(DATA_VARIABLE):
         return
     without = [item for item in items if item.get_closest_marker("shared_data")]

@@ -43,6 +43,7 @@ def corpus():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_each_loss_goes_down_on_a_toy_corpus(corpus, method):
     teacher, batches = corpus

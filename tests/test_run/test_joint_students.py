@@ -434,7 +434,7 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     said, stored, features = texts("static", "static")
     assert not said and "teacher_logits" in features
     assert all(map(np.array_equal, plain, stored))
-    with pytest.raises(errors.ConfigError, match="token_noise.*stored answers"):
+    with pytest.raises(errors.ConfigError, match=r"token_noise.*stored answers"):
         run.distill(
             recipe_of(
                 data_dir,
@@ -448,7 +448,7 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
 
 
 def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(data_dir):
-    with pytest.raises(errors.ConfigError, match="token_noise.*gold labels"):
+    with pytest.raises(errors.ConfigError, match=r"token_noise.*gold labels"):
         recipe_of(
             data_dir,
             stages={"joint": {"kind": "joint", "token_noise": 0.5, "loss_weights": {"label": 1.0}}},

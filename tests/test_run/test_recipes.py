@@ -27,6 +27,7 @@ USUAL = (
     "pkd_last_3l_mrpc",
     "tinybert_6l_stsb",
 )
+SLOW = ("demo", "prune_cluster_quantize_aware_sst2")
 NAMES = sorted(config.recipes())
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 
@@ -52,6 +53,13 @@ def structure_of(name: str) -> str:
 
 # The last of equal ones wins: the usual ones.
 STRUCTURES = {structure_of(name): name for name in sorted(NAMES, key=lambda name: name in USUAL)}
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    """The usual recipes have every kind of stage; others combine these in other ways."""
+    if name in USUAL:
+        return []
+    return [pytest.mark.slow] if name in SLOW else [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +120,7 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
 
 @pytest.mark.parametrize(
     "name",
-    [n if n in USUAL else pytest.param(n, marks=pytest.mark.slow) for n in STRUCTURES.values()],
+    [pytest.param(name, marks=marks_of(name)) for name in STRUCTURES.values()],
 )
 def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
     recipe = small(config.load_recipe(name), vocab_file)
@@ -133,7 +141,7 @@ def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkey
 
 
 def test_no_recipe_is_missed():
-    assert set(USUAL) < set(STRUCTURES.values())
+    assert {*USUAL, *SLOW} < set(STRUCTURES.values())
     assert len(NAMES) == 57
 
 

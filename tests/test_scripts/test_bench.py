@@ -184,7 +184,16 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["training", "bucketing", "augmentation", "inference", "noise"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("training", "inference"),
+        *(
+            pytest.param(k, marks=pytest.mark.thorough)
+            for k in ("bucketing", "augmentation", "noise")
+        ),
+    ],
+)
 def test_a_benchmark_runs_and_records(kind, tmp_path):
     done = bench(kind, "--quick", "--out", str(tmp_path))
 

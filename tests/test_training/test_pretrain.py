@@ -180,9 +180,12 @@ def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp
     ("name", "overrides", "optimizer", "learning_rate"),
     [
         ("distilbert_6l_768d", SMALL, "adamw", 0.01),
-        ("tinybert_4l_312d", SMALL, "lamb", 0.01),
+        pytest.param("tinybert_4l_312d", SMALL, "lamb", 0.01, marks=pytest.mark.thorough),
         ("mobilebert_6l_128d", {"num_layers": 1, "max_positions": 32}, "lamb", 0.01),
-        ("ib_bert_6l_128d", {"num_layers": 1, "max_positions": 32}, "adamw", 0.001),
+        pytest.param(
+            *("ib_bert_6l_128d", {"num_layers": 1, "max_positions": 32}, "adamw", 0.001),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_any_preset_can_be_pretrained(
