@@ -45,10 +45,18 @@ EXTRAS_REQUIRE = {
     "keras-hub": ["keras-hub>=0.22,<1"],
     # What `data prepare --runner` and `data augment --runner` run on.
     "beam": ["apache-beam>=2.77,<3"],
+    # What addresses (s3://bucket/x) are read and written with; other stores need one package more.
+    "remote": ["fsspec>=2025.3", "universal-pathlib>=0.3.8,<0.4", "s3fs>=2025.3"],
     # What ./scripts/test, ./scripts/check and the documentation need.
     "dev": [
         "keras-hub>=0.22,<1",
         "apache-beam>=2.77,<3",
+        "fsspec>=2025.3",
+        "universal-pathlib>=0.3.8,<0.4",
+        "s3fs>=2025.3",
+        "moto[s3]>=5.1,<6",
+        "flask>=3,<4",  # with flask-cors what the server of moto needs; moto[server] needs far more
+        "flask-cors>=5",
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",
         "ruff>=0.15,<1",

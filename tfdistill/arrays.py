@@ -72,7 +72,10 @@ def read_with_metadata(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads arrays as `read_arrays` does, and the entries of the header."""
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with (
+            files.local_copy(path) as local,
+            safetensors.safe_open(local, framework="numpy") as file,
+        ):
             header = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, TypeError, ValueError, AttributeError) as fault:

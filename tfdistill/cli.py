@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, cluster, errors, files, processes
+from tfdistill import __version__, cluster, errors, files, processes, storage
 from tfdistill.commands import (
     answers,
     base,
@@ -54,7 +54,6 @@ _NATIVE_LOGS = (
     r"^(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NO_PATHS = ("pipeline", "query")  # options for a runner, and a text to look for
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
@@ -149,12 +148,13 @@ def _run(args: argparse.Namespace) -> int:
             if args.quiet:
                 nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stderr(nowhere))
-            _refuse_addresses(args)
+            _check_addresses(args)
             # Of several workers that train together only the chief writes.
             writes = "gpus" not in args or cluster.keeps_files()
             if writes and not getattr(args, "dry_run", False):
                 for option in _OUTPUTS:
-                    if isinstance(path := getattr(args, option, None), str):
+                    path = getattr(args, option, None)
+                    if isinstance(path, str) and not storage.is_address(path):
                         stack.enter_context(files.output_lock(path))
             result: Any = args.execute(args)
             sys.stdout.flush()
@@ -172,22 +172,30 @@ def _run(args: argparse.Namespace) -> int:
         return code
 
 
-def _refuse_addresses(args: argparse.Namespace) -> None:
+def _check_addresses(args: argparse.Namespace) -> None:
     """Refuses paths such as s3://bucket/x: the file system would make folders of outputs here.
 
+    Where a command takes addresses, their storage must answer.
+
     Raises:
-      ConfigError: If there is one.
+      ConfigError: If one stands where the command takes none, or its protocol is unknown.
+      EnvironmentFault: If a package is missing, or the storage does not answer.
     """
     for option, value in vars(args).items():
         if option in _NO_PATHS:
             continue
         for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, str) and _ADDRESS.match(one):
+            if not isinstance(one, str) or not storage.is_address(one):
+                continue
+            if option in args.addresses:
+                storage.check(one)
+            else:
                 raise errors.ConfigError(
                     option.replace("_", "-"),
                     "a path on this machine",
                     repr(one),
-                    "Remote storage is neither read nor written: mount it, or copy to and from it.",
+                    "Remote storage is neither read nor written here: mount it, or copy to and "
+                    "from it.",
                 )
 
 

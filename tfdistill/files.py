@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfdistill import errors, safe_paths
+from tfdistill import errors, safe_paths, storage
 
 Path = safe_paths.Path
 LOCK = ".lock"
@@ -43,6 +43,8 @@ def _check_local(path: Path) -> pathlib.Path:
 def atomic_write(path: Path) -> Iterator[pathlib.Path]:
     """Yields a temporary path next to `path` and renames it over `path` when the block succeeds.
 
+    For an address that `storage.located` opened it is one on this machine, which is uploaded.
+
     Whatever happens inside the block (an exception, a full disk, a kill), `path` holds either its
     old content or the whole new one. What a killed process left is removed by the next one that
     writes into the folder.
@@ -54,9 +56,15 @@ def atomic_write(path: Path) -> Iterator[pathlib.Path]:
       The temporary path (same folder, same suffix) to write to.
 
     Raises:
-      ConfigError: If it is an address.
+      ConfigError: If it is an address that nobody opened.
+      EnvironmentFault: If an upload fails.
       OSError: If it cannot be written; its `filename` is `path`.
     """
+    if storage.is_remote(path):
+        with temporary_folder("upload") as folder:
+            yield folder / path.name
+            storage.upload(folder / path.name, path)
+        return
     target = _check_local(path)
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -344,10 +352,27 @@ def atomic_write_json(path: Path, value: Any) -> None:
     atomic_write_text(path, text + "\n")
 
 
+@contextlib.contextmanager
+def local_copy(path: Path) -> Iterator[pathlib.Path]:
+    """Yields a file on this machine with the content of `path`; itself where it is one.
+
+    Raises:
+      OSError: If there is no such file.
+      EnvironmentFault: If the storage of an address does not answer.
+    """
+    source = storage.located(path)
+    if not storage.is_remote(source):
+        yield source
+        return
+    with temporary_folder("download") as folder:
+        storage.download(source, folder / source.name)
+        yield folder / source.name
+
+
 def sha256_of(path: Path) -> str:
     """Returns the SHA-256 of a file as 64 lower-case hexadecimal digits."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with storage.located(path).open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

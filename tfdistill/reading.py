@@ -7,13 +7,12 @@ or memory than its size suggests, and nothing that walks a value needs bounds of
 from __future__ import annotations
 
 import json
-import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tfdistill import errors, files
+from tfdistill import errors, files, storage
 
 MAX_DEPTH = 100  # of lists and mappings inside each other
 MAX_DIGITS = 19  # of an integer: int64
@@ -199,7 +198,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _yaml_mapping)
 
 def _read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
     try:
-        return pathlib.Path(path).read_bytes()
+        return storage.located(path).read_bytes()
     except (OSError, ValueError) as fault:  # ValueError: a null character in the path
         reason = fault.strerror if isinstance(fault, OSError) else None
         raise error(what, "a file that can be read", (reason or str(fault)).lower()) from None

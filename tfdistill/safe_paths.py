@@ -26,6 +26,10 @@ def inside(folder: Path, name: str) -> pathlib.Path:
     Raises:
       ManifestError: If `name` is absolute or leads out of `folder`, also through a link.
     """
+    if not isinstance(folder, str | os.PathLike):  # an address that `storage` opened
+        if not is_plain_name(name):
+            raise errors.ManifestError("file name", f"a name in {folder}", repr(name))
+        return folder / name
     root = pathlib.Path(folder).resolve()
     try:
         path = (root / name).resolve()
@@ -74,6 +78,8 @@ def check_links(folder: Path) -> None:
     Raises:
       OutputExistsError: If there is one, at any depth.
     """
+    if not isinstance(folder, str | os.PathLike):
+        return  # no links on other storage
     root = pathlib.Path(folder).resolve()
     for parent, folders, names in os.walk(root):
         for path in (pathlib.Path(parent, name) for name in (*folders, *names)):

@@ -20,6 +20,7 @@ RANKS = {
     "files": 0,
     "lazy_exports": 0,
     "safe_paths": 0,
+    "storage": 0,
     "reading": 0,
     "processes": 0,
     "cluster": 0,

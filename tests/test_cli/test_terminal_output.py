@@ -59,12 +59,13 @@ def test_the_locale_c_prints_what_it_can(tmp_path):
 @pytest.mark.parametrize(
     "command",
     [
-        ["data", "prepare", "x.txt", "--vocab", "v.txt", "--out", "s3://bucket/x"],
+        ["data", "vocab", "x.txt", "--out", "s3://bucket/x"],
+        ["data", "prepare", "x.txt", "--vocab", "v.txt", "--out", "ftp://host/x"],
         ["run", "demo", "--out", "gs://bucket/x"],
         ["export", "model", "--keras", "hdfs://host/m.keras"],
         ["report", ".", "--out", "file:///tmp/x"],
         ["recipes", "cp", "demo", "s3://bucket/demo.yaml"],
-        ["pretrain", "bert_tiny", "--corpus", "a.txt", "s3://bucket/b.txt", "--out", "x"],
+        ["pretrain", "bert_tiny", "--corpus", "a.txt", "--out", "s3://bucket/x"],
         ["evaluate", "gs://bucket/run", "--task", "assistant"],
     ],
     ids=lambda command: command[0],

@@ -279,7 +279,7 @@ def test_ctrl_c_cancels_the_pipeline(prepare, monkeypatch):
         ({"pipeline": ("--runner", "Flinq")}, errors.ConfigError, "Flinq"),
         ({"pipeline": (*DIRECT, "--direct_num_worker=4")}, errors.ConfigError, "num_workers'"),
         ({"pipeline": DIRECT, "workers": 2}, errors.DataError, "workers: expected 1"),
-        ({"pipeline": DIRECT, "path": "gs://b/a.txt"}, errors.DataError, "mount the bucket"),
+        ({"pipeline": DIRECT, "path": "ftp://b/a.txt"}, errors.ConfigError, "s3://, gs:// or"),
     ],
 )
 def test_a_pipeline_that_cannot_run_is_refused_before_anything_is_written(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
 from typing import Any
 
-from tfdistill import config, errors
+from tfdistill import config, errors, storage
 from tfdistill.commands import base, options, plan
 
 
@@ -38,7 +37,7 @@ def _execute(args: argparse.Namespace) -> None:
     from tfdistill.data import answer_files, parallel
 
     answer_files.check_writable(args.out)
-    if pathlib.Path(args.out).exists() and not args.overwrite:
+    if storage.located(args.out).exists() and not args.overwrite:
         raise errors.OutputExistsError(
             f"--out {args.out}", "an absent file", "an earlier one", "Use --overwrite."
         )
@@ -63,7 +62,9 @@ COMMANDS = (
         description="Writes a row for each different text: the text columns of the task, and a "
         "logit for each label, by name; of words and spans lists of logits (.jsonl, .parquet). "
         "`distill --answers` reads such files, also those of other programs. Texts are answered in "
-        "blocks; the same command continues one that was stopped.",
+        "blocks; the same command continues one that was stopped. The file may be an address of "
+        "s3://, gs:// or hdfs:// (needs tfdistill[remote]).",
+        addresses=("out",),
         arguments=_arguments,
         execute=_execute,
         flags={**options.DATA_FLAGS, "data.unlabelled": "--unlabelled"},

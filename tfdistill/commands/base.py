@@ -32,6 +32,7 @@ class Command:
       execute: Does the work; may return an exit code. A group has None: it prints its help.
       description: A paragraph for ``--help``; the summary when empty.
       actions: The commands of a group, such as ``prepare`` of ``tfdistill data``.
+      addresses: Arguments that may be addresses such as s3://bucket/x, see `storage`.
       flags: Key of a recipe -> the option that sets it here: errors name what was typed. ``*``
         stands for the name of any stage.
     """
@@ -43,6 +44,7 @@ class Command:
     execute: Callable[[argparse.Namespace], int | None] | None = None
     description: str = ""
     actions: Sequence[Command] = ()
+    addresses: Sequence[str] = ()
     flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -107,6 +109,7 @@ def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "
             epilog="\n".join(["examples:", *(f"  tfdistill {line}" for line in command.examples)]),
         )
         sub.set_defaults(execute=command.execute, flags=command.flags, called=name)
+        sub.set_defaults(addresses=command.addresses)
         command.arguments(sub)
         if command.actions:
             add_commands(sub, command.actions, prefix=f"{name} ")

@@ -316,6 +316,7 @@ COMMANDS = (
         summary="distil a student from a fine-tuned teacher, or from answers in files",
         arguments=_distill_arguments,
         execute=_distill,
+        addresses=("answers", "corpus"),
         flags={
             **options.DATA_FLAGS,
             **{"teacher.source": "--teacher", "teacher.answers.files": "--answers"},

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import config, errors
+from tfdistill import config, errors, storage
 from tfdistill.commands import base, options, plan
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
@@ -45,7 +45,7 @@ def _add_invalid(parser: argparse._ActionsContainer) -> None:
 
 
 def _existing_files(paths: Sequence[str]) -> None:
-    missing = [path for path in paths if not pathlib.Path(path).exists()]
+    missing = [path for path in paths if not storage.located(path).exists()]
     if missing:
         raise errors.ConfigError("text", "existing files", ", ".join(missing), "Check the path.")
 
@@ -183,7 +183,7 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="PATH",
-        help="a folder of `tfdistill data prepare`, or text files",
+        help="a folder of `tfdistill data prepare`, or text files; also at addresses",
     )
     source = parser.add_argument_group("model")
     source.add_argument(
@@ -272,6 +272,10 @@ DATA_ACTIONS = (
     base.Command(
         name="prepare",
         summary="tokenize text files of any size into shards for pre-training",
+        description="Tokenizes text files of any size into shards for pre-training. Texts, "
+        "vocabulary and output may be addresses of s3://, gs:// or hdfs:// (needs "
+        "tfdistill[remote]).",
+        addresses=("text", "vocab", "out"),
         arguments=_prepare_arguments,
         execute=_prepare,
         examples=(
@@ -296,6 +300,7 @@ COMMANDS = (
     base.Command(
         name="pretrain",
         summary="pre-train a masked language model on text, from random or given weights",
+        addresses=("corpus",),
         arguments=_pretrain_arguments,
         execute=_pretrain,
         examples=(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
-
+from tfdistill import storage
 from tfdistill.config.pruned import is_pruned
 from tfdistill.config.sections import STARTS, Recipe
 from tfdistill.config.stages import ANSWERS_ALONE, StageConfig, TaskStage
@@ -23,7 +22,7 @@ def answers_faults(recipe: Recipe) -> list[str]:
     faults = [
         f"teacher.answers.files: {path} is not there"
         for path in answers.files
-        if not pathlib.Path(path).is_file()
+        if not storage.located(path).is_file()
     ]
     if recipe.data.task is None:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")

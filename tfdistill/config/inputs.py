@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import errors
+from tfdistill import errors, storage
 from tfdistill.config.answers import answers_faults
 from tfdistill.config.pruned import is_checkpoint
 from tfdistill.config.recipe_files import load_recipe
@@ -160,4 +160,4 @@ def _is_file(path: str) -> bool:
 
 def _is_there(path: str) -> bool:
     """A text file, or a folder of prepared shards."""
-    return pathlib.Path(path).exists()
+    return storage.located(path).exists()

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, storage
 from tfdistill.data import tables
 
 _ARRAY = ".npy"
@@ -53,7 +53,7 @@ def read_columns(
     a column; one of two axes becomes a column for each of the names in its array ``labels``.
 
     Args:
-      path: A .jsonl, .csv, .tsv, .parquet or .npz file.
+      path: A .jsonl, .csv, .tsv, .parquet or .npz file, or the address of one.
       names: Columns to read.
       prefixes: How the names of further columns to read begin; the default reads all.
 
@@ -65,7 +65,7 @@ def read_columns(
       DataError: If the file is missing, empty, malformed or of another format.
       EnvironmentFault: If a Parquet file needs a package that is not installed.
     """
-    path = pathlib.Path(path)
+    path = storage.located(path)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise errors.DataError(f"{path}", f"one of {', '.join(_READERS)}", path.suffix or "none")
@@ -112,7 +112,8 @@ def _read_cells(path: pathlib.Path, wanted: Wanted) -> Columns:
 
 def _read_parquet(path: pathlib.Path, wanted: Wanted) -> Columns:
     try:
-        rows = _pyarrow("parquet").read_table(path, memory_map=False).to_pylist()
+        with files.local_copy(path) as local:
+            rows = _pyarrow("parquet").read_table(local, memory_map=False).to_pylist()
     except (OSError, ValueError) as fault:  # ArrowInvalid is a ValueError
         raise errors.DataError(f"{path}", "a Parquet file", fault) from None
     return _flattened(rows, wanted), _numbered(path, len(rows))
@@ -131,7 +132,7 @@ def _pyarrow(module: str = "") -> Any:
 def _read_archive(path: pathlib.Path, wanted: Wanted) -> Columns:
     del wanted  # an array is a column of each row
     try:
-        with zipfile.ZipFile(path) as archive:
+        with files.local_copy(path) as local, zipfile.ZipFile(local) as archive:
             arrays: dict[str, Any] = {
                 member.filename.removesuffix(_ARRAY): _array(member.filename, archive.read(member))
                 for member in archive.infolist()
@@ -212,7 +213,7 @@ def write_columns(
     """
     writer = _WRITERS[check_writable(path)]
     columns = {column: list(cells) for column, cells in texts.items()}
-    with files.atomic_write(path) as temporary:
+    with files.atomic_write(storage.located(path)) as temporary:
         writer(temporary, _Rows(columns, name, np.asarray(values, np.float32), labels))
 
 
@@ -226,7 +227,7 @@ def write_rows(path: files.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     Raises:
       EnvironmentFault: If a Parquet file needs a package that is not installed.
     """
-    with files.atomic_write(path) as temporary:
+    with files.atomic_write(storage.located(path)) as temporary:
         if pathlib.Path(path).suffix.lower() == ".parquet":
             _pyarrow("parquet").write_table(_pyarrow().Table.from_pylist(list(rows)), temporary)
             return

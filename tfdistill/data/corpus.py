@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tfdistill import errors
+from tfdistill import errors, storage
 from tfdistill.data import tables, textspans
 from tfdistill.data.encoded import EncodedExamples, check_max_length
 
@@ -38,7 +37,7 @@ def documents(paths: Path | Sequence[Path]) -> Iterator[list[str]]:
     """
     for path in textspans.as_list(paths):
         empty = True
-        for lines in textspans.documents(tables.read_text(pathlib.Path(path))):
+        for lines in textspans.documents(tables.read_text(storage.located(path))):
             empty = False
             yield lines
         if empty:

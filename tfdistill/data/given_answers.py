@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, storage
 from tfdistill.data import answer_files, tables
 from tfdistill.data.answer_logits import to_logits, to_probabilities
 from tfdistill.data.spec import TaskSpec, names_in
@@ -106,7 +106,7 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
       DataError: If the file is unusable: a column is missing, labels are not the task's, a number
         is not finite, probabilities do not sum to 1, or a key has two answers.
     """
-    path = pathlib.Path(path)
+    path = storage.located(path)
     wanted = [key] if key is not None else [spec.text_column, spec.pair_column]
     texts = [name for name in wanted if name is not None]
     columns, places = answer_files.read_columns(

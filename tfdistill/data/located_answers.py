@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors, files, storage
 from tfdistill.data import answer_files, conll, given_answers
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.given_answers import AnswerFile, Given, Key
@@ -53,7 +53,7 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
       DataError: If the file is unusable; see `given_answers.read_answers`. Also if a list has
         another length than the words or ranges, or a range is none of its text.
     """
-    path = pathlib.Path(path)
+    path = storage.located(path)
     check_suffix(path)
     words = spec.kind == "token"
     named = [key] if key is not None else [spec.text_column, spec.pair_column or ""]

@@ -14,7 +14,6 @@ import functools
 import importlib
 import multiprocessing
 import os
-import pathlib
 import shutil
 import signal
 import threading
@@ -22,7 +21,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, storage
 
 _DIRECT = ("direct", "directrunner")
 
@@ -33,7 +32,7 @@ class WorkUnit:
 
     Attributes:
       what: The piece in words, for messages.
-      target: The file that exists when the unit is done.
+      target: The file that exists when the unit is done, a path or an address.
       task: What `UnitWorker.process` needs to know; it is small, because it is sent to a worker.
     """
 
@@ -159,18 +158,13 @@ def check_pipeline(options: Sequence[str], *paths: files.Path) -> None:
       paths: What the workers read and write.
 
     Raises:
-      EnvironmentFault: If Apache Beam, or what the runner needs, is not installed.
-      ConfigError: If there is no such runner, or DirectRunner has no such option.
-      DataError: If a path is the address of an object store.
+      EnvironmentFault: If Apache Beam, or what the runner needs, is not installed, or the storage
+        of an address does not answer.
+      ConfigError: If there is no such runner or protocol, or DirectRunner has no such option.
     """
     for path in paths:
-        if "://" in os.fspath(path):
-            raise errors.DataError(
-                "path of a pipeline",
-                "one of a file system that all workers mount, such as /mnt/corpus",
-                os.fspath(path),
-                "Object stores are not read or written; mount the bucket.",
-            )
+        if storage.is_address(path):
+            storage.check(path)
     shutil.rmtree(_pipeline(options).local_tempdir)  # else running it does this
 
 
@@ -216,7 +210,7 @@ def run_pipeline(
 
 
 def _check_targets(units: Sequence[WorkUnit], token: str, ending: Exception | str) -> None:
-    missing = [unit for unit in units if not pathlib.Path(unit.target).is_file()]
+    missing = [unit for unit in units if not storage.located(unit.target).is_file()]
     if not missing:
         return
     cause = ending if isinstance(ending, Exception) else None
@@ -238,7 +232,7 @@ def _check_targets(units: Sequence[WorkUnit], token: str, ending: Exception | st
 
 def _do(work: UnitWorker, token: str, unit: WorkUnit) -> None:
     """Does one unit on a worker."""
-    if os.path.isfile(unit.target):
+    if storage.located(unit.target).is_file():
         return
     ready = False
     try:
@@ -254,8 +248,8 @@ def _do(work: UnitWorker, token: str, unit: WorkUnit) -> None:
             raise
 
 
-def _fault_file(unit: WorkUnit, token: str) -> pathlib.Path:
-    return pathlib.Path(f"{unit.target}.{token}.fault")
+def _fault_file(unit: WorkUnit, token: str) -> Any:
+    return storage.located(f"{unit.target}.{token}.fault")
 
 
 _tools: dict[str, Any] = {}  # what this process has loaded for a run

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
-import shutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import errors, files, safe_paths
+from tfdistill import errors, files, safe_paths, storage
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
 from tfdistill.data import parallel, shard_files, textspans
@@ -78,16 +76,16 @@ def prepare_corpus(
     shard per process. Where a piece ends within a document, its examples do too.
 
     Args:
-      paths: UTF-8 text files.
+      paths: UTF-8 text files, or their addresses, see `storage`.
       tokenizer: The tokenizer of the model; its vocabulary is copied into the folder.
-      folder: Where the shards and corpus.json go.
+      folder: Where the shards and corpus.json go; it may be an address.
       max_length: The most tokens of an example, special ones included.
       shard_bytes: Bytes of text of a shard, about.
       workers: Processes; more than one are spawned, so that a script needs
         ``if __name__ == "__main__"``.
       pipeline: Options of Apache Beam, whose workers do the work then, such as
         ["--runner", "FlinkRunner", "--parallelism=64"]. They find tfdistill installed, and texts
-        and folder under the same paths as here.
+        and folder under the same paths or addresses as here.
       next_sentence: Whether to make pairs with labels for next-sentence prediction.
       short_sequence_probability: The share of examples with a drawn, mostly shorter, length.
       pair_fraction: Without `next_sentence`: the share of examples that are written as a pair of
@@ -128,40 +126,40 @@ def prepare_corpus(
                 "workers", "1 with a pipeline, whose runner has its own", workers
             )
         parallel.check_pipeline(pipeline, folder, *textspans.as_list(paths))
-        paths = [os.path.abspath(path) for path in textspans.as_list(paths)]
-        folder = os.path.abspath(folder)
-    folder = pathlib.Path(folder)
+        paths = [storage.absolute(path) for path in textspans.as_list(paths)]
+        folder = storage.absolute(folder)
+    root = storage.located(folder)
     spans = textspans.plan_spans(paths, shard_bytes)
     sources = [_fingerprint(path) for path in textspans.as_list(paths)]
     corpus = shard_files.PreparedCorpus(settings, sources, {}, len(spans))
     identity = hashlib.sha256(json.dumps([settings, sources], sort_keys=True).encode())
-    entries = folder / f"{_ENTRIES}{identity.hexdigest()[:16]}"
+    entries = root / f"{_ENTRIES}{identity.hexdigest()[:16]}"
     corpus.shards.update(
-        _finished(folder, entries, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
+        _finished(root, entries, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
     )
-    for unfinished in folder.glob(".part-*.tfrecord"):  # of a preparation that was killed
+    for unfinished in root.glob(".part-*.tfrecord"):  # of a preparation that was killed
         unfinished.unlink()
-    vocabularies.write_vocab(tokenizer.vocab, folder / shard_files.VOCAB)
-    shard_files.write_manifest(corpus, folder)
-    for left in folder.glob(f"{_ENTRIES}*"):  # the manifest has now what was good
-        shutil.rmtree(left)
+    vocabularies.write_vocab(tokenizer.vocab, root / shard_files.VOCAB)
+    shard_files.write_manifest(corpus, root)
+    for left in root.glob(f"{_ENTRIES}*"):  # the manifest has now what was good
+        storage.remove_folder(left)
     digits = max(5, len(str(len(spans))))
     todo = []
     for number, span in enumerate(spans):
         if number not in corpus.shards:
             name = f"part-{number:0{digits}d}"
             what = f"{span.path}, bytes {span.begin} to {span.end}"
-            task = _Range(number, span, str(folder / f"{name}.tfrecord"))
+            task = _Range(number, span, str(root / f"{name}.tfrecord"))
             todo.append(parallel.WorkUnit(what, str(entries / f"{name}.json"), task))
-    work = _Preparation(str(folder / shard_files.VOCAB), settings)
+    work = _Preparation(str(root / shard_files.VOCAB), settings)
     try:
         for unit in parallel.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
             corpus.shards[unit.task.number] = shard_files.read_entry(unit.target)
             if progress is not None:
                 progress(corpus)
     finally:
-        shard_files.write_manifest(corpus, folder)
-    shutil.rmtree(entries, ignore_errors=True)
+        shard_files.write_manifest(corpus, root)
+    storage.remove_folder(entries)
     if not corpus.num_examples:
         raise errors.DataError("corpus", "words", "none in all of the files")
     return corpus
@@ -195,12 +193,12 @@ def _fingerprint(path: textspans.Path) -> dict[str, Any]:
     """Tells a changed file from the same one without reading all of it."""
     size = textspans.file_size(path)
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with storage.located(path).open("rb") as file:
         digest.update(file.read(_FINGERPRINTED))
         file.seek(max(size - _FINGERPRINTED, 0))
         digest.update(file.read(_FINGERPRINTED))
     return {
-        "name": pathlib.Path(path).name,
+        "name": storage.located(path).name,
         "size_bytes": size,
         "sha256_of_ends": digest.hexdigest(),
     }
@@ -229,7 +227,8 @@ def _finished(
         )
     safe_paths.check_links(folder)
     found = shard_files.read_manifest(folder)
-    vocabularies.check_same_vocabulary(folder / shard_files.VOCAB, vocab, names=("corpus", "model"))
+    known = vocabularies.read_vocab(folder / shard_files.VOCAB)
+    vocabularies.check_same_vocabulary(known, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}
     before = {**found.settings, "sources": found.sources}
     for name in now:

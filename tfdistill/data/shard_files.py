@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import pathlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 import pydantic
 
-from tfdistill import errors, files, reading, safe_paths
+from tfdistill import errors, files, reading, safe_paths, storage
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.encoded import EncodedExamples
 
@@ -96,7 +98,7 @@ def write_manifest(corpus: PreparedCorpus, folder: files.Path) -> None:
             for number, shard in sorted(corpus.shards.items())
         },
     }
-    files.atomic_write_json(pathlib.Path(folder) / MANIFEST, value)
+    files.atomic_write_json(storage.located(folder) / MANIFEST, value)
 
 
 def read_manifest(folder: files.Path) -> PreparedCorpus:
@@ -111,7 +113,7 @@ def read_manifest(folder: files.Path) -> PreparedCorpus:
     Raises:
       DataError: If there is none, or it is malformed or of another version.
     """
-    path = pathlib.Path(folder) / MANIFEST
+    path = storage.located(folder) / MANIFEST
     if not path.is_file():
         raise errors.DataError(
             "corpus",
@@ -143,7 +145,7 @@ def read_manifest(folder: files.Path) -> PreparedCorpus:
 
 def write_entry(shard: Shard, path: files.Path) -> None:
     """Writes a shard's entry of the manifest to a file, while others are still written."""
-    files.atomic_write_json(path, dataclasses.asdict(shard))
+    files.atomic_write_json(storage.located(path), dataclasses.asdict(shard))
 
 
 def read_entry(path: files.Path) -> Shard:
@@ -180,14 +182,16 @@ def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedC
             len(corpus.shards),
             "Finish it: `tfdistill data prepare ... --resume`.",
         )
+    opened = storage.located(folder)
+    sizes = storage.sizes(opened) if storage.is_remote(opened) else None
     for shard in corpus.shards.values():
-        fault = _size_fault(shard, folder)
+        fault = _size_fault(shard, opened, sizes)
         if fault:
             raise errors.DataError(fault)
-    tokens = vocabularies.read_vocab(pathlib.Path(folder) / VOCAB)
+    tokens = vocabularies.read_vocab(opened / VOCAB)
     if vocabulary_hash(tokens) != corpus.settings["vocabulary"]:
         raise errors.VocabularyError(
-            f"{pathlib.Path(folder) / VOCAB}",
+            f"{opened / VOCAB}",
             "the vocabulary that the corpus was prepared with",
             "another one (its hash differs from the manifest's)",
             "Prepare the corpus again.",
@@ -206,15 +210,17 @@ def check_shards(folder: files.Path) -> None:
     Raises:
       DataError: If one differs; the message names the file.
     """
+    opened = storage.located(folder)
     for shard in open_corpus(folder).shards.values():
-        if files.sha256_of(safe_paths.inside(folder, shard.file)) != shard.sha256:
-            raise errors.DataError(damaged(pathlib.Path(folder) / shard.file, "another checksum"))
+        if files.sha256_of(safe_paths.inside(opened, shard.file)) != shard.sha256:
+            raise errors.DataError(damaged(opened / shard.file, "another checksum"))
 
 
 def is_whole(shard: Shard, folder: files.Path) -> bool:
     """Whether a shard is there, of its size and with its checksum."""
-    path = safe_paths.inside(folder, shard.file)
-    return _size_fault(shard, folder) is None and files.sha256_of(path) == shard.sha256
+    opened = storage.located(folder)
+    path = safe_paths.inside(opened, shard.file)
+    return _size_fault(shard, opened) is None and files.sha256_of(path) == shard.sha256
 
 
 def vocabulary_hash(tokens: list[str]) -> str:
@@ -244,8 +250,8 @@ def write_shard(encoded: EncodedExamples | None, path: files.Path) -> Shard:
     """
     import tensorflow as tf
 
-    path = pathlib.Path(path)
-    with files.atomic_write(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
+    target = storage.located(path)
+    with files.atomic_write(target) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
         for index in range(0 if encoded is None else len(encoded)):
             assert encoded is not None
             values = {
@@ -261,13 +267,13 @@ def write_shard(encoded: EncodedExamples | None, path: files.Path) -> Shard:
             example = tf.train.Example(features=tf.train.Features(feature=features))
             writer.write(example.SerializeToString(deterministic=True))
         writer.close()
-    return Shard(
-        file=path.name,
-        num_examples=0 if encoded is None else len(encoded),
-        num_tokens=0 if encoded is None else encoded.num_tokens,
-        size_bytes=path.stat().st_size,
-        sha256=files.sha256_of(path),
-    )
+        return Shard(
+            file=target.name,
+            num_examples=0 if encoded is None else len(encoded),
+            num_tokens=0 if encoded is None else encoded.num_tokens,
+            size_bytes=temporary.stat().st_size,
+            sha256=files.sha256_of(temporary),
+        )
 
 
 def read_shard(
@@ -289,7 +295,7 @@ def read_shard(
     """
     import tensorflow as tf
 
-    path = safe_paths.inside(folder, shard.file)
+    path = _on_this_machine(shard, storage.located(folder))
     spec: dict[str, Any] = {
         "input_ids": tf.io.RaggedFeature(tf.int64),
         "first_length": tf.io.FixedLenFeature([], tf.int64),
@@ -335,11 +341,34 @@ def read_shard(
     )
 
 
-def _size_fault(shard: Shard, folder: files.Path) -> str | None:
+def _on_this_machine(shard: Shard, folder: Any) -> pathlib.Path:
+    """The file of a shard; of one at an address the copy here, checked by its checksum."""
     path = safe_paths.inside(folder, shard.file)
-    if not path.is_file():
+    if not storage.is_remote(path):
+        return path
+    caches = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    copy = safe_paths.inside(caches / "tfdistill" / "shards", f"{shard.sha256}.tfrecord")
+    if not copy.is_file() or files.sha256_of(copy) != shard.sha256:
+        try:
+            with files.atomic_write(copy) as temporary:
+                storage.download(path, temporary)
+                if files.sha256_of(temporary) != shard.sha256:
+                    raise errors.DataError(damaged(path, "another checksum"))
+        except FileNotFoundError:
+            raise errors.DataError(damaged(path, "no file")) from None
+    return copy
+
+
+def _size_fault(
+    shard: Shard, folder: files.Path, sizes: Mapping[str, int] | None = None
+) -> str | None:
+    path = safe_paths.inside(folder, shard.file)
+    if sizes is not None:
+        size = sizes.get(shard.file)
+    else:
+        size = path.stat().st_size if path.is_file() else None
+    if size is None:
         return damaged(path, "no file")
-    size = path.stat().st_size
     if size != shard.size_bytes:
         return damaged(path, f"{size} bytes instead of {shard.size_bytes}")
     return None
@@ -347,9 +376,9 @@ def _size_fault(shard: Shard, folder: files.Path) -> str | None:
 
 def pad_id(folder: files.Path) -> int:
     """The id of [PAD] in the vocabulary of a corpus."""
-    return vocabularies.read_vocab(pathlib.Path(folder) / VOCAB).index("[PAD]")
+    return vocabularies.read_vocab(storage.located(folder) / VOCAB).index("[PAD]")
 
 
 def vocab_size(folder: files.Path) -> int:
     """The tokens in the vocabulary of a corpus."""
-    return len(vocabularies.read_vocab(pathlib.Path(folder) / VOCAB))
+    return len(vocabularies.read_vocab(storage.located(folder) / VOCAB))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Literal
 
-from tfdistill import errors
+from tfdistill import errors, storage
 
 Path = str | os.PathLike[str]
 OnInvalid = Literal["error", "replace"]
@@ -59,12 +58,12 @@ def plan_spans(paths: Path | Sequence[Path], span_bytes: int) -> list[TextSpan]:
     spans = []
     for path in as_list(paths):
         size = file_size(path)
-        with open(path, "rb") as file:
+        with storage.located(path).open("rb") as file:
             begin = 0
             for wish in range(span_bytes, size + span_bytes, span_bytes):
                 end = _cut(file, wish, min(_LOOK_AHEAD, span_bytes), size)
                 if end > begin:
-                    spans.append(TextSpan(os.fspath(path), begin, end))
+                    spans.append(TextSpan(str(path), begin, end))
                     begin = end
     return spans
 
@@ -85,7 +84,7 @@ def read_span(span: TextSpan, on_invalid: OnInvalid = "error") -> str:
         names the file, the line and the byte.
     """
     file_size(span.path)
-    with open(span.path, "rb") as file:
+    with storage.located(span.path).open("rb") as file:
         file.seek(span.begin)
         data = file.read(span.end - span.begin)
     if len(data) != span.end - span.begin:
@@ -140,9 +139,10 @@ def file_size(path: Path) -> int:
     Raises:
       DataError: If it is not a file.
     """
-    if not pathlib.Path(path).is_file():
+    file = storage.located(path)
+    if not file.is_file():
         raise errors.DataError(f"text {path}", "a file", f"{path}: not there")
-    return os.stat(path).st_size
+    return file.stat().st_size
 
 
 def _cut(file: BinaryIO, wish: int, look_ahead: int, size: int) -> int:
@@ -159,7 +159,7 @@ def _cut(file: BinaryIO, wish: int, look_ahead: int, size: int) -> int:
 def _line_of(path: Path, offset: int) -> int:
     """Counts the lines up to a byte, a block at a time."""
     line = 1
-    with open(path, "rb") as file:
+    with storage.located(path).open("rb") as file:
         while offset > 0 and (block := file.read(min(offset, 1 << 20))):
             line += block.count(b"\n")
             offset -= len(block)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import collections
 import os
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, storage
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
@@ -29,7 +28,7 @@ def read_vocab(path: Path) -> list[str]:
       VocabularyError: If the file is missing, is not UTF-8, has an empty line or the same token
         twice, or lacks one of `SPECIAL_TOKENS`.
     """
-    file = pathlib.Path(path)
+    file = storage.located(path)
     if not file.is_file():
         raise errors.VocabularyError(
             "vocabulary",
@@ -95,7 +94,7 @@ def write_vocab(tokens: Sequence[str], path: Path) -> None:
             raise errors.VocabularyError(
                 "vocabulary", "tokens on one line", f"{token!r} as id {index}"
             )
-    files.atomic_write_text(path, "\n".join(tokens) + "\n")
+    files.atomic_write_text(storage.located(path), "\n".join(tokens) + "\n")
 
 
 def check_same_vocabulary(

@@ -6,14 +6,13 @@ import dataclasses
 import functools
 import os
 import pathlib
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, files, training
+from tfdistill import config, files, storage, training
 from tfdistill.data import from_config, given_answers, located_answers, tasks, unlabelled
 from tfdistill.run import inputs
 
@@ -39,7 +38,7 @@ def answer(
       source: A run folder, a Hugging Face folder or a hub id.
       settings: The data section, with `unlabelled`.
       splits: Names of splits, with labels or without.
-      path: The file; see `given_answers.write_answers`.
+      path: The file, a path or an address; see `given_answers.write_answers`.
       pipeline: Options of Apache Beam, see `training.cached_logits`.
 
     Returns:
@@ -61,7 +60,7 @@ def answer(
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
     examples = _different(task, parts)
     opened = inputs.open_teacher(source, task).in_order_of(task)
-    folder = pathlib.Path(f"{os.fspath(path)}{_PARTS}")
+    folder = storage.located(f"{path}{_PARTS}")
     here = str(pathlib.Path(source).absolute()) if os.path.exists(source) else source
     encoded = opened.encode(examples, settings)
     logits = training.cached_logits(
@@ -75,7 +74,7 @@ def answer(
         located_answers.write_answers(path, examples, encoded, logits)
     else:
         given_answers.write_answers(path, examples, logits)
-    shutil.rmtree(folder)
+    storage.remove_folder(folder)
     return len(examples)
 
 

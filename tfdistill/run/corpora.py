@@ -7,7 +7,7 @@ import hashlib
 import pathlib
 from typing import Literal
 
-from tfdistill import config, errors, training
+from tfdistill import config, errors, storage, training
 from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize
 
 HELD_OUT = 0.01  # of the text under a head for masked words
@@ -105,7 +105,7 @@ def open_corpus(
       DataError: If the text or the shards are unusable.
       ConfigError: If options contradict each other.
     """
-    paths = [pathlib.Path(path) for path in settings.corpus]
+    paths = [storage.located(path) for path in settings.corpus]
     max_tokens = settings.max_tokens if isinstance(settings, config.PlainTextStage) else None
     prepared = any(path.is_dir() for path in paths)
     if prepared and (len(paths) > 1 or max_tokens is not None):

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading, weights
+from tfdistill import errors, files, models, reading, storage, weights
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
+from tfdistill.data import vocab as vocabularies
 from tfdistill.training import multi_worker, strategies
 from tfdistill.training.pretrain import pretrain
 
@@ -62,7 +63,7 @@ def run_pretraining(
     Args:
       source: The model to begin with.
       corpus: One folder of `data.shards.prepare_corpus`, or text files, which are prepared in
-        ``corpus`` inside `out` first.
+        ``corpus`` inside `out` first; also their addresses.
       out: Gets pretraining.json (what was asked for), the files of the fit, model/hf (with the
         masked-LM head, for `transformers`), model/model.keras and metrics.json.
       config: How to train.
@@ -103,7 +104,7 @@ def run_pretraining(
         prepared = _prepared(corpus)
         keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
-            model, tokenizer = _open_model(source, prepared, config)
+            model, tokenizer = _open_model(source, prepared, config, root)
         files.atomic_write_json(root / SETTINGS, asked)
         if prepared is None:
             prepared = root / "corpus"
@@ -202,7 +203,7 @@ def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") 
 
 def _prepared(corpus: Sequence[files.Path]) -> pathlib.Path | None:
     """The prepared corpus that was given, or None for text files."""
-    folders = [pathlib.Path(path) for path in corpus if pathlib.Path(path).is_dir()]
+    folders = [path for path in map(storage.located, corpus) if path.is_dir()]
     if not folders:
         return None
     if len(corpus) > 1:
@@ -216,10 +217,13 @@ def _prepared(corpus: Sequence[files.Path]) -> pathlib.Path | None:
 
 
 def _open_model(
-    source: PretrainSource, prepared: pathlib.Path | None, config: PretrainConfig
+    source: PretrainSource,
+    prepared: pathlib.Path | None,
+    config: PretrainConfig,
+    root: pathlib.Path,
 ) -> tuple[keras.Model, tokenize.Tokenizer]:
     if source.name in models.presets():
-        vocab_file, lower_case = _vocabulary_of(source, prepared)
+        vocab_file, lower_case = _vocabulary_of(source, prepared, root)
         tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
         shape = models.preset(source.name)
         unknown = set(source.overrides) - {field.name for field in dataclasses.fields(shape)}
@@ -254,14 +258,15 @@ def _open_model(
 
 
 def _vocabulary_of(
-    source: PretrainSource, prepared: pathlib.Path | None
+    source: PretrainSource, prepared: pathlib.Path | None, root: pathlib.Path
 ) -> tuple[files.Path, bool]:
     lower_case = source.lower_case
     vocab_file: files.Path | None = source.vocab_file
     if prepared is not None:
         settings = shard_files.read_manifest(prepared).settings
         lower_case = settings["lower_case"] if lower_case is None else lower_case
-        vocab_file = vocab_file or prepared / shard_files.VOCAB
+        if vocab_file is None:
+            vocab_file = _local_vocabulary(prepared, root)
     if vocab_file is None:
         raise errors.ConfigError(
             f"preset {source.name}",
@@ -270,3 +275,13 @@ def _vocabulary_of(
             "Pass --vocab FILE; `tfdistill data vocab` makes one from text.",
         )
     return vocab_file, True if lower_case is None else lower_case
+
+
+def _local_vocabulary(prepared: Any, root: pathlib.Path) -> pathlib.Path:
+    """The vocabulary of a corpus; of one at an address a copy, which models are saved with."""
+    file = prepared / shard_files.VOCAB
+    if not storage.is_remote(prepared):
+        return file
+    copy = root / "corpus" / shard_files.VOCAB
+    vocabularies.write_vocab(vocabularies.read_vocab(file), copy)
+    return copy

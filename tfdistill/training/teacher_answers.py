@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
-import pathlib
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import arrays, errors, files, models
+from tfdistill import arrays, errors, files, models, storage
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
@@ -47,7 +44,8 @@ class _Answers:
         seen = arrays.read_arrays(unit.task, error=errors.DataError)
         encoded = EncodedExamples(**{**seen, "pad_id": int(seen["pad_id"])})
         answers = tools(Batches(encoded, batch_size=_BATCH, shuffle=False))
-        arrays.write_arrays(unit.target, {_LOGITS: answers}, made_from=self.teacher)
+        target = storage.located(unit.target)
+        arrays.write_arrays(target, {_LOGITS: answers}, made_from=self.teacher)
 
 
 def cached_logits(
@@ -69,7 +67,7 @@ def cached_logits(
     Args:
       teacher: A classifier.
       examples: The examples.
-      folder: The folder of the file.
+      folder: The folder of the file, a path or an address.
       pipeline: Options of Apache Beam, whose workers answer then, see
         `data.preparation.prepare_corpus`.
       load: With `pipeline`: gives the teacher to a worker, which compares its hash; a function of
@@ -88,13 +86,13 @@ def cached_logits(
         if load is None:
             raise errors.ConfigError("load", "a function for the workers", load)
         parallel.check_pipeline(pipeline, folder)
-        folder = os.path.abspath(folder)
+        folder = storage.absolute(folder)
     digest = teacher_digest(teacher)
     work = _Answers(load, digest.hexdigest())
     for array in (examples.ids, examples.offsets, examples.types):
         _update(digest, array)
     made_from = digest.hexdigest()
-    path = pathlib.Path(folder) / f"logits-{made_from[:16]}.safetensors"
+    path = storage.located(folder) / f"logits-{made_from[:16]}.safetensors"
     known = _read(path, made_from)
     if known is not None:
         return known
@@ -109,22 +107,21 @@ def cached_logits(
         if _read(unit.target, work.teacher) is None:
             left.append(unit)
             block = examples.select(np.arange(start, end))
-            arrays.write_arrays(
-                unit.task, {name: np.asarray(getattr(block, name)) for name in _SEEN}
-            )
+            seen = {name: np.asarray(getattr(block, name)) for name in _SEEN}
+            arrays.write_arrays(storage.located(unit.task), seen)
     for _ in parallel.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
         pass
     logits = np.concatenate(
         [arrays.read_arrays(unit.target, made_from=work.teacher)[_LOGITS] for unit in todo]
     )
     arrays.write_arrays(path, {_LOGITS: logits}, made_from=made_from)
-    shutil.rmtree(path.with_suffix(""))
+    storage.remove_folder(path.with_suffix(""))
     return logits
 
 
 def _read(path: files.Path, made_from: str) -> np.ndarray | None:
     """Reads logits that were computed before; None where there are none, or damaged ones."""
-    if not os.path.exists(path):
+    if not storage.located(path).exists():
         return None
     try:
         return arrays.read_arrays(path, made_from=made_from)[_LOGITS]
