@@ -12,7 +12,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tfdistill import errors, files, manifest, model_card
 from tfdistill.data import answers
@@ -145,10 +145,36 @@ def write(
             for file, content in contents.items():
                 staged[file] = temporary / file.name
                 _write_one(staged[file], content)
-            for file, complete in staged.items():
-                os.replace(complete, file)
+            _rename_all(staged, temporary)
         for file in set(obsolete) - contents.keys():
             file.unlink(missing_ok=True)
+
+
+def _rename_all(staged: Mapping[pathlib.Path, pathlib.Path], temporary: pathlib.Path) -> None:
+    """Renames files; where one cannot be renamed, those before it become what they were."""
+    done: dict[pathlib.Path, pathlib.Path | None] = {}
+    try:
+        for file, complete in staged.items():
+            done[file] = _kept(file, temporary / f"{file.name}.old")
+            os.replace(complete, file)
+    except BaseException:
+        for file, old in done.items():
+            if old is not None:
+                os.replace(old, file)
+            elif not staged[file].exists():  # renamed where nothing was
+                file.unlink(missing_ok=True)
+        raise
+
+
+def _kept(file: pathlib.Path, old: pathlib.Path) -> pathlib.Path | None:
+    """Gives a file a second name; None if there is no such file."""
+    if not file.exists():
+        return None
+    try:
+        os.link(file, old)
+    except OSError:  # a file system without links
+        shutil.copyfile(file, old)
+    return old
 
 
 def _write_one(file: pathlib.Path, content: bytes | pathlib.Path) -> None:

@@ -206,7 +206,9 @@ def _begin(
     work = folder / "work"
 
     def before() -> None:
-        names = sorted({pattern.split("/")[0] for k in chosen for pattern in k.files} | {"text"})
+        names = sorted(
+            {pattern.split("/")[0] for k in chosen for pattern in k.files} | {"text", "pairs"}
+        )
         for name in names:
             if (source / name).is_dir():
                 ignore = shutil.ignore_patterns(".lock", "tensorboard")

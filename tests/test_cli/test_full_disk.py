@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -102,6 +103,23 @@ def test_a_report_is_written_whole_or_not_at_all(disk, run, capsys):
     # An older page stays as it was until the new one is there.
     disk.failed.clear()
     assert survive(disk, capsys, ["report", str(run), "--out", str(page)], ()) >= 2
+
+
+def test_an_index_is_written_whole_or_not_at_all(disk, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    from test_android import vectors
+
+    model = shutil.copytree(
+        vectors.RESOURCES / "bundles" / vectors.INDEXED,
+        tmp_path / "model",
+        ignore=shutil.ignore_patterns("search"),
+    )
+    texts = tmp_path / "faq.csv"
+    texts.write_text("text\ngood film\nbad film\ndull plot\n")
+    command = ["index", str(texts), "--model", str(model), "--out", f"{disk.folder}/a"]
+    assert cli.main(command) == 0  # it stays as it was until the new one is there
+    texts.write_text("text\ngood film\nbright plot\n")
+    assert survive(disk, capsys, [*command, "--overwrite"]) >= 5
 
 
 def test_a_vocabulary_is_written_whole_or_not_at_all(disk, tmp_path, capsys):

@@ -71,6 +71,33 @@ def test_no_space_left_in_the_middle_leaves_every_old_file(tmp_path, monkeypatch
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"] * 3
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_what_was_renamed_before_a_failure_becomes_what_it_was(tmp_path, monkeypatch, links):
+    names = ("m.tflite", "vocab.txt", "golden.json", "model.json")
+    new = {tmp_path / name: b"new" for name in names}
+    for name in names[::2]:
+        (tmp_path / name).write_bytes(b"old")
+    rename = os.replace
+
+    def replace(source, target):
+        if target.name == "model.json":
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    if not links:
+        monkeypatch.setattr(os, "link", no_link)
+    with pytest.raises(errors.ExportError, match="No space left on device"):
+        bundle.write(new)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
+        names[::2], b"old"
+    )
+
+
+def no_link(*_):
+    raise OSError(95, "Operation not supported")
+
+
 @pytest.mark.parametrize(("renames", "expected"), [(0, "old old"), (1, "new old")])
 def test_a_killed_process_leaves_whole_files(renames, expected, tmp_path):
     for name in ("m.tflite", "model.json"):
