@@ -367,7 +367,6 @@ COMMANDS = (
         execute=_execute,
         flags=options.DATA_FLAGS,
         examples=(
-            "export runs/demo --quantize float16 --out runs/demo-float16",
             "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",
             "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "
             "--quantize auto --max-drop 0.005 --android app/src/main/assets",
