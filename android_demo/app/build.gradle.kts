@@ -6,6 +6,9 @@ plugins {
     alias(libs.plugins.kotlin.serialization)
 }
 
+// The build that a device farm's test runs in: it calls what nothing else in the app does.
+val tested = providers.gradleProperty("testBuildType").getOrElse("debug")
+
 android {
     namespace = "io.github.tfdistill.demo"
     compileSdk = 35
@@ -27,6 +30,21 @@ android {
         release {
             // To be measured, not to be published: a debug build runs its own code unoptimized.
             signingConfig = signingConfigs.getByName("debug")
+            isMinifyEnabled = tested != "release"
+            isShrinkResources = tested != "release"
+            proguardFiles(
+                getDefaultProguardFile("proguard-android-optimize.txt"),
+                "proguard-rules.pro",
+            )
+        }
+    }
+
+    // A package for each processor, since most of one are LiteRT's libraries; a farm's is whole.
+    splits {
+        abi {
+            isEnable = tested != "release"
+            reset()
+            include("arm64-v8a", "x86_64")
         }
     }
 
@@ -37,7 +55,7 @@ android {
 
     sourceSets { getByName("test").resources.srcDir("../core/src/test/resources") }
 
-    testBuildType = providers.gradleProperty("testBuildType").getOrElse("debug")
+    testBuildType = tested
 
     testOptions { unitTests.isIncludeAndroidResources = true }
 }

@@ -44,10 +44,15 @@ def run(*command: str | pathlib.Path) -> str:
     return done.stdout
 
 
-def dex(folder: pathlib.Path) -> list[pathlib.Path]:
+def dex(folder: pathlib.Path, *, shrunk: bool) -> list[pathlib.Path]:
     """Makes dex files of the app, its libraries and TensorFlow Lite; returns them.
 
     Of LiteRT 2, which the app asks for a GPU, there are declarations alone: they say so.
+
+    Args:
+      folder: Where they go.
+      shrunk: Whether R8 takes out what is not used, by the rules of the release build, of the
+        libraries' jars, and of aapt2 for the manifest and the layouts.
     """
     jars = sorted((APP / "target" / "libraries").glob("*.jar"))
     jars += [path for path in sorted((APP / "target").glob("*.jar")) if "sources" not in path.name]
@@ -58,9 +63,17 @@ def dex(folder: pathlib.Path) -> list[pathlib.Path]:
             for path in sorted((classes / package).rglob("*.class")):
                 archive.write(path, path.relative_to(classes).as_posix())
     tools = APP / "target" / "tools"
+    program, rules = "D8", ()
+    if shrunk:
+        # Robolectric's framework lacks the classes of Java itself.
+        java = pathlib.Path(shutil.which("java") or "java").resolve().parents[1]
+        kept = (APP / "proguard-rules.pro", APP / "target" / "components.pro")
+        program = "R8"
+        rules = ("--lib", java, *(part for file in kept for part in ("--pg-conf", file)))
     run(
-        *("java", "-cp", tools / "r8.jar", "com.android.tools.r8.D8", "--release"),
+        *("java", "-cp", tools / "r8.jar", f"com.android.tools.r8.{program}", "--release"),
         *("--min-api", str(MIN_API), "--lib", tools / "android-all.jar", "--output", folder),
+        *rules,
         *jars,
         runtime,
     )
@@ -79,11 +92,11 @@ def native_libraries() -> dict[str, bytes]:
         }
 
 
-def contents(assets: pathlib.Path, folder: pathlib.Path) -> dict[str, bytes]:
+def contents(assets: pathlib.Path, folder: pathlib.Path, *, shrunk: bool) -> dict[str, bytes]:
     """Gathers all files of the package by name."""
     with zipfile.ZipFile(APP / "target" / "resources.apk") as resources:
         found = {name: resources.read(name) for name in resources.namelist()}
-    found |= {path.name: path.read_bytes() for path in dex(folder)}
+    found |= {path.name: path.read_bytes() for path in dex(folder, shrunk=shrunk)}
     found |= native_libraries()
     for path in sorted(assets.rglob("*")):
         if path.is_file():
@@ -124,13 +137,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/android apk", description="Assembles a package.")
     parser.add_argument("--assets", type=pathlib.Path, default=APP / "src" / "main" / "assets")
     parser.add_argument("--out", type=pathlib.Path, default=APP / "target" / "app.apk")
+    parser.add_argument("--release", action="store_true", help="shrink it as a release build is")
     args = parser.parse_args(arguments)
     try:
         if not (APP / "target" / "resources.apk").is_file():
             raise PackageError("nothing was built yet: run scripts/android test first.")
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
-            write(folder / "unsigned.apk", contents(args.assets, folder))
+            write(folder / "unsigned.apk", contents(args.assets, folder, shrunk=args.release))
             sign(folder / "unsigned.apk", folder / "signed.apk", folder)
             args.out.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(folder / "signed.apk", args.out)

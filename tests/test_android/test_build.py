@@ -254,6 +254,22 @@ def test_a_foreign_program_gets_the_golden_ids_and_answers_offline(installed, tm
         assert best == labels[np.argmax(example["outputs"])]
 
 
+def test_both_builds_shrink_a_package_by_the_same_rules():
+    """`scripts/android apk --release` runs R8 with them; Gradle's build cannot run here."""
+    script = (DEMO / "app" / "build.gradle.kts").read_text()
+    release = re.search(r"release \{(.*?)\n        \}", script, re.S).group(1)
+    assert 'getDefaultProguardFile("proguard-android-optimize.txt")' in release
+    assert '"proguard-rules.pro"' in release
+    # What a farm's test calls has to be there, and its package to be one.
+    for line in ("isMinifyEnabled", "isShrinkResources", "isEnable"):
+        assert f'{line} = tested != "release"' in script
+    maker = (vectors.ROOT / "scripts" / "apk" / "__main__.py").read_text()
+    assert 'program = "R8"' in maker and '"proguard-rules.pro"' in maker
+    (split,) = re.findall(r"include\((.*)\)", script)
+    (packed,) = re.findall(r"^ABIS = \((.*)\)", maker, re.M)
+    assert split == packed
+
+
 def test_both_builds_are_for_the_same_android():
     script = (DEMO / "app" / "build.gradle.kts").read_text()
     assert re.search(r"compileSdk = 35\b", script) and re.search(r"targetSdk = 35\b", script)
