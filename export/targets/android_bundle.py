@@ -103,6 +103,13 @@ def to_android(
     check_free(target, chosen, overwrite=overwrite)
     kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
     kept = {other: entry for other, entry in kept.items() if entry.folder != folder.name}
+    for clash in {_name_of(chosen, manifest, device) for device in manifest.devices} & kept.keys():
+        raise errors.OutputExistsError(
+            f"bundle {clash}",
+            "no other bundle of that name",
+            f"that of {kept[clash].folder}",
+            "Choose another name.",
+        )
     for other, entry in kept.items():
         _check(safe_paths.inside(folder.parent, entry.folder), entry, other)
     with folders.writing(f"bundle {folder}"):
@@ -272,12 +279,17 @@ def _keep_foreign_files(folder: pathlib.Path, temporary: pathlib.Path) -> None:
             shutil.copy2(entry, temporary / entry.name, follow_symlinks=False)
 
 
+def _name_of(bundle: str, manifest: Manifest, device: str) -> str:
+    """Returns the name in the index of a bundle's file for a device."""
+    return bundle if device == manifest.device else f"{bundle}-{device}"
+
+
 def _entries(folder: pathlib.Path, name: str) -> Iterator[tuple[str, Bundle]]:
     manifest = manifests.read_manifest(folder, verify=False)
     for own in manifest.each_file():
         variant = own.device != manifest.device
         yield (
-            f"{name}-{own.device}" if variant else name,
+            _name_of(name, manifest, own.device),
             Bundle(
                 folder=name,
                 quantization=own.quantization,

@@ -100,7 +100,7 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
     with files.temporary_folder("export") as temporary:
         for own, place in zip(plans, places, strict=True):
             candidate = temporary / place.model.name
-            verified = _checked_file(own, candidate, reference)
+            verified = _checked_file(own, candidate, reference if own is plan else None)
             golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
             others[place.golden] = golden.encode()
             if own is plan and (kept := _kept_answers(plan, verified)) is not None:

@@ -94,6 +94,8 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
     names = {name: own.device for name, own in android_bundle.read_index(assets).bundles.items()}
     assert names == {f"{bundle.name}": None, f"{bundle.name}-npu": "npu"}
     assert (bundle / "model-npu.tflite").is_file() and (bundle / "golden-npu.json").is_file()
+    with pytest.raises(errors.OutputExistsError, match=f"that of {bundle.name}"):
+        export.to_android(folder / "model.tflite", assets, name=f"{bundle.name}-npu")
     export.to_android(folder / "model.tflite", assets, name=bundle.name, overwrite=True)
     assert list(android_bundle.read_index(assets).bundles) == [bundle.name]
 
