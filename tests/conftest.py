@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 
 DATA_VARIABLE = "TFDISTILL_DATA"
+# Markers of tests that need what a variable names.
+NAMED_INPUTS = {"shared_data": DATA_VARIABLE, "flink": "TFDISTILL_FLINK"}
 WORDS = (
     *("the", "a", "it", "is", "not", "good", "bad", "film", "story", "play", "set", "an"),
     *("alarm", "for", "seven", "##s", "##ing", "##ed", "##ly", ".", ",", "?", "!", "'", "-"),
@@ -26,7 +28,7 @@ WORDS = (
 
 
 def pytest_collection_modifyitems(config, items):
-    """Puts files with slow tests first; leaves out tests on real data where no folder is named.
+    """Puts files with slow tests first; leaves out tests on what no variable names.
 
     A worker that begins a long file last would let the others wait.
     """
@@ -34,9 +36,8 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path not in slow)
     gc.collect()
     gc.freeze()  # TensorFlow's objects, which later collections need not look at
-    if os.environ.get(DATA_VARIABLE):
-        return
-    without = [item for item in items if item.get_closest_marker("shared_data")]
+    missing = [marker for marker, name in NAMED_INPUTS.items() if not os.environ.get(name)]
+    without = [item for item in items if any(map(item.get_closest_marker, missing))]
     if without:
         config.hook.pytest_deselected(items=without)
         items[:] = [item for item in items if item not in without]
