@@ -111,6 +111,7 @@ def test_a_phone_that_goes_offline_loses_a_batch_and_the_search_goes_on(
     assert {m["name"] for m in found["measurements"]} == first | set(made) == stored(kept)
 
 
+@pytest.mark.thorough
 def test_a_phone_that_stays_warm_says_so_and_keeps_what_was_measured(
     search, phone, strike, tmp_path, capsys, monkeypatch
 ):

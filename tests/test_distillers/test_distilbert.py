@@ -204,6 +204,7 @@ def test_eight_examples_can_be_overfitted(make):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_each_loss_goes_down_on_a_toy_corpus():
     """Texts in which each word follows from the one before; new ones in every epoch."""
     random = np.random.default_rng(0)

@@ -249,6 +249,7 @@ def test_other_quantizations_and_ranges_that_are_missing_say_what_to_do(aware, s
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_pruned_and_clustered_files_are_small_once_compressed(student, aware, tmp_path):
     def zipped(model, quantize):
         path = tmp_path / "model.tflite"

@@ -502,6 +502,7 @@ def test_a_model_that_answers_nan_is_refused(toy, replayed, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_tinybert_with_three_lengths_takes_15_megabytes(lively, tmp_path):
     model = lively(models.build_classifier("tinybert_4l_312d", 2))
     card = export.to_tflite(model, tmp_path / "model.tflite")

@@ -86,7 +86,9 @@ def recipe_of(data_dir, teacher, student, kind="joint", **changes):
     )
 
 
-@pytest.mark.parametrize("layout", ["TinyBERT_General_4L", "mobilebert"])
+@pytest.mark.parametrize(
+    "layout", ["TinyBERT_General_4L", pytest.param("mobilebert", marks=pytest.mark.thorough)]
+)
 def test_shape_and_weights_come_from_the_folder(
     layout, data_dir, teacher, words, tmp_path, monkeypatch, capsys
 ):

@@ -11,7 +11,7 @@ import toys
 
 from tfdistill import cli, config, errors, models, results, run, training, weights
 from tfdistill.data import answers, batches, synthetic
-from tfdistill.run import baselines, initialise, inputs, records, stages
+from tfdistill.run import baselines, initialise, inputs, records, stage_batches, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
 
@@ -427,24 +427,12 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     assert said
     rows = np.concatenate([(a != b).any(axis=1) for a, b in zip(plain, noisy, strict=True)])
     assert 0.25 < rows.mean() < 0.55  # half of the texts, less those whose drawn rate was low
-    said, gold, _ = texts("gold", loss_weights={"label": 0.5})
-    assert not said
-    assert all(map(np.array_equal, plain, gold))
     # A static student learns from stored answers, which are those of the texts as they are.
     said, stored, features = texts("static", "static")
     assert not said and "teacher_logits" in features
     assert all(map(np.array_equal, plain, stored))
     with pytest.raises(errors.ConfigError, match=r"token_noise.*stored answers"):
-        run.distill(
-            recipe_of(
-                data_dir,
-                tuned,
-                student={"preset": "static"},
-                stages={"joint": {"kind": "joint", **STEP, "token_noise": 0.5}},
-                baselines="none",
-            ),
-            tmp_path / "explicit",
-        )
+        stage_batches.check_no_noise(config.JointStage(token_noise=0.5))
 
 
 def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(data_dir):
@@ -455,6 +443,7 @@ def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(dat
         )
     joint = config.JointStage()
     assert joint.noisy_share == 0.5
+    assert config.JointStage(loss_weights={"label": 0.5}).noisy_share == 0
     saved = joint.model_dump()
     assert config.JointStage.model_validate(saved).noisy_share == 0.5
     del saved["token_noise"]  # every option of the versions before

@@ -22,12 +22,11 @@ USUAL = (
     "distilbert_6l",
     "methods_sst2",
     "minilm_6l_384d_large",
-    "mobilebert_6l_128d_transfer",
     "pd_bert_tiny_mnli",
     "pkd_last_3l_mrpc",
     "tinybert_6l_stsb",
 )
-SLOW = ("demo", "prune_cluster_quantize_aware_sst2")
+SLOW = ("demo", "mobilebert_6l_128d_transfer", "prune_cluster_quantize_aware_sst2")
 NAMES = sorted(config.recipes())
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 

@@ -101,6 +101,7 @@ def test_a_real_file_has_a_real_latency_on_this_host(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_sizes_of_real_files_are_predicted_within_one_percent(tmp_path):
     from export.conversion import convert as converting
     from export.model import signature

@@ -94,6 +94,7 @@ def test_what_cannot_be_spread_is_refused_first(found):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_stages_and_recipes_on_two_devices_equal_those_on_one(tmp_path, subtests):
     results = trained(tmp_path, "layers", "recipe")
     with subtests.test("layers"):

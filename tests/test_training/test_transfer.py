@@ -413,6 +413,7 @@ def test_a_folder_of_other_stages_or_of_another_student_is_refused(whole, pairs,
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_in_graphs_with_gathered_gradients_a_kill_changes_nothing(transfer, tmp_path):
     stages = training.transfer_stages("jkt", num_layers=1, transfer_steps=7, steps=6)
     options = {"compile_options": None, "gradient_accumulation": 2}

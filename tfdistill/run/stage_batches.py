@@ -84,12 +84,12 @@ def _of_task(
     if not isinstance(stage, config.JointStage) or distiller is None:
         return plain
     if extra:
-        _check_no_noise(stage)
+        check_no_noise(stage)
         return plain
     return _noisy(plain, stage, data.tokenizer, seed)
 
 
-def _check_no_noise(stage: config.JointStage) -> None:
+def check_no_noise(stage: config.JointStage) -> None:
     """Refuses noise in texts whose answers are known before the training.
 
     Raises:
