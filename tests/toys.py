@@ -88,3 +88,14 @@ def stopping(predictor: Any, call: int) -> tuple[Any, list[int]]:
         return ask
 
     return stopped, asked
+
+
+def write_documents(path):
+    """Writes 20 documents of 3 sentences, whose words are in the toy vocabulary."""
+    random = np.random.default_rng(5)
+    words = ["good", "bad", "film", "story", "seven", "playing"]
+    documents = [
+        "\n".join(" ".join(random.choice(words, size=8)) + "." for _ in range(3)) for _ in range(20)
+    ]
+    path.write_text("\n\n".join(documents), encoding="utf-8")
+    return path

@@ -8,6 +8,7 @@ import boto3
 import numpy as np
 import pytest
 import s3fs
+import toys
 from moto import server
 
 from tfdistill import arrays, cli, errors, files, safe_paths, storage
@@ -69,14 +70,7 @@ def tokenizer(toy_vocab_file):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    random = np.random.default_rng(5)
-    words = ["good", "bad", "film", "story", "seven", "playing"]
-    documents = [
-        "\n".join(" ".join(random.choice(words, size=8)) + "." for _ in range(3)) for _ in range(20)
-    ]
-    path = tmp_path_factory.mktemp("text") / "a.txt"
-    path.write_text("\n\n".join(documents), encoding="utf-8")
-    return path
+    return toys.write_documents(tmp_path_factory.mktemp("text") / "a.txt")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import toys
 
 from tfdistill import cli, config, errors, models, results, run, training, weights
 from tfdistill.data import answers, batches, synthetic
-from tfdistill.run import baselines, initialise, inputs, records, stage_batches, stages
+from tfdistill.run import baselines, initialise, inputs, records, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
 
@@ -432,7 +432,7 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     assert not said and "teacher_logits" in features
     assert all(map(np.array_equal, plain, stored))
     with pytest.raises(errors.ConfigError, match=r"token_noise.*stored answers"):
-        stage_batches.check_no_noise(config.JointStage(token_noise=0.5))
+        texts("explicit", "static", token_noise=0.5)
 
 
 def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(data_dir):

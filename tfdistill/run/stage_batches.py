@@ -84,12 +84,12 @@ def _of_task(
     if not isinstance(stage, config.JointStage) or distiller is None:
         return plain
     if extra:
-        check_no_noise(stage)
+        _check_no_noise(stage)
         return plain
     return _noisy(plain, stage, data.tokenizer, seed)
 
 
-def check_no_noise(stage: config.JointStage) -> None:
+def _check_no_noise(stage: config.JointStage) -> None:
     """Refuses noise in texts whose answers are known before the training.
 
     Raises:
@@ -100,7 +100,7 @@ def check_no_noise(stage: config.JointStage) -> None:
             "token_noise",
             "0 where the student learns from stored answers alone",
             stage.token_noise,
-            "Noise needs a teacher that answers during the training.",
+            "Noise needs a teacher that answers during the training: leave token_noise out.",
         )
 
 
@@ -112,7 +112,7 @@ def _noisy(
         return plain
     print(
         f"{stage.kind}: {share:.0%} of the texts that the teacher answers have tokens replaced, "
-        f"{noise.HIGHEST_RATE:.0%} of them at most (token_noise)",
+        f"each with a probability of up to {noise.HIGHEST_RATE:.0%} (token_noise)",
         file=sys.stderr,
         flush=True,
     )
