@@ -38,6 +38,7 @@ def test_the_character_classes_of_kotlin_are_those_of_python():
     assert len(own) == 7
 
 
+@pytest.mark.slow
 def test_the_words_of_the_edge_cases_are_those_of_the_tokenizer():
     assert read_lines(vectors.RESOURCES / "words.jsonl") == vectors.words_lines()
 

@@ -68,6 +68,7 @@ def done(inputs):
     )
 
 
+@pytest.mark.slow
 def test_it_tells_what_it_recognised_and_chose(done):
     assert done.code == 0, done.told
     for part in (
@@ -81,6 +82,7 @@ def test_it_tells_what_it_recognised_and_chose(done):
         assert part in done.told
 
 
+@pytest.mark.slow
 def test_the_table_has_teacher_student_file_and_baselines(done):
     rows = {line.split("  ")[0]: line.split() for line in done.shown.splitlines()}
     metrics = json.loads((done.run / "metrics.json").read_text())
@@ -103,6 +105,7 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
     assert (done.run / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     given = ["--task", "my_data", "--data-dir", str(done.run / "data"), "--split", "test"]
     given += ["--text-column", "utterance", "--label-column", "intent", "--json"]
@@ -111,6 +114,7 @@ def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     assert row[2] == f"{json.loads(capsys.readouterr().out)['accuracy']:.4f}"
 
 
+@pytest.mark.slow
 def test_the_recipe_and_the_data_are_there_to_be_run_again(done, capsys):
     recipe = config.load_recipe(str(done.run / "recipe.yaml"))
     assert recipe.data.dir == str(done.run / "data")
@@ -128,6 +132,7 @@ def _task(recipe):
     return from_config.declared_task(recipe.data)
 
 
+@pytest.mark.slow
 def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
     assert cli.main(command(done.folder)) == 2
     assert "Use --resume" in capsys.readouterr().err
@@ -140,6 +145,7 @@ def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
     assert "the file, the seed or the columns changed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
     before = {path: path.stat().st_mtime_ns for path in done.run.rglob("*") if path.is_file()}
     wrong = ["--overwrite", "--set", "data.vocab=missing.txt"]

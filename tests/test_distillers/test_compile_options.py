@@ -29,6 +29,7 @@ def trained(tinybert, student, start, data, **options):
     return student.get_weights(), history.history["loss"][-1]
 
 
+@pytest.mark.slow
 def test_eager_steps_graphs_several_at_once_and_xla_give_the_same_student(tinybert, student, data):
     start = student.get_weights()
     eager, loss = trained(tinybert, student, start, data, run_eagerly=True)

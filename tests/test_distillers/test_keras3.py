@@ -88,6 +88,7 @@ def fitted(teacher, data, *, callbacks=(), epochs=3, **options):
     return distiller, history.history
 
 
+@pytest.mark.slow
 def test_fit_with_objects_of_keras_3_equals_fit_with_those_of_tf_keras(train):
     teacher = toys.classifier(toys.TEACHER, seed=1)
     ours = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01), metrics=["accuracy"])
@@ -118,6 +119,7 @@ def test_callbacks_of_keras_3_stop_and_slow_a_fit(train):
     assert float(distiller.optimizer.learning_rate) == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_fit_takes_batches_whose_epochs_are_given_once(train):
     teacher = toys.classifier(toys.TEACHER, seed=1)
     direct = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01))[1]
@@ -128,6 +130,7 @@ def test_fit_takes_batches_whose_epochs_are_given_once(train):
     assert direct == by_hand
 
 
+@pytest.mark.slow
 def test_any_function_that_returns_logits_teaches(train):
     teacher = toys.classifier(toys.TEACHER, seed=1)
     model = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01))[1]

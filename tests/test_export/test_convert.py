@@ -72,6 +72,7 @@ def test_success_without_a_file_is_no_success(program, tmp_path):
         run(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_folder_called_export_does_not_shadow_the_package(tmp_path, monkeypatch):
     """The converter starts where the packages are, wherever the user is."""
     shadow = tmp_path / "export"

@@ -67,6 +67,7 @@ def test_a_signature_with_a_loop_is_left_out(convert):
     assert report.signatures["two"].partitions == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantize", ["float32", "dynamic_wi8_afp32"])
 def test_a_classifier_is_one_chain_but_for_the_look_up_of_ids(quantize, exported):
     report = export.inspect(exported(quantize).path, open_it=True)

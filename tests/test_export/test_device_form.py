@@ -46,6 +46,7 @@ def files(toy, tmp_path_factory):
     return folder / "model.tflite", folder / "float32.tflite"
 
 
+@pytest.mark.slow
 def test_a_gpu_file_looks_all_ids_up_by_row_and_answers_as_well(files, toy):
     graphs = inspection.inspect(files[0]).graphs
     model = editing.read(files[0])
@@ -64,6 +65,7 @@ def test_a_gpu_file_looks_all_ids_up_by_row_and_answers_as_well(files, toy):
     assert manifest.read_manifest(files[0]).parity.sqnr_db > 30.0  # as a CPU's file: 33
 
 
+@pytest.mark.slow
 def test_the_manifest_says_what_the_file_is_for_and_what_was_taken(files):
     card = manifest.read_manifest(files[0])
     (found,) = card.accelerators
@@ -74,6 +76,7 @@ def test_the_manifest_says_what_the_file_is_for_and_what_was_taken(files):
     assert card.model_dump().keys() - written.keys() == {"device", "accelerators"}
 
 
+@pytest.mark.slow
 def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
     folder = files[0].parent
     whole = manifest.read_manifest(folder)
@@ -100,6 +103,7 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
     assert list(android_bundle.read_index(assets).bundles) == [bundle.name]
 
 
+@pytest.mark.slow
 def test_inspect_takes_the_file_that_is_for_the_accelerator(files, monkeypatch, capsys):
     asked = []
 
@@ -118,6 +122,7 @@ def test_inspect_takes_the_file_that_is_for_the_accelerator(files, monkeypatch, 
     assert json.loads(capsys.readouterr().out)["variants"].keys() == {"npu"}
 
 
+@pytest.mark.slow
 def test_a_file_of_a_manifest_is_written_and_removed_with_the_others(files, tmp_path):
     folder = shutil.copytree(files[0].parent, tmp_path / "export")
     with pytest.raises(errors.ConfigError, match=r"a variant in .*model.json"):
@@ -136,6 +141,7 @@ def test_a_device_has_one_file(toy, tmp_path):
         export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**both))
 
 
+@pytest.mark.slow
 def test_flat_ids_change_no_answer_and_are_flattened_once(files, toy, tmp_path):
     source = files[1]
     model = editing.read(source)
@@ -149,6 +155,7 @@ def test_flat_ids_change_no_answer_and_are_flattened_once(files, toy, tmp_path):
         assert np.array_equal(before.predict(ids, types), after.predict(ids, types))
 
 
+@pytest.mark.slow
 def test_the_guard_sees_through_flat_ids_and_finds_the_wrong_ones(files):
     float_model = editing.read(files[1])
     model = editing.read(files[1])
@@ -161,6 +168,7 @@ def test_the_guard_sees_through_flat_ids_and_finds_the_wrong_ones(files):
     assert any(pair.faults for pair in pairing.pair(float_model, model))
 
 
+@pytest.mark.slow
 def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_path):
     model = editing.read(files[1])
     assert device_form.equal_ranks(model) == 0
@@ -200,6 +208,7 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
         assert np.array_equal(before.predict(ids, types), after.predict(ids, types))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["wrong", "failed"])
 def test_a_file_that_the_accelerator_answers_wrongly_is_refused(toy, files, monkeypatch, verdict):
     plan = make_plan(ExportRequest(toy.model, files[0], **toy.arguments(device="gpu")))

@@ -187,6 +187,7 @@ def test_a_bilstm_has_no_static_quantization(toy, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
     model = editing.read(exported("float32").path)
     replaced = lookup.use_lookups(model, lambda table, name: table.shape[0] == 200)

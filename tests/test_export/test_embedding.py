@@ -55,6 +55,7 @@ def exported(made, toy, tmp_path_factory):
     return path, export.to_tflite(made[0], path, **options)
 
 
+@pytest.mark.slow
 def test_the_file_gives_the_vectors_of_the_model(made, exported):
     path, card = exported
     model, _, encoded = made
@@ -77,6 +78,7 @@ def test_the_file_gives_the_vectors_of_the_model(made, exported):
         assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_manifest_says_how_near_the_vectors_are(exported):
     path, card = exported
     known = json.loads((path.parent / "model.json").read_text())["parity"]
@@ -87,6 +89,7 @@ def test_the_manifest_says_how_near_the_vectors_are(exported):
     assert manifest.read_manifest(path) == card
 
 
+@pytest.mark.slow
 def test_the_golden_vectors_have_each_text_by_itself(made, exported):
     golden = json.loads((exported[0].parent / "golden.json").read_text())["examples"]
     assert all(entry["pair"] is None for entry in golden)
@@ -145,6 +148,7 @@ def test_what_vectors_do_not_have_is_refused(made, toy, tmp_path, changes, expec
         export.to_tflite(made[0], tmp_path / "m.tflite", **arguments(made, toy, **changes))
 
 
+@pytest.mark.slow
 def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(made, exported, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["w1 w2"])
@@ -154,6 +158,7 @@ def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(made, exporte
     assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(made[1].texts)
 
 
+@pytest.mark.slow
 def test_the_copy_for_mediapipe_gives_the_same_vectors(made, exported, tmp_path):
     copy = export.to_mediapipe(exported[0], tmp_path / "copy.tflite", length=16)
     found = inspection.inspect(copy)
@@ -165,6 +170,7 @@ def test_the_copy_for_mediapipe_gives_the_same_vectors(made, exported, tmp_path)
         assert archive.namelist() == ["vocab.txt"]
 
 
+@pytest.mark.slow
 def test_a_saved_model_gives_vectors_from_text(made, toy, tmp_path):
     model, examples, encoded = made
     folder = export.to_saved_model(

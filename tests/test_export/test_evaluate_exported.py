@@ -62,6 +62,7 @@ def folder(toy, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_so(
     folder, toy, capsys
 ):

@@ -25,6 +25,7 @@ def test_a_report_shows_signatures_inputs_and_operators(exported):
     assert report.sha256 == exported("dynamic_wi8_afp32").card.model.sha256
 
 
+@pytest.mark.slow
 def test_the_text_shows_what_the_report_holds(exported):
     report = export.inspect(exported("float16").path)
     lines = inspection.format_text(report).splitlines()

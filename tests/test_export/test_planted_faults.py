@@ -62,6 +62,7 @@ def test_values_that_end_where_no_input_reaches_are_refused(bert):
     assert "activations: expected {'minimum': 0} of the model" in outcome.message
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert, scripts):
     outcomes = []
     for number, name in enumerate(FORMATS):

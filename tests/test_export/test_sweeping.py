@@ -56,6 +56,7 @@ def swept(toy, request_of, tmp_path_factory, converted):
         return sweeping.sweep(toy.model, folder, NAMES, **request_of)
 
 
+@pytest.mark.slow
 def test_trials_of_one_model_convert_each_format_once(swept, converted):
     # The second is beyond its bounds, and tried again without them for its figures.
     assert [row.verdict for row in swept.rows] == ["good", "beyond bounds"]
@@ -104,6 +105,7 @@ def attempts(monkeypatch):
     return attempt
 
 
+@pytest.mark.slow
 def test_a_good_row_has_the_figures_of_the_file_that_stays(swept):
     row = swept.rows[0]
     file = swept.folder / "float32" / "model.tflite"
@@ -122,6 +124,7 @@ def test_a_good_row_has_the_figures_of_the_file_that_stays(swept):
     assert card.parity.bounds["sqnr_db"] == 60.0  # its own bounds, not those of a refused file
 
 
+@pytest.mark.slow
 def test_a_row_beyond_its_bounds_has_figures_and_a_reason_but_leaves_no_file(swept):
     row = swept.rows[1]
 
@@ -134,6 +137,7 @@ def test_a_row_beyond_its_bounds_has_figures_and_a_reason_but_leaves_no_file(swe
     assert not (swept.folder / "dynamic_wi8_afp32" / "model.tflite").exists()
 
 
+@pytest.mark.slow
 def test_the_table_shows_every_row_and_why_one_is_not_good(swept):
     lines = swept.format_text().splitlines()
 
@@ -154,6 +158,7 @@ def test_the_table_says_what_was_not_checked():
     assert "p50" not in text and "RSS" not in text
 
 
+@pytest.mark.slow
 def test_the_same_call_takes_finished_rows_as_they_are(swept, copied, toy, request_of, attempts):
     again = sweeping.sweep(toy.model, copied, NAMES, **request_of)
 
@@ -161,6 +166,7 @@ def test_the_same_call_takes_finished_rows_as_they_are(swept, copied, toy, reque
     assert again.rows == swept.rows
 
 
+@pytest.mark.slow
 def test_a_row_whose_file_was_damaged_is_made_again(copied, toy, request_of, attempts):
     with open(copied / "float32" / "model.tflite", "ab") as file:
         file.write(b"x")
@@ -193,6 +199,7 @@ def test_only_what_failed_is_tried_again(toy, attempts, tmp_path, verdict):
     assert attempts.tried == ["float16", "float32", "float32"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["weights", "lengths", "bounds", "examples"])
 def test_a_folder_with_the_sweep_of_something_else_is_refused(
     change, copied, toy, lively, request_of, attempts
@@ -223,6 +230,7 @@ def test_files_that_no_sweep_made_are_not_replaced(toy, attempts, tmp_path):
         sweeping.sweep(toy.model, tmp_path, ["float32"])
 
 
+@pytest.mark.slow
 def test_a_damaged_sweep_is_not_replaced_unasked(copied, toy, request_of, attempts):
     (copied / "sweep.json").write_text("{")
     with pytest.raises(errors.OutputExistsError, match="a sweep to resume"):
@@ -255,6 +263,7 @@ def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(toy, tmp_
         sweeping.sweep(toy.model, tmp_path / "s", quantize="float32")
 
 
+@pytest.mark.slow
 def test_a_sweep_of_the_first_format_is_resumed(swept, copied, toy, request_of, attempts):
     """Rows without the keys that came later, and no lengths next to them."""
     path = copied / results.SWEEP_FILE

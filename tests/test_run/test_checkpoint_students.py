@@ -124,6 +124,7 @@ def stranger(tmp_path_factory, words):
     return save_toy(folder, "bert-small", [*words[:5], *sorted(words[5:-20], reverse=True)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["logits", "joint"])
 def test_each_side_reads_its_own_tokens(
     kind, data_dir, teacher, stranger, tmp_path, monkeypatch, capsys
@@ -160,6 +161,7 @@ def test_each_side_reads_its_own_tokens(
         assert "no hidden states, since its vocabulary is not the teacher's" in said
 
 
+@pytest.mark.slow
 def test_another_vocabulary_is_refused_where_layers_are_compared(
     data_dir, teacher, stranger, tmp_path
 ):
@@ -172,6 +174,7 @@ def test_another_vocabulary_is_refused_where_layers_are_compared(
     assert not (tmp_path / "run" / "teacher").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -104,6 +104,7 @@ def test_its_baselines_are_measured_once(distilled):
     assert (kept.logits["model"].argmax(axis=1) == kept.gold).mean() == tfidf
 
 
+@pytest.mark.slow
 def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     distilled, data_dir, tmp_path, monkeypatch
 ):
@@ -129,6 +130,7 @@ def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     assert not [*(tmp_path / "kept" / "candidates").rglob("model.keras")]
 
 
+@pytest.mark.slow
 def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     distilled, data_dir, tmp_path
 ):
@@ -254,6 +256,7 @@ def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_pat
     assert record.metrics["accuracy"] < 0.5
 
 
+@pytest.mark.slow
 def test_a_tuned_model_near_chance_is_kept_with_a_warning(data_dir, tmp_path, capsys):
     weak = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-8}
     out = tmp_path / "run"
@@ -315,6 +318,7 @@ def steps_of(folder):
     return results.read_result_file(folder / "seed-1" / "result.json", results.FitResult).steps
 
 
+@pytest.mark.slow
 def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
     few, tmp_path, capsys
 ):
@@ -340,6 +344,7 @@ def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     folder, options = few
     out = tmp_path / "run"
@@ -357,6 +362,7 @@ def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     assert (out / "stages" / initialise.START).is_file()  # cut out of the task's teacher
 
 
+@pytest.mark.slow
 def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
     distilled, data_dir, tmp_path, capsys
 ):
@@ -385,6 +391,7 @@ def test_layers_are_chosen_in_one_place_alone(data_dir):
     assert initialise.chosen_layers(recipe_of(data_dir, student=named).student) == (0,)
 
 
+@pytest.mark.slow
 def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tmp_path, capsys):
     recipe = recipe_of(
         data_dir,
@@ -404,6 +411,7 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     )
 
 
+@pytest.mark.slow
 def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):

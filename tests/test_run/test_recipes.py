@@ -117,6 +117,7 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
     return config.Recipe.model_validate(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=marks_of(name)) for name in STRUCTURES.values()],

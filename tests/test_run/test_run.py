@@ -163,6 +163,7 @@ def test_resume_with_another_recipe_names_what_differs(finished, values):
         run.run_recipe(changed, out, resume=True)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
     finished, values, tmp_path, monkeypatch
 ):

@@ -66,6 +66,7 @@ def test_importance_is_the_slope_of_the_loss_along_each_activation(kind):
         assert measured.heads[layer, 1] == pytest.approx(expected, rel=0.02, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BUILD)
 def test_padding_and_batching_change_nothing(kind):
     teacher = teacher_of(kind)

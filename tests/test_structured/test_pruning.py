@@ -66,6 +66,7 @@ def test_dead_neurons_and_heads_go_without_a_trace(outputs):
     assert_same_logits(teacher, student)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", [False, True])
 def test_a_word_table_of_low_rank_is_factorised_without_a_trace(narrow):
     teacher = with_dead_neurons_and_heads()
@@ -82,6 +83,7 @@ def test_a_word_table_of_low_rank_is_factorised_without_a_trace(narrow):
         assert_same_logits(teacher, student)
 
 
+@pytest.mark.slow
 def test_a_factorised_teacher_is_cut_as_the_product_of_its_factors():
     teacher = toys.classifier(CONFIG.replace(embedding_size=5), seed=5)
     student, _ = start(teacher, CONFIG)  # in one piece again
@@ -95,6 +97,7 @@ def _make_low_rank(table):
     table[:] = left[:, :4] * values[:4] @ right[:4]
 
 
+@pytest.mark.slow
 def test_a_distilbert_is_pruned_as_well():
     config = CONFIG.replace(family="distilbert", type_vocab_size=0, pooler=False)
     teacher = with_dead_neurons_and_heads(config)
@@ -102,6 +105,7 @@ def test_a_distilbert_is_pruned_as_well():
     assert_same_logits(teacher, student)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["token", "span"])
 def test_heads_over_tokens_are_carried_over(kind):
     def build(config, seed):
@@ -121,6 +125,7 @@ def test_heads_over_tokens_are_carried_over(kind):
     assert_same_logits(teacher, student)
 
 
+@pytest.mark.slow
 def test_layers_that_do_nothing_are_found_and_go_without_a_trace():
     """A block that writes nothing repeats a LayerNorm, which nothing moves at gamma 1, beta 0."""
     teacher = toys.classifier(CONFIG.replace(num_layers=4), seed=5)
@@ -182,6 +187,7 @@ def rotated(seed=7, wide=20, narrow=12):
     return large
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fits", [False, True])
 def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
     teacher = rotated()
@@ -199,6 +205,7 @@ def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
     assert_same_logits(teacher, student, tolerance=1e-3)
 
 
+@pytest.mark.slow
 def test_heads_of_low_rank_shrink_without_a_trace():
     """Two of four columns of each head's queries, and two rows of its output, say it all."""
     teacher = toys.classifier(CONFIG, seed=5)
@@ -250,6 +257,7 @@ def state_error(student, teacher, pruned):
     return np.sum((ours - theirs) ** 2) / np.sum((theirs - theirs.mean(axis=(0, 1))) ** 2)
 
 
+@pytest.mark.slow
 def test_each_fit_brings_a_smaller_student_nearer_to_its_teacher():
     teacher = toys.classifier(CONFIG.replace(hidden_size=24, head_size=4), seed=5)
     config = CONFIG.replace(num_layers=2, hidden_size=12, intermediate_size=8)
@@ -264,6 +272,7 @@ def test_each_fit_brings_a_smaller_student_nearer_to_its_teacher():
     assert found[0] > 1.1 * found[1] > 1.2 * found[2]
 
 
+@pytest.mark.slow
 def test_the_classifier_is_fitted_to_the_teachers_logits():
     """A TinyBERT's classifier reads relu(p), a BERT's p: carried over, it answers otherwise."""
     teacher = toys.classifier(CONFIG, seed=5)
@@ -278,6 +287,7 @@ def test_the_classifier_is_fitted_to_the_teachers_logits():
     assert errors_found[1] < 0.2 * errors_found[0]
 
 
+@pytest.mark.slow
 def test_the_same_sample_gives_the_same_student():
     teacher = toys.classifier(CONFIG, seed=5)
     first, second = (start(teacher, toys.STUDENT, seed=seed)[0] for seed in (1, 2))
@@ -298,6 +308,7 @@ def test_a_tinybert_takes_the_pooler_and_classifier_of_a_bert():
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_a_head_that_only_the_student_has_stays():
     teacher = toys.randomise(models.build_encoder(CONFIG), 5)
     student = toys.classifier(CONFIG.replace(intermediate_size=9), seed=9)
@@ -307,6 +318,7 @@ def test_a_head_that_only_the_student_has_stays():
         np.testing.assert_array_equal(new, old)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "layers", "message"),
     [
@@ -329,6 +341,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(changes, layers, messa
         np.testing.assert_array_equal(new, old)
 
 
+@pytest.mark.slow
 def test_a_student_is_built_of_its_teacher_and_the_short_form_of_a_shape():
     teacher = with_dead_neurons_and_heads()
     student = structured.build_pruned_student(teacher, "pruned:ffn=9", BATCHES)

@@ -56,6 +56,7 @@ def test_each_ideograph_is_a_token_at_its_own_place(vocab_file):
     assert [word.removeprefix("##") for word in words] == pieces
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_chinese_reviews(folder, vocab_file):
     spec = tasks.TaskSpec("评价", "评论", "标签").with_labels_of(folder)
     assert set(spec.labels) == {"正面", "负面"}

@@ -74,6 +74,7 @@ def history(out):
         ]
 
 
+@pytest.mark.slow
 def test_the_losses_fall_and_every_figure_is_there(whole):
     out, metrics = whole
     rows = history(out)
@@ -130,6 +131,7 @@ def masked_batch():
     return {**features, "prediction_mask": mask}
 
 
+@pytest.mark.slow
 def test_both_saved_models_answer_alike_with_both_heads(whole, masked_batch):
     out, _ = whole
     loaded = weights.load_masked_lm(out / "model" / "hf", next_sentence=True)
@@ -144,6 +146,7 @@ def test_both_saved_models_answer_alike_with_both_heads(whole, masked_batch):
     assert tokenize.Tokenizer(loaded.vocab_file).vocab_size == loaded.config.vocab_size
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole):
     out, metrics = whole
     before = (out / "model" / "hf" / "model.safetensors").stat().st_mtime_ns
@@ -154,6 +157,7 @@ def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole)
         run(out, resume=True, config=other, seed=9)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp_path):
     out, _ = whole
     first = weights.open_encoder(out / "model" / "hf")
@@ -287,6 +291,7 @@ def test_measuring_twice_gives_the_same_and_nothing_masked_is_an_error(toy_model
         MaskedLmEvaluation(toy_model, batches)()
 
 
+@pytest.mark.slow
 def test_what_does_not_go_together_is_refused_before_training(run, whole, text, tmp_path):
     prepared = whole[0] / "corpus"
     tokenizer = tokenize.Tokenizer(text / "vocab.txt")

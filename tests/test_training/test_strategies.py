@@ -44,14 +44,17 @@ def check_alike(two, one, *, atol=1e-5):
             assert float(ours[column]) == pytest.approx(float(value), rel=1e-4, abs=1e-6), column
 
 
+@pytest.mark.slow
 def test_the_cpu_alone_needs_no_strategy(found):
     assert found["chosen"]
 
 
+@pytest.mark.slow
 def test_each_device_gets_its_rows_of_every_batch(found):
     assert found["shares"] == [[[0, 1], [2, 3, 4]], [[10, 11], [12, 13]], [[], [20]]]
 
 
+@pytest.mark.slow
 def test_fine_tuning_on_two_devices_equals_that_on_one(found):
     """Buckets, sample weights, groups of batches, and a last batch with one example."""
     one, two = found["labels"]["1"], found["labels"]["2"]
@@ -59,6 +62,7 @@ def test_fine_tuning_on_two_devices_equals_that_on_one(found):
     check_alike(two, one)
 
 
+@pytest.mark.slow
 def test_pre_training_on_two_devices_equals_that_on_one(found):
     """From the same initial weights, on shards, with masks drawn before a batch is shared out."""
     one, two = found["words"]["1"], found["words"]["2"]
@@ -69,16 +73,19 @@ def test_pre_training_on_two_devices_equals_that_on_one(found):
         assert two["held_out"][name] == pytest.approx(value, rel=1e-4), name
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_on_two_devices_goes_on_to_the_same_bits(found):
     assert found["labels"]["22"] == found["labels"]["2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", ["21", "12"])
 def test_a_run_goes_on_with_another_number_of_devices(found, devices):
     assert found["labels"][devices]["steps"] == 15
     check_alike(found["labels"][devices], found["labels"]["1"])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_spread_is_refused_first(found):
     messages = found["refusals"]
     assert "expected 1 to 2, the devices here (CPU:0, CPU:1), received 3" in messages["devices"]

@@ -47,6 +47,7 @@ def save(tmp_path, toy_vocab_file):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_before", [False, True])
 @pytest.mark.parametrize(
     "changes", [{}, {"bidirectional": False}, {"pair_encoding": "siamese"}], ids=str

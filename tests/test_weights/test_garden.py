@@ -159,6 +159,7 @@ def assert_same_bert(loaded, encoder):
     np.testing.assert_allclose(taps["pooled_output"], expected["pooled_output"], atol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_a_bert_encoder_gives_the_same_states_here(tmp_path):
     shape = {**BERT, "num_layers": 2}
     encoder = randomise(encoders.build_encoder(encoder_config("bert", shape)))

@@ -231,6 +231,7 @@ def test_only_classifiers_have_label_names(models_by_head, tmp_path):
 
 
 # The counts that transformers prints for the published checkpoints.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "head", "count"),
     [

@@ -101,6 +101,7 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
         np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TOKENS)
 def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
     config, name = TOKENS[case]
