@@ -19,7 +19,7 @@ FORMAT_VERSION = 1
 FILE_NAME = "model.json"
 
 FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
-DeviceKind = Literal["cpu", "gpu", "npu"]
+DeviceKind = Literal["cpu", "gpu", "npu", "npu-rows"]
 Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -178,6 +178,7 @@ class FileVariant(ManifestPart):
     """Another file of the same model, for another kind of processor.
 
     It has its own numbers and answers; vocabulary, labels and task are those of the manifest.
+    `word_table` is beside a file that takes rows of words instead of ids (`tflite.word_rows`).
     """
 
     model: FileRecord
@@ -187,15 +188,20 @@ class FileVariant(ManifestPart):
     calibration: Calibration | None = None
     signatures: dict[str, Signature]
     golden_file: FileRecord | None = None
+    word_table: FileRecord | None = None
     parity: Parity | None
+
+    @pydantic.model_serializer(mode="wrap")
+    def _leave_out_table(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {k: v for k, v in write(self).items() if k != "word_table" or v is not None}
 
 
 class Manifest(ManifestPart):
     """The whole of model.json.
 
-    `device` is what the file was exported for, `variants` are files of the same model for others.
-    They and `accelerators` are left out of the manifest of a file for CPUs alone, so that earlier
-    readers accept it.
+    `device` is what the file was exported for, `variants` are files of the same model for others,
+    `word_table` is that of a file that takes rows of words instead of ids. They and `accelerators`
+    are left out of the manifest of a file for CPUs alone, so that earlier readers accept it.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -215,6 +221,7 @@ class Manifest(ManifestPart):
     task: TaskRecord | None
     labels_file: FileRecord | None = None
     golden_file: FileRecord | None = None
+    word_table: FileRecord | None = None
     architecture: Architecture
     parity: Parity | None
     variants: dict[DeviceKind, FileVariant] = {}
@@ -235,6 +242,7 @@ class Manifest(ManifestPart):
     def _leave_out_device(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         new = {"device", "accelerators"} if self.device == "cpu" else set()
         new |= set() if self.variants else {"variants"}
+        new |= {"word_table"} if self.word_table is None else set()
         return {key: value for key, value in write(self).items() if key not in new}
 
     def for_device(self, device: str) -> Manifest:
@@ -371,7 +379,8 @@ def check_signatures(manifest: Manifest, file: files.Path) -> None:
             wanted = {key: (record.dtype, record.shape) for key, record in records.items()}
             if found != wanted:
                 _refuse_signature(file, f"{name}, {side}", found)
-        lengths = {record.shape[-1] for record in described.inputs.values() if record.shape}
+        shapes = [record.shape for record in described.inputs.values()]
+        lengths = {shape[1] for shape in shapes if len(shape) > 1}
         if lengths != {described.sequence_length}:
             _refuse_signature(file, f"{name}, sequence_length", sorted(lengths))
 
@@ -386,7 +395,7 @@ def _refuse_signature(file: files.Path, what: str, received: object) -> NoReturn
 
 
 def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
-    records = [manifest.model, manifest.labels_file, manifest.golden_file]
+    records = [manifest.model, manifest.labels_file, manifest.golden_file, manifest.word_table]
     if manifest.tokenizer is not None:
         records.append(manifest.tokenizer.vocab)
     for record in records:

@@ -278,11 +278,14 @@ def _files(manifest: Manifest) -> Iterator[str]:
     metric = manifest.task.primary_metric if manifest.task else None
     for own in manifest.each_file():
         score = own.parity.file_metrics.get(metric or "") if own.parity else None
+        names, size = [own.model.file], own.model.size_bytes
+        if own.word_table is not None:
+            names, size = [*names, own.word_table.file], size + own.word_table.size_bytes
         checked = [f"{found.title}: {found.verdict}" for found in own.accelerators] or ["CPU"]
         yield (
-            f"| `{own.model.file}` | {own.device} | `{own.quantization}` | "
-            f"{own.model.size_bytes / 1e6:.2f} | {'' if score is None else f'{score:.4f}'} | "
-            f"{'; '.join(checked)} |"
+            f"| {', '.join(f'`{name}`' for name in names)} | {own.device} | "
+            f"`{own.quantization}` | {size / 1e6:.2f} | "
+            f"{'' if score is None else f'{score:.4f}'} | {'; '.join(checked)} |"
         )
     yield from ("", "`model.json` lists all of them.", "")
 

@@ -14,6 +14,7 @@ import tf_keras as keras
 from tfdistill import errors, files, models
 from tfdistill.tflite import editing
 
+from ..conversion import word_input
 from ..conversion.plan import ExportPlan
 
 # The converter multiplies a matrix's columns with the scales before its product and its rows with
@@ -54,6 +55,10 @@ def lost(plan: ExportPlan, file: files.Path) -> list[str]:
                 parts = [value[:length] for length in plan.lengths]
                 if _is_held(layer.name, value, constants, scales, factors):  # and sliced there
                     parts = []
+            if plan.device.word_rows and layer.name == word_input.LAYER:
+                parts = []  # in a file of its own
+            elif plan.device.word_rows and layer.name == word_input.TYPE_LAYER:
+                parts = list(word_input.type_parts(value))
             for part in parts:
                 if not _is_held(layer.name, part, constants, scales, factors):
                     what = f"{layer.name}, {'x'.join(map(str, part.shape))}"

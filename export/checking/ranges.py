@@ -19,7 +19,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from ..conversion import calibrate
-from ..model import signature
+from ..model import inputs, signature
 from . import tracing
 from .pairing import Pair, chain
 
@@ -185,6 +185,7 @@ def check(
     pairs: Sequence[Pair],
     calibration: EncodedExamples,
     examples: EncodedExamples | None,
+    rows: inputs.Rows | None = None,
 ) -> list[str]:
     """Holds the ranges of a static quantization against the values of the float32 file.
 
@@ -199,6 +200,7 @@ def check(
       pairs: What `pairing.pair` returned.
       calibration: The examples that the ranges were measured on.
       examples: Real examples that the file is checked on; None where there are none.
+      rows: Looks up what a file without lookups is fed for ids.
 
     Returns:
       A line for each kind of fault.
@@ -213,7 +215,7 @@ def check(
     for rank, length in enumerate(lengths):
         ranges = stored_ranges(by_length[length])
         seen = [{index: _Seen() for index in ranges} for _ in range(2)]
-        with tracing.trace(float_file, length) as traced:
+        with tracing.trace(float_file, length, rows) as traced:
             for given, values in zip((calibration, examples), seen, strict=True):
                 if given is None:
                     continue

@@ -149,8 +149,8 @@ def check(plan: ExportPlan, file: pathlib.Path, chosen: np.ndarray) -> tuple[Che
         faults += matrices.lost(plan, file)
     with files.temporary_folder("float") as folder:
         cut = _with_logits(file, folder / "logits.tflite")
-        opened = TfliteModel(cut)
-        whole = None if cut == file else TfliteModel(file)
+        opened = TfliteModel(cut, rows=plan.float_rows)
+        whole = None if cut == file else TfliteModel(file, rows=plan.float_rows)
         # Groups first: they name the signature, and are few.
         for group in found.groups:
             answers = outputs.file_outputs(opened, group.examples, length=group.length)

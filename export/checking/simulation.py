@@ -44,19 +44,10 @@ def write(float_model: Any, model: Any, pairs: list[Pair], path: files.Path) -> 
                 value = rounding.dequantized(float_model, model, found, constant)
                 held[key] = editing.add_buffer(float_model, value)
             found.float_graph.tensors[constant.float_tensor].buffer = held[key]
-    _drop_unused(float_model)
+    editing.drop_unused_buffers(float_model)
     for found in pairs:
         _Rounded(float_model, model, found).run()
     editing.write(float_model, path)
-
-
-def _drop_unused(model: Any) -> None:
-    """Empties the buffers that no tensor has any more: they would be written, too."""
-    tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
-    used = {holder.buffer for holder in (*tensors, *(model.metadata or []))}
-    for index, buffer in enumerate(model.buffers):
-        if index not in used:
-            buffer.data = None
 
 
 class _Rounded:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdistill import errors, models
-from tfdistill.tflite import editing
+from tfdistill.tflite import editing, word_rows
 
-from ..conversion import mixed
+from ..conversion import mixed, word_input
 from ..conversion.mixed import StoredWeight
 from ..conversion.plan import ExportPlan
 from ..conversion.quantize import SMALLEST_QUANTIZED, Quantization
@@ -40,6 +40,7 @@ class Expectation:
       head: What the model answers for.
       outputs: Their names.
       num_labels: Width of the outputs of a classifier.
+      word_width: Features of the rows of words that come in; None where ids do.
       weights: The model's weights, except the position table.
       position_width: Width of the position table, of which each signature keeps its first rows.
     """
@@ -52,6 +53,7 @@ class Expectation:
     num_labels: int
     weights: tuple[StoredWeight, ...]
     position_width: int
+    word_width: int | None = None
 
     @property
     def is_mixed(self) -> bool:
@@ -90,6 +92,11 @@ def _left_out(expected: Expectation) -> float:
 def expectation(plan: ExportPlan) -> Expectation:
     """Returns what a plan's file is expected to hold."""
     over_words = isinstance(plan.config, models.WordVectorConfig)
+    weights = mixed.stored_weights(plan.model, plan.quantization, plan.layers)
+    word_width = None
+    if plan.device.word_rows:  # their table is in a file of its own
+        (words,) = (weight for weight in weights if weight.layer == word_input.LAYER)
+        weights, word_width = [own for own in weights if own is not words], words.shape[-1]
     return Expectation(
         quantization=plan.quantization,
         lengths=plan.lengths,
@@ -97,8 +104,9 @@ def expectation(plan: ExportPlan) -> Expectation:
         head=plan.head,
         outputs=plan.head.output_names(softmax=plan.request.softmax),
         num_labels=plan.num_labels,
-        weights=tuple(mixed.stored_weights(plan.model, plan.quantization, plan.layers)),
+        weights=tuple(weights),
         position_width=0 if over_words else plan.config.hidden_size,
+        word_width=word_width,
     )
 
 
@@ -136,7 +144,12 @@ def _signature_faults(report: ModelReport, expected: Expectation) -> list[str]:
         graph = report.signatures.get(name)
         if graph is None:
             continue
-        wanted = {key: ("int32", (1, length)) for key in sorted(expected.inputs)}
+        wanted: dict[str, tuple[str, tuple[int, ...]]] = {
+            key: ("int32", (1, length)) for key in expected.inputs
+        }
+        if expected.word_width is not None:
+            del wanted["input_ids"]
+            wanted[word_rows.INPUT] = ("float32", (1, length, expected.word_width))
         found = {key: (t.dtype, t.shape) for key, t in sorted(graph.inputs.items())}
         if wanted != found:
             faults.append(errors.explain(f"inputs of {name}", wanted, found))

@@ -24,12 +24,14 @@ class SignatureTrace:
       details: LiteRT's description of its tensors, by index.
     """
 
-    def __init__(self, source: files.Path, length: int, copy: files.Path) -> None:
+    def __init__(
+        self, source: files.Path, length: int, copy: files.Path, rows: inputs.Rows | None
+    ) -> None:
         model = editing.read(source)
         editing.keep_signature(model, signature.signature_name(length))
         editing.write(model, copy)
         (self.graph,) = model.subgraphs
-        self._length = length
+        self._length, self._rows = length, rows
         try:
             self._interpreter = litert.Interpreter(
                 str(copy),
@@ -51,20 +53,24 @@ class SignatureTrace:
         for example in range(len(encoded)):
             ids, types = encoded.row(example), encoded.row_types(example)
             features = inputs.padded(ids, types, self._length, encoded.pad_id)
-            self._runner(**{name: features[name] for name in self._runner.get_input_details()})
+            names = self._runner.get_input_details()
+            self._runner(**inputs.for_signature(features, names, self._rows))
             yield self._interpreter.get_tensor
 
 
 @contextlib.contextmanager
-def trace(source: files.Path, length: int) -> Iterator[SignatureTrace]:
+def trace(
+    source: files.Path, length: int, rows: inputs.Rows | None = None
+) -> Iterator[SignatureTrace]:
     """Opens the signature of a length.
 
     Args:
       source: The file.
       length: Its tokens.
+      rows: Looks up what a file without lookups is fed for ids.
 
     Raises:
       ExportError: If LiteRT does not run it.
     """
     with files.temporary_folder("trace") as folder:
-        yield SignatureTrace(source, length, folder / "signature.tflite")
+        yield SignatureTrace(source, length, folder / "signature.tflite", rows)

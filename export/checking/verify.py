@@ -15,8 +15,9 @@ from tfdistill import errors, files
 from tfdistill.accelerators import gate, vendors
 from tfdistill.data import metrics
 from tfdistill.manifest import AcceleratorRecord, Parity
-from tfdistill.tflite import editing
+from tfdistill.tflite import editing, word_rows
 
+from ..conversion import word_input
 from ..conversion.plan import ExportPlan
 from ..conversion.quantize import Bounds, quantization
 from ..file import inspection
@@ -58,7 +59,9 @@ class Verification:
     accelerators: list[AcceleratorRecord]
 
 
-def verify(plan: ExportPlan, file: pathlib.Path, reference: Reference) -> Verification:
+def verify(
+    plan: ExportPlan, file: pathlib.Path, reference: Reference, words: pathlib.Path | None = None
+) -> Verification:
     """Checks a converted file: its structure, its network, its constants and its answers.
 
     Args:
@@ -66,6 +69,7 @@ def verify(plan: ExportPlan, file: pathlib.Path, reference: Reference) -> Verifi
       file: The file.
       reference: The float32 conversion of the same SavedModel. A float32 `file` that differs from
         it, by metadata, is checked itself.
+      words: The file of the word table, of a form that takes rows of words.
 
     Returns:
       What was found.
@@ -86,15 +90,24 @@ def verify(plan: ExportPlan, file: pathlib.Path, reference: Reference) -> Verifi
             raise _refused(plan, file, "float32 conversion, ", faults)
         reference.checked = checked
     known = reference.checked
-    bounds, outputs = plan.bounds, None
-    if plan.is_float:
-        outputs = None if plan.request.softmax else known.outputs
-    else:
-        bounds, faults = _against_float(plan, file, reference.file, known)
-        if faults:
+    bounds, outputs, table = plan.bounds, None, None
+    if words is not None:
+        table = word_rows.read(words)
+        if faults := word_rows.faults(table, word_input.table_of(plan.model)):
             raise _refused(plan, file, "", faults)
+    rows = None if table is None else table.rows
+    faults = []
+    if plan.is_float and table is None:
+        outputs = None if plan.request.softmax else known.outputs
+    elif plan.is_float:
+        simulated = TfliteModel(reference.file, rows=_rounded_rows(plan))
+        bounds, faults = _against_simulation(plan, _opened(file, rows), simulated, known)
+    else:
+        bounds, faults = _against_float(plan, file, reference.file, known, rows)
+    if faults:
+        raise _refused(plan, file, "", faults)
     if outputs is None:
-        outputs = file_outputs(_opened(file), examples)
+        outputs = file_outputs(_opened(file, rows), examples)
     model = softmax_of(known.logits) if plan.request.softmax else known.logits
     found = Answers(known.logits, model, outputs)
     record, faults = _compare(plan, found, bounds)
@@ -103,11 +116,14 @@ def verify(plan: ExportPlan, file: pathlib.Path, reference: Reference) -> Verifi
     if plan.head.name == "span":
         chosen = inputs.whole_texts(examples, chosen)
     vectors = golden.content(plan, chosen, known.logits, outputs)
-    return Verification(report, record, vectors, found, on_accelerator(plan, file, vectors))
+    return Verification(report, record, vectors, found, on_accelerator(plan, file, vectors, table))
 
 
 def on_accelerator(
-    plan: ExportPlan, file: pathlib.Path, vectors: dict[str, Any]
+    plan: ExportPlan,
+    file: pathlib.Path,
+    vectors: dict[str, Any],
+    words: word_rows.WordTable | None = None,
 ) -> list[AcceleratorRecord]:
     """Holds the answers of the accelerator that a file is for against the CPU's.
 
@@ -118,7 +134,7 @@ def on_accelerator(
         return []
     wanted = vendors.parse(plan.device.accelerator)
     timeout_s = plan.request.timeout_s
-    (found,) = gate.check(file, wanted, golden=vectors, timeout_s=timeout_s)
+    (found,) = gate.check(file, wanted, golden=vectors, words=words, timeout_s=timeout_s)
     if found.verdict == "wrong" or found.verdict == "failed":
         raise _refused(plan, file, f"{found.name} ({found.title}), ", [str(found.fault)])
     signatures = found.signatures
@@ -147,12 +163,16 @@ def _refused(
     )
 
 
-def _opened(file: pathlib.Path) -> TfliteModel:
-    return TfliteModel(file, threads=min(4, os.cpu_count() or 1))
+def _opened(file: pathlib.Path, rows: inputs.Rows | None) -> TfliteModel:
+    return TfliteModel(file, threads=min(4, os.cpu_count() or 1), rows=rows)
 
 
 def _against_float(
-    plan: ExportPlan, file: pathlib.Path, float_file: pathlib.Path, known: Checked
+    plan: ExportPlan,
+    file: pathlib.Path,
+    float_file: pathlib.Path,
+    known: Checked,
+    rows: inputs.Rows | None,
 ) -> tuple[Bounds, list[str]]:
     """Holds a quantized file against the float32 one; returns the bounds that follow from it."""
     float_model, model = editing.read(float_file), editing.read(file)
@@ -172,14 +192,22 @@ def _against_float(
         faults += structure.wrong_types(plan, pairs) + structure.wrong_activations(plan, pairs)
     if plan.calibration is not None:
         real = plan.examples if plan.real_examples else None
-        faults += ranges.check(float_file, pairs, plan.calibration, real)
+        faults += ranges.check(float_file, pairs, plan.calibration, real, plan.float_rows)
     if faults:
         return plan.bounds, faults
     with files.temporary_folder("rounding") as folder:
         path = folder / "rounded.tflite"
         simulation.write(float_model, model, pairs, path)
         # Only now: what is wired wrongly may end the process that runs it.
-        return _against_simulation(plan, _opened(file), TfliteModel(path), known)
+        simulated = TfliteModel(path, rows=_rounded_rows(plan))
+        return _against_simulation(plan, _opened(file, rows), simulated, known)
+
+
+def _rounded_rows(plan: ExportPlan) -> inputs.Rows | None:
+    """Looks up the rounded rows of the model's words, whatever is in the file of the table."""
+    if not plan.device.word_rows:
+        return None
+    return word_rows.rounded(word_input.table_of(plan.model)).rows
 
 
 def _against_simulation(

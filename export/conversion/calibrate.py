@@ -84,17 +84,19 @@ def load(path: files.Path) -> EncodedExamples:
 
 
 def feeds(
-    signatures: Mapping[str, Any], examples: EncodedExamples
+    signatures: Mapping[str, Any], examples: EncodedExamples, rows: inputs.Rows | None = None
 ) -> dict[str, Iterable[dict[str, np.ndarray]]]:
     """Lays examples out as inputs of the signatures.
 
     Args:
       signatures: The interpreter's description of them: key -> {"inputs": names, ...}.
       examples: The examples, none longer than the longest signature.
+      rows: Looks up what a file without lookups is fed for ids.
 
     Returns:
-      Key -> the inputs, int32 (1, length), of the examples for which this signature is the shortest
-      that holds them; of all that fit it where those are fewer than `NUM_LEAST`.
+      Key -> the inputs, int32 (1, length), or rows of words, of the examples for which this
+      signature is the shortest that holds them; of all that fit it where those are fewer than
+      `NUM_LEAST`.
     """
     keys = [key for key in signatures if re.fullmatch(rf"{signature.PREFIX}\d+", key)]
     lengths = sorted(int(key.removeprefix(signature.PREFIX)) for key in keys)
@@ -104,8 +106,7 @@ def feeds(
         key = signature.signature_name(length)
         names = signatures[key]["inputs"]
         made[key] = [
-            {name: values for name, values in _padded(examples, i, length).items() if name in names}
-            for i in chosen.tolist()
+            inputs.for_signature(_padded(examples, i, length), names, rows) for i in chosen.tolist()
         ]
     return made
 

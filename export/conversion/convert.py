@@ -19,12 +19,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfdistill import errors, files, processes
 from tfdistill.tflite import editing
 
 from ..file import child
 from ..model import signature
-from . import calibrate, device_form, mixed
+from . import calibrate, device_form, mixed, word_input
 from . import quantize as quantizing
 from .plan import ExportPlan
 from .quantize import Quantization
@@ -45,6 +47,7 @@ class Conversion:
       layers: Layers with another quantization: name of the layer -> name of the quantization.
       matrices: Names of the layers that have a weight matrix, in the order of the model.
       examples: An npz file of what the ranges of a static quantization are measured on, or None.
+      words: An npy file of the rows of words that these are fed as, or None where they are ids.
       quantize_aware: Whether the SavedModel has the ranges in it.
       device: Name of the processor that the file is for, see `device_form`.
       float_file: Where the float32 conversion of the SavedModel goes, unless it is there already;
@@ -58,6 +61,7 @@ class Conversion:
     layers: dict[str, str] = dataclasses.field(default_factory=dict)
     matrices: Sequence[str] = ()
     examples: str | None = None
+    words: str | None = None
     quantize_aware: bool = False
     device: str = "cpu"
     float_file: str | None = None
@@ -85,6 +89,8 @@ def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = 
                 )
         if plan.calibration is not None:
             calibrate.save(plan.calibration, examples)
+            if plan.device.word_rows:
+                np.save(folder / "words.npy", word_input.table_of(plan.model))
         conversion = Conversion(
             str(saved),
             os.path.abspath(file),
@@ -93,6 +99,7 @@ def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = 
             layers={name: own.name for name, own in plan.layers.items()},
             matrices=mixed.with_matrices(plan.model),
             examples=None if plan.calibration is None else str(examples),
+            words=str(folder / "words.npy") if (folder / "words.npy").exists() else None,
             quantize_aware=plan.quantize_aware,
             device=plan.device.name,
             float_file=None if float_file is None else os.path.abspath(float_file),
@@ -134,12 +141,10 @@ def run(conversion: Conversion) -> None:
         direct = _is_direct(conversion.quantize_aware, base, layers, form)
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
-            if form.flat_ids:
-                _edit(source, device_form.equal_ranks)
+            _edit(source, lambda model: device_form.prepare(model, form))
         if direct:
             pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
-            if form.flat_ids:
-                _edit(conversion.file, device_form.equal_ranks)
+            _edit(conversion.file, lambda model: device_form.prepare(model, form))
         else:
             from . import edge_quantizer
 
@@ -151,12 +156,13 @@ def run(conversion: Conversion) -> None:
                 layers=layers,
                 matrices=conversion.matrices,
                 examples=None if examples is None else calibrate.load(examples),
+                words=None if conversion.words is None else np.load(conversion.words),
             )
     if form.flat_ids:
         _edit(conversion.file, device_form.flatten_ids)
 
 
-def _edit(file: files.Path, change: Callable[[Any], int]) -> None:
+def _edit(file: files.Path, change: Callable[[Any], object]) -> None:
     """Changes a file in place."""
     model = editing.read(file)
     change(model)

@@ -7,6 +7,7 @@ Found with `tfdistill inspect --accelerators`, LiteRT 2.3:
 * A GPU reads (L, d) + (1, L, d) as another broadcast, and does not compile a FULLY_CONNECTED of
   integers that makes (L, d) of (1, L, e): what an operator reads needs the rank of its result.
 * An NPU takes both lookups; -1e4, MobileBERT's mask, becomes NaN in its 16 bits.
+* MediaTek's compiler has no lookup at all: `npu-rows` starts at the embeddings (`word_input`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tfdistill import errors
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from . import lookup
+from . import lookup, word_input
 from .quantize import Quantization
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _STATIC = "it computes in floats; static integers are for NPUs"
 _ELEMENTWISE = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")
+_IN_BLOCKS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32_block64")
 _BLOCKS = "LiteRT's GPU delegate crashes on weights in blocks"
 
 
@@ -39,9 +41,10 @@ class DeviceForm:
     """The form of a file for one kind of processor.
 
     Attributes:
-      name: "cpu", "gpu" or "npu".
+      name: "cpu", "gpu", "npu" or "npu-rows".
       accelerator: The name under which `tfdistill.accelerators` checks it; "" for the CPU.
       flat_ids: Whether tables are looked up with ids (L,), and those of integers by row.
+      word_rows: Whether the file takes rows of words, which the app looks up, instead of ids.
       small_mask: Whether the mask is that of BERT in every family.
       refused: Quantization -> why it is not offered.
       instead: What to take instead.
@@ -50,6 +53,7 @@ class DeviceForm:
     name: str
     accelerator: str = ""
     flat_ids: bool = False
+    word_rows: bool = False
     small_mask: bool = False
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     instead: str = ""
@@ -64,8 +68,7 @@ FORMS: dict[str, DeviceForm] = {
         refused={
             "float16": "it does not take the tables; it computes float32 files in 16 bits as well",
             "weight_only_wi8_afp32": "its answers are wrong there",
-            "dynamic_wi4_afp32_block32": _BLOCKS,
-            "dynamic_wi4_afp32_block64": _BLOCKS,
+            **dict.fromkeys(_IN_BLOCKS, _BLOCKS),
             "static_wi8_ai8": _STATIC,
             "static_wi8_ai8_integer_only": _STATIC,
             "static_wi8_ai16": _STATIC,
@@ -73,6 +76,17 @@ FORMS: dict[str, DeviceForm] = {
         instead="float32, dynamic_wi8_afp32 or dynamic_wi4_afp32",
     ),
     "npu": DeviceForm("npu", "intel-npu", small_mask=True),
+    "npu-rows": DeviceForm(
+        "npu-rows",
+        "intel-npu",
+        word_rows=True,
+        small_mask=True,
+        refused={
+            "float16": "an NPU computes float32 files in 16 bits as well",
+            **dict.fromkeys(_IN_BLOCKS, "MediaTek's compiler takes no weights in blocks"),
+        },
+        instead="float32, dynamic_wi8_afp32 or a static one",
+    ),
 }
 
 
@@ -80,7 +94,7 @@ def form(name: str, *quantizations: Quantization) -> DeviceForm:
     """Returns the form for a kind of processor.
 
     Args:
-      name: "cpu", "gpu" or "npu".
+      name: "cpu", "gpu", "npu" or "npu-rows".
       *quantizations: Those of the file and of its layers.
 
     Raises:
@@ -99,7 +113,22 @@ def form(name: str, *quantizations: Quantization) -> DeviceForm:
 
 def by_edge_quantizer(found: DeviceForm, quantization: Quantization) -> bool:
     """Whether the ai-edge-quantizer has to write a file that the converter writes for a CPU."""
-    return found.flat_ids and quantization.method != "float"
+    return (found.flat_ids and quantization.method != "float") or (
+        found.word_rows and quantization.name != "float32"
+    )
+
+
+def prepare(model: Any, found: DeviceForm) -> None:
+    """Brings a float32 file into the form that others are made of.
+
+    Args:
+      model: The file (`editing.read`); changed in place.
+      found: The form.
+    """
+    if found.flat_ids or found.word_rows:
+        equal_ranks(model)
+    if found.word_rows:
+        word_input.cut_lookups(model)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from ..file import metadata as tflite_metadata
 from ..model import checks, graph, inputs, signature
 from ..model.heads import HEADS, OutputHead
 from ..model.request import ExportRequest
-from . import calibrate, device_form, mixed
+from . import calibrate, device_form, mixed, word_input
 from . import quantize as quantizing
 from .device_form import DeviceForm
 from .quantize import Bounds, Quantization
@@ -71,6 +71,11 @@ class ExportPlan:
         """Width of the logits."""
         return models.num_labels_of(self.model) or 0
 
+    @functools.cached_property
+    def float_rows(self) -> inputs.Rows | None:
+        """Looks up the model's own rows of words where the file takes these instead of ids."""
+        return word_input.float_rows(self.model) if self.device.word_rows else None
+
     @property
     def is_float(self) -> bool:
         """Whether the file is the float32 conversion itself."""
@@ -101,6 +106,8 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     aware = compress.is_quantize_aware(model)
     layers = mixed.resolve(model, quantization, patterns)
     device = device_form.form(request.device, quantization, *layers.values())
+    if device.word_rows:
+        word_input.check_model(model, quantize_aware=aware, layers=layers)
     loosest = functools.reduce(
         Bounds.loosest, (value.bounds for value in layers.values()), quantization.bounds
     )
@@ -121,19 +128,19 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         calibration = calibrate.draw(
             request.calibrate_on, request.num_calibration, request.seed, config, lengths
         )
-    metadata = tflite_metadata.wanted(
-        request.metadata,
-        tflite_metadata.obstacles(
-            head=head.name,
-            kind=None if task is None else task.kind,
-            pair=task is not None and task.reads_pairs,
-            lengths=lengths,
-            softmax=softmax,
-            labels=labels,
-            vocab_file=request.vocab_file,
-            lower_case=request.lower_case,
-        ),
+    obstacles = tflite_metadata.obstacles(
+        head=head.name,
+        kind=None if task is None else task.kind,
+        pair=task is not None and task.reads_pairs,
+        lengths=lengths,
+        softmax=softmax,
+        labels=labels,
+        vocab_file=request.vocab_file,
+        lower_case=request.lower_case,
     )
+    if device.word_rows:
+        obstacles.append("MediaPipe feeds ids, the file takes rows of words")
+    metadata = tflite_metadata.wanted(request.metadata, obstacles)
     return ExportPlan(
         request,
         graph.in_float32(model),

@@ -11,11 +11,12 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
+from tfdistill.tflite import word_rows
 
 from ..model import inputs, signature
 from ..model.heads import SCORES, head_of_file
 
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_INPUTS = ("input_ids", word_rows.INPUT, "attention_mask", "token_type_ids")
 
 
 class Interpreter(Protocol):
@@ -48,6 +49,7 @@ class TfliteModel:
         threads: int = 1,
         *,
         interpreter: Interpreter | None = None,
+        rows: inputs.Rows | None = None,
     ) -> None:
         """Opens the file in this process, which is for files that it has just made.
 
@@ -55,6 +57,7 @@ class TfliteModel:
           path: The .tflite file.
           threads: Threads of the interpreter.
           interpreter: What has opened the file in another process.
+          rows: Looks up the rows of words of a file that takes these instead of ids.
 
         Raises:
           ExportError: If it cannot be opened, has no signature called len<length>, or one with
@@ -101,7 +104,16 @@ class TfliteModel:
         details = self._runners[self.lengths[0]].get_output_details()
         shapes = {name: tuple(tensor["shape"]) for name, tensor in details.items()}
         head = head_of_file(shapes)
-        if head is None or not {"input_ids"} <= set(self.inputs) <= set(_INPUTS):
+        self._rows = rows
+        if (word_rows.INPUT in self.inputs) != (rows is not None):
+            raise errors.ExportError(
+                f"inputs of {path.name}",
+                "ids, or rows of words and their table",
+                f"{', '.join(self.inputs)} and {'no' if rows is None else 'a'} table",
+                "model.json beside the file names its table.",
+            )
+        words = "input_ids" if rows is None else word_rows.INPUT
+        if head is None or not {words} <= set(self.inputs) <= set(_INPUTS):
             raise errors.ExportError(
                 f"signature {signature.signature_name(self.lengths[0])} of {path.name}",
                 f"inputs of {', '.join(_INPUTS)}, and logits",
@@ -166,7 +178,7 @@ class TfliteModel:
             raise errors.ShapeError("token_type_ids", f"shape {ids.shape}", types.shape)
         features = inputs.padded(ids, types, chosen, pad_id)
         try:
-            given = self._runners[chosen](**{name: features[name] for name in self.inputs})
+            given = self._runners[chosen](**inputs.for_signature(features, self.inputs, self._rows))
         except errors.TfdistillError:  # of the worker of an isolated interpreter
             raise
         except (ValueError, RuntimeError) as error:  # such as an id outside the embedding

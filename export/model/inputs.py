@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from tfdistill import errors
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models import EncoderConfig, MobileBertConfig
+from tfdistill.tflite import word_rows
+
+Rows = Callable[[np.ndarray], np.ndarray]  # int (...,) ids -> float32 (..., width)
 
 NUM_RANDOM = 32  # examples drawn where none are given
 NUM_PROBES = 32  # examples that go through every signature, and into golden.json
@@ -224,6 +227,21 @@ def padded(ids: np.ndarray, types: np.ndarray, length: int, pad_id: int) -> dict
         features[name] = np.full((1, length), filler, np.int32)
         features[name][0, : len(ids)] = values
     return features
+
+
+def for_signature(
+    features: dict[str, np.ndarray], names: Iterable[str], rows: Rows | None
+) -> dict[str, np.ndarray]:
+    """Returns the inputs that a signature has.
+
+    Args:
+      features: What `padded` returned.
+      names: Those of the signature.
+      rows: Looks up the rows of words, where it has these instead of ids.
+    """
+    if rows is not None:
+        features = {**features, word_rows.INPUT: rows(features["input_ids"])}
+    return {name: features[name] for name in names}
 
 
 def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:

@@ -24,9 +24,9 @@ class ExportRequest:
       path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
         labels.txt are written next to it (see `bundle.paths_of`).
       quantize: Name of a quantization; see `export.quantizations`.
-      device: What runs the file: "cpu", "gpu" or "npu"; see `export.conversion.device_form`. For
-        the last two `tfdistill.accelerators` holds the answers against the CPU's, where what it
-        needs is installed.
+      device: What runs the file: "cpu", "gpu", "npu", or "npu-rows" for compilers without lookups;
+        see `export.conversion.device_form`. For all but the first `tfdistill.accelerators` holds
+        the answers against the CPU's, where what it needs is installed.
       variants: Further files of the same model, next to this one and in its manifest: device ->
         quantization.
       layers: Layers that take another quantization: pattern of layer names, as for a shell

@@ -74,6 +74,7 @@ def build_manifest(
         task=_task(plan),
         labels_file=_record(paths.labels, contents),
         golden_file=_record(paths.golden, contents),
+        word_table=_record(paths.words, contents) if plan.device.word_rows else None,
         architecture=Architecture(
             family=config.family,
             num_layers=config.num_layers,

@@ -14,10 +14,11 @@ import tf_keras as keras
 from tfdistill import errors, files
 from tfdistill.data import answers
 from tfdistill.manifest import Manifest
+from tfdistill.tflite import word_rows
 
 from ..checking.reference import Reference
 from ..checking.verify import Verification, verify
-from ..conversion import convert
+from ..conversion import convert, word_input
 from ..conversion.plan import ExportPlan, make_plan
 from ..file import bundle
 from ..file import metadata as tflite_metadata
@@ -94,13 +95,21 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
         others[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
     places = [paths, *(paths.for_device(own.device.name) for own in plans[1:])]
     unknown = dict.fromkeys(file for own in places for file in (own.model, own.golden))
+    if any(own.device.word_rows for own in plans):
+        unknown[paths.words] = None
     bundle.check_free({**unknown, paths.manifest: None, **others}, overwrite=request.overwrite)
     models: dict[pathlib.Path, bytes | pathlib.Path] = {}
     found = []
     with files.temporary_folder("export") as temporary:
         for own, place in zip(plans, places, strict=True):
             candidate = temporary / place.model.name
-            verified = _checked_file(own, candidate, reference if own is plan else None)
+            words = None
+            if own.device.word_rows:
+                words = temporary / place.words.name
+                table = word_rows.rounded(word_input.table_of(own.model))
+                others[place.words] = word_rows.to_bytes(table)
+                words.write_bytes(others[place.words])
+            verified = _checked_file(own, candidate, reference if own is plan else None, words)
             golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
             others[place.golden] = golden.encode()
             if own is plan and (kept := _kept_answers(plan, verified)) is not None:
@@ -136,7 +145,10 @@ def _plans(request: ExportRequest) -> list[ExportPlan]:
 
 
 def _checked_file(
-    plan: ExportPlan, candidate: pathlib.Path, reference: Reference | None
+    plan: ExportPlan,
+    candidate: pathlib.Path,
+    reference: Reference | None,
+    words: pathlib.Path | None,
 ) -> Verification:
     """Converts the model of a plan into a file and verifies it."""
     request = plan.request
@@ -151,7 +163,7 @@ def _checked_file(
             vocab_file=request.vocab_file,
             labels=plan.labels,
         )
-    return verify(plan, candidate, reference)
+    return verify(plan, candidate, reference, words)
 
 
 def _kept_answers(plan: ExportPlan, verified: Verification) -> bytes | None:

@@ -17,9 +17,12 @@ def change_a_weight(job):
     """Turns the sign of one matrix of the file that runs."""
     model = editing.read(job["file"])
     graph = model.subgraphs[0]
-    (products,) = (o for o in graph.operators if editing.name_of(model, o) == "FULLY_CONNECTED")
+    products = next(o for o in graph.operators if editing.name_of(model, o) == "FULLY_CONNECTED")
     buffer = model.buffers[graph.tensors[products.inputs[1]].buffer]
-    buffer.data = (-np.frombuffer(bytes(buffer.data), np.float32)).view(np.uint8)
+    kind = {"float32": np.float32, "int8": np.int8}[
+        editing.dtype_of(graph.tensors[products.inputs[1]])
+    ]
+    buffer.data = (-np.frombuffer(bytes(buffer.data), kind)).view(np.uint8)
     job["file"] = job["outputs"] + ".tflite"
     editing.write(model, job["file"])
 

@@ -15,7 +15,7 @@ import numpy as np
 from tfdistill import errors, files, processes
 from tfdistill.benchmark import modelfile
 from tfdistill.benchmark.host import isolated
-from tfdistill.tflite import reader
+from tfdistill.tflite import reader, word_rows
 
 from . import comparison, examples, logs, vendors
 from .comparison import AcceleratorAnswers
@@ -35,6 +35,7 @@ def check(
     accelerators: Sequence[tuple[str, str]],
     *,
     golden: dict[str, Any] | None = None,
+    words: word_rows.WordTable | None = None,
     libraries: Mapping[str, pathlib.Path] | None = None,
     timeout_s: float = 300,
     worker: Sequence[str] = _WORKER,
@@ -45,6 +46,7 @@ def check(
       file: A .tflite file whose signatures take ids, (1, length).
       accelerators: Names and chips (`vendors.parse`).
       golden: The content of its golden.json, or None.
+      words: The word table of a file that takes rows of words instead of ids.
       libraries: Folders of libraries by name of the accelerator.
       timeout_s: Seconds that each process may take.
       worker: The command that runs a file on an accelerator.
@@ -54,12 +56,13 @@ def check(
 
     Raises:
       ModelFileError: If the file is damaged.
-      BenchmarkError: If its inputs are unknown ones, or the CPU cannot run it.
+      BenchmarkError: If its inputs are unknown ones, `words` is not their table, or the CPU cannot
+        run it.
       ExportError: If `golden` is of another file.
     """
     path = pathlib.Path(file).resolve()
     entries = modelfile.read_entry_points(path)
-    inputs = [examples.inputs_of(entry, golden) for entry in entries.values()]
+    inputs = [examples.inputs_of(entry, golden, words) for entry in entries.values()]
     cpu = _cpu_answers(path, inputs)
     for own, answers in zip(inputs, cpu, strict=True):
         _check_golden(own, answers)

@@ -33,6 +33,7 @@ class Vendor:
       soc: The chip that is compiled for unless another is named; of an NPU.
       flags: Further flags of LiteRT's compiler.
       runs: Whether the compiled file runs on this host.
+      lookups: Whether it takes operators that look rows up.
       float16: Whether it may compute floats in 16 bits.
     """
 
@@ -45,6 +46,7 @@ class Vendor:
     soc: str = ""
     flags: tuple[str, ...] = ()
     runs: bool = False
+    lookups: bool = True
     float16: bool = False
 
 
@@ -89,6 +91,7 @@ VENDORS: dict[str, Vendor] = {
         "MediaTek",
         "mediatek",
         "mt6989",
+        lookups=False,
     ),
     "google-tensor": Vendor(
         "Google Tensor TPU",

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from tfdistill import errors, files
-from tfdistill.tflite import reader
+from tfdistill.tflite import reader, word_rows
 
 ROLES = ("input_ids", "attention_mask", "token_type_ids")
 _DTYPES = ("int32", "int64", "float32")
@@ -32,12 +32,14 @@ class EntryPoint:
       sequence_length: Tokens, padding included.
       inputs: `Input` by role: input_ids, and attention_mask and token_type_ids where they exist.
       vocabulary_rows: Rows of the table that the ids are looked up in; None if not found.
+      word_width: Features of the rows of words that it takes instead of ids; None where ids.
     """
 
     signature: str | None
     sequence_length: int
     inputs: dict[str, Input]
     vocabulary_rows: int | None
+    word_width: int | None = None
 
 
 def read_entry_points(path: files.Path) -> dict[int, EntryPoint]:
@@ -82,9 +84,11 @@ def role_of(name: str, *, alone: bool = False) -> str | None:
       alone: Whether it is the only input: then it can only be the ids.
 
     Returns:
-      One of `ROLES`, or None.
+      One of `ROLES`, "word_rows", or None.
     """
     lower = name.lower()
+    if lower == word_rows.INPUT:
+        return word_rows.INPUT
     if alone:
         return "input_ids"
     if "mask" in lower:
@@ -112,6 +116,10 @@ def _entry_point(
             )
         inputs[role] = Input(name, dtype)
         indices[role] = index
+    if word_rows.INPUT in inputs and "input_ids" not in inputs:
+        rows = graph.tensors[indices[word_rows.INPUT]].shape
+        if len(rows) == 3 and rows[0] == 1 and min(rows) >= 1:
+            return EntryPoint(signature, rows[1], inputs, None, rows[2])
     if "input_ids" not in inputs:
         raise errors.BenchmarkError(
             f"inputs of {what}", "token ids among them", ", ".join(named) or "none"

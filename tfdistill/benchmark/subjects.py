@@ -78,6 +78,13 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
     if described is not None:
         check_signatures(described, file)
     entries = modelfile.read_entry_points(file)
+    if any(entry.word_width is not None for entry in entries.values()):
+        raise errors.BenchmarkError(
+            f"{file}",
+            "a file that takes ids",
+            "one that takes rows of words, which the app looks up",
+            "Measure the file for cpu or npu of the same model.",
+        )
     vocab_file = None
     if described is not None and described.tokenizer is not None:
         vocab_file = safe_paths.inside(file.parent, described.tokenizer.vocab.file)

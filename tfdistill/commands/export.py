@@ -80,7 +80,7 @@ def _numbers(group: Any) -> None:
         metavar="DEVICES",
         help="what runs the file (default: cpu): the form of its tables and its mask, and for gpu "
         "and npu the check of their answers; cpu,gpu,npu:static_wi8_ai8 writes a file for each, "
-        "with one manifest",
+        "with one manifest; npu-rows is for compilers without lookups: the app looks words up",
     )
     layers = group.add_argument(
         "--layers",
@@ -170,6 +170,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     lines: list[str] = []
     for file in manifest.each_file():
         lines.append(f"{target / file.model.file}: {file.model.size_bytes / 1e6:.2f} MB")
+        if (words := file.word_table) is not None:
+            lines.append(f"{target / words.file}: {words.size_bytes / 1e6:.2f} MB")
         if automatic or manifest.variants:
             lines.append(
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()

@@ -10,10 +10,14 @@ import pathlib
 import platform
 import shutil
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfdistill import cluster, errors, files, safe_paths
 from tfdistill.commands import base, options
+
+if TYPE_CHECKING:
+    from tfdistill.accelerators.vendors import Vendor
+    from tfdistill.tflite.word_rows import WordTable
 
 _PACKAGES = {
     "tensorflow": "2.20",
@@ -91,12 +95,13 @@ def _on_accelerators(args: argparse.Namespace) -> int:
     own = next(iter(files_of.values()))
     reports, found = [], []
     for accelerator in wanted:
-        path = files_of.get(vendors.VENDORS[accelerator[0]].kind, own)
-        golden = _golden_of(path)
+        path = _file_for(vendors.VENDORS[accelerator[0]], files_of, own)
+        golden, words = _beside(path)
         reports += gate.check(
             path,
             [accelerator],
             golden=None if golden is None else examples.read_golden(golden),
+            words=words,
             libraries=libraries,
             timeout_s=args.timeout,
         )
@@ -111,14 +116,23 @@ def _on_accelerators(args: argparse.Namespace) -> int:
     return 0 if all(report.good for report in reports) else 1
 
 
-def _golden_of(path: pathlib.Path) -> pathlib.Path | None:
-    """Returns the golden examples that a file's manifest names, checksums compared; or None."""
+def _file_for(vendor: Vendor, files_of: dict[str, pathlib.Path], own: pathlib.Path) -> pathlib.Path:
+    """Chooses the file of an export for an accelerator."""
+    devices = [vendor.kind] if vendor.lookups else ["npu-rows", vendor.kind]
+    return next((files_of[device] for device in devices if device in files_of), own)
+
+
+def _beside(path: pathlib.Path) -> tuple[pathlib.Path | None, WordTable | None]:
+    """Returns golden examples and word table that a file's manifest names, checksums compared."""
     from tfdistill import manifest
+    from tfdistill.tflite import word_rows
 
     if not manifest.manifest_path(path).is_file():
-        return None
-    record = manifest.read_manifest(path).golden_file
-    return None if record is None else safe_paths.inside(path.parent, record.file)
+        return None, None
+    card = manifest.read_manifest(path)
+    record = card.golden_file
+    golden = None if record is None else safe_paths.inside(path.parent, record.file)
+    return golden, word_rows.of(card, path.parent)
 
 
 def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:

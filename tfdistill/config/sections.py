@@ -270,7 +270,9 @@ class ExportConfig(Section):
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
     also_quantize: tuple[Quantize, ...] = ()
-    variants: dict[Literal["gpu", "npu"], Quantize] = pydantic.Field(default_factory=dict)
+    variants: dict[Literal["gpu", "npu", "npu-rows"], Quantize] = pydantic.Field(
+        default_factory=dict
+    )
 
 
 class BenchmarkConfig(Section):

@@ -140,7 +140,7 @@ def embed(
         first = int(np.argmax(sizes <= 2))
         raise errors.DataError(places[first], "a text with letters or signs", "blanks alone")
     found = []
-    with inputs.open_foreign(encoder.folder / encoder.card.model.file) as file:
+    with encoder.opened() as file:
         for index in tqdm.tqdm(
             range(len(texts)), desc="Embedding", unit="text", disable=None, leave=False
         ):

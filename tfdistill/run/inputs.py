@@ -13,10 +13,12 @@ import tf_keras as keras
 
 from export.checking import outputs
 from export.file import bundle, runtime
+from export.model.inputs import Rows
 from tfdistill import config, errors, files, manifest, models, safe_paths, training, weights
 from tfdistill.benchmark.host import isolated
 from tfdistill.data import batches, metrics, pretrained_tokenizer, tasks, tokenize
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
+from tfdistill.tflite import word_rows
 from tfdistill.weights import roberta
 
 
@@ -106,6 +108,19 @@ class ExportedSource:
         """The longest signature."""
         return max(entry.sequence_length for entry in self.card.signatures.values())
 
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[runtime.TfliteModel]:
+        """Opens the file, with its word table if it has one; see `open_foreign`.
+
+        Raises:
+          ManifestError: If that table cannot be read.
+          BenchmarkError: If LiteRT cannot open or run the file, or crashes.
+        """
+        words = word_rows.of(self.card, self.folder)
+        rows = None if words is None else words.rows
+        with open_foreign(self.folder / self.card.model.file, rows) as file:
+            yield file
+
     def encode(
         self, examples: tasks.Examples, settings: config.DataConfig
     ) -> batches.EncodedExamples:
@@ -136,7 +151,7 @@ class ExportedSource:
           ManifestError: If the file answers another kind of task, or has other labels.
           BenchmarkError: If LiteRT cannot run the file, or crashes.
         """
-        with open_foreign(self.folder / self.card.model.file) as file:
+        with self.opened() as file:
             self.check(task, file.head.name)
             answers = outputs.file_outputs(file, examples.encoded)
         return self.score(answers, examples.encoded, task)
@@ -193,11 +208,12 @@ class ExportedSource:
 
 
 @contextlib.contextmanager
-def open_foreign(path: files.Path) -> Iterator[runtime.TfliteModel]:
+def open_foreign(path: files.Path, rows: Rows | None = None) -> Iterator[runtime.TfliteModel]:
     """Opens a file in a process of its own: it may be damaged, or made to crash its reader.
 
     Args:
       path: The .tflite file.
+      rows: Looks up the rows of words of a file that takes these instead of ids.
 
     Yields:
       The file, ready to run; the process ends with the block.
@@ -208,7 +224,7 @@ def open_foreign(path: files.Path) -> Iterator[runtime.TfliteModel]:
     """
     path = pathlib.Path(path).resolve()
     with isolated.open_isolated(path) as interpreter:
-        yield runtime.TfliteModel(path, interpreter=interpreter)
+        yield runtime.TfliteModel(path, interpreter=interpreter, rows=rows)
 
 
 def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:

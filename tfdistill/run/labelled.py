@@ -66,7 +66,7 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
     data = config.parse_section(config.DataConfig, {**settings, **more}, source="command line")
     task, examples = from_config.labelled(data, "dev")
     for model, other in zip(models, opened, strict=True):
-        with inputs.open_foreign(other.folder / other.card.model.file) as file:
+        with other.opened() as file:
             other.check(task, file.head.name)
         if _reading(other) != _reading(source):
             raise errors.ConfigError(
