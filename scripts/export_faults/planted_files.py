@@ -137,6 +137,8 @@ def _unseen_row(file: File) -> None:
 def _scales(factor: float, all_of: bool) -> Callable[[File], None]:
     def apply(file: File) -> None:
         tensor = file.choose(*INTEGERS, least=1024)
+        if tensor.quantization.scale is None:
+            raise Inapplicable("scales of blocks, see _block_scale")
         scale = np.array(tensor.quantization.scale, np.float32)
         scale[slice(None) if all_of else slice(0, 1)] *= np.float32(factor)
         tensor.quantization.scale = scale
