@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the answers of any Hugging Face classifier in PyTorch as a file for `distill --answers`.
 
-With `--kind token` it answers words (CoNLL files), with `--kind span` questions (SQuAD files).
+With `--kind token` it answers words (CoNLL files), with `--kind span` questions (SQuAD files), and
+with `--kind embedding` a sentence encoder gives each text a vector.
 
 It runs in an environment of its own and needs no tfdistill:
 
@@ -11,31 +12,37 @@ It runs in an environment of its own and needs no tfdistill:
 
 Any AutoModelForSequenceClassification will do (RoBERTa, DeBERTa, ModernBERT, XLM-R, ELECTRA ...)
 with any tokenizer; for words and questions any AutoModelForTokenClassification or
-AutoModelForQuestionAnswering with a fast tokenizer. A line of the output has the texts and a logit
-for each label by name, or the number that a regression answers. Words and questions have lists,
-whatever the model's pieces: a word the logits of the piece that covers its first character, a
-context those of each piece, by its characters; long ones are read in windows that overlap. Lines
-are written as they come: the same command continues one that was stopped. OUT.meta.json names the
-model and its settings; others are not mixed in.
+AutoModelForQuestionAnswering with a fast tokenizer; for vectors any folder of
+sentence-transformers that pools by mean, [CLS] or maximum. A line of the output has the texts and a
+logit for each label by name, or the number that a regression answers, or a vector (of a pair of
+texts each has its own line). Words and questions have lists, whatever the model's pieces: a word
+the logits of the piece that covers its first character, a context those of each piece, by its
+characters; long ones are read in windows that overlap. Lines are written as they come: the same
+command continues one that was stopped. OUT.meta.json names the model and its settings; others are
+not mixed in. The two modules beside this one belong to it.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
 import json
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-# The cells of a row (texts, or a tuple of words) -> for each row the cells of its answer.
-Row = tuple[Any, ...]
+import answered_texts
+import sentence_vectors
+
+Row = answered_texts.Row
 Names = tuple[str, ...]
+# The cells of rows -> for each row the cells of its answer.
 Predict = Callable[[Sequence[Row]], list[dict[str, Any]]]
 COLUMNS = {"token": ["words"], "span": ["question", "context"]}
+VECTOR = ["vector"]  # the names of what a sentence encoder answers
+DEFAULT_LENGTH = 256
 _UNSEEN = ("offset_mapping", "overflow_to_sample_mapping")  # what a model does not take
 _BATCHES_AT_ONCE = 64  # sorted by length, so that batches hold texts of like lengths
 
@@ -58,86 +65,6 @@ class Piece(NamedTuple):
     around: int
 
 
-def read_rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Reads the columns of a .tsv (nothing quoted, as GLUE), .csv or .jsonl file, or its lines.
-
-    Args:
-      path: The file; any other suffix is plain text, one text a line.
-      columns: One, or two of pairs.
-
-    Yields:
-      The cells of each row.
-
-    Raises:
-      SystemExit: If a column is missing, or plain text is given for pairs.
-    """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        if path.suffix == ".jsonl":
-            table: Any = _json_rows(path, file)
-        elif path.suffix == ".csv":
-            table = csv.DictReader(file, strict=True)
-        elif path.suffix == ".tsv":
-            table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        elif len(columns) == 1:
-            yield from ((line.strip(),) for line in file if line.strip())
-            return
-        else:
-            sys.exit(f"{path}: expected a table with {', '.join(columns)}, received plain text.")
-        try:
-            for number, row in enumerate(table, start=1):
-                if any(row.get(column) is None for column in columns):
-                    sys.exit(
-                        f"{path}, row {number}: expected {', '.join(columns)}, received "
-                        f"{', '.join(map(str, row))}."
-                    )
-                yield tuple(str(row[column]) for column in columns)
-        except (csv.Error, UnicodeDecodeError) as fault:  # of .csv and .tsv
-            sys.exit(f"{path}: expected a table, received {fault}.")
-
-
-def read_sentences(path: pathlib.Path) -> Iterator[Row]:
-    """Reads the words of a CoNLL file: the first column of its lines, sentences between empty ones.
-
-    Yields:
-      A tuple of words, as the only cell.
-    """
-    words: list[str] = []
-    for line in [*path.read_text(encoding="utf-8-sig").split("\n"), ""]:
-        cells = [c for c in (line.split("\t") if "\t" in line else line.split(" ")) if c.strip()]
-        if cells and cells[0].strip() != "-DOCSTART-":
-            words.append(cells[0].strip())
-        elif words:
-            yield (tuple(words),)
-            words = []
-
-
-def read_questions(path: pathlib.Path) -> Iterator[Row]:
-    """Reads question and context of a SQuAD file.
-
-    Raises:
-      SystemExit: If it is none.
-    """
-    try:
-        for article in json.loads(path.read_text(encoding="utf-8-sig"))["data"]:
-            for paragraph in article["paragraphs"]:
-                for asked in paragraph["qas"]:
-                    yield str(asked["question"]), str(paragraph["context"])
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        sys.exit(f"{path}: expected a SQuAD file, received {fault!r}.")
-
-
-def _json_rows(path: pathlib.Path, file: Iterable[str]) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(file, start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as fault:
-                sys.exit(f"{path}, line {number}: expected a JSON object, received {fault}.")
-            if not isinstance(row, dict):
-                sys.exit(f"{path}, line {number}: expected a JSON object, received {line.strip()}.")
-            yield row
-
-
 def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set[Names]]:
     """Reads which texts an earlier, stopped call has answered; cuts off an unfinished line.
 
@@ -146,7 +73,7 @@ def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set
       columns: Those of the texts.
 
     Returns:
-      The texts, and the names of their labels, none of a number.
+      The texts, and the names of their labels, none of a number, `VECTOR` of a vector.
 
     Raises:
       SystemExit: If the file holds something else; it stays as it is.
@@ -158,8 +85,8 @@ def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set
     try:
         rows = [json.loads(line) for line in whole.decode().split("\n") if line]
         done = {tuple(_cell(row[column]) for column in columns) for row in rows}
-        named = {tuple(sorted(row["logits"])) if "logits" in row else () for row in rows}
-        if not rows or not all("logits" in row or "answer" in row for row in rows):
+        named = {_names(row) for row in rows}
+        if not rows:
             raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         sys.exit(f"{path}: expected answers to {', '.join(columns)}, received another file.")
@@ -167,6 +94,16 @@ def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set
         with path.open("r+b") as file:
             file.truncate(len(whole))
     return done, named
+
+
+def _names(row: dict[str, Any]) -> Names:
+    if "logits" in row:
+        return tuple(sorted(row["logits"]))
+    if "vector" in row:
+        return tuple(VECTOR)
+    if "answer" not in row:
+        raise KeyError("answer")
+    return ()
 
 
 def _cell(value: Any) -> Any:
@@ -187,7 +124,8 @@ def check_same(path: pathlib.Path, settings: dict[str, Any], named: set[Names]) 
     if not named:
         return
     labels = settings.get("labels")
-    if labels is not None and named != {tuple(sorted(labels)) if len(labels) > 1 else ()}:
+    one_number = labels is not None and len(labels) == 1 and labels != VECTOR
+    if labels is not None and named != {() if one_number else tuple(sorted(labels))}:
         sys.exit(f"{path}: expected answers with the labels {labels}, received {sorted(named)}.")
     meta = meta_file(path)
     if not meta.exists():
@@ -365,13 +303,23 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("model", help="a folder or hub id")
-    options.add_argument("--kind", choices=("text", "token", "span"), default="text")
+    options.add_argument("--kind", choices=("text", "token", "span", "embedding"), default="text")
     options.add_argument("--texts", nargs="+", required=True, type=pathlib.Path, metavar="FILE")
     options.add_argument("--text-column", default="text", metavar="NAME")
     options.add_argument("--pair-column", metavar="NAME")
     options.add_argument("--out", required=True, type=pathlib.Path, metavar="FILE.jsonl")
     options.add_argument("--batch-size", type=int, default=32, metavar="N")
-    options.add_argument("--max-length", type=int, default=256, metavar="TOKENS")
+    options.add_argument(
+        "--max-length",
+        type=int,
+        metavar="TOKENS",
+        help="(default: that of a sentence encoder, otherwise 256)",
+    )
+    options.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="in front of each text that a sentence encoder reads (default: what its folder names)",
+    )
     options.add_argument("--device", help="of PyTorch (default: cuda if there is one)")
     return options
 
@@ -381,22 +329,36 @@ def main(given: Sequence[str] | None = None) -> None:
     args = parser().parse_args(given)
     if args.out.suffix != ".jsonl":
         sys.exit(f"--out {args.out}: expected a .jsonl file.")
+    if args.prompt is not None and args.kind != "embedding":
+        sys.exit(f"--prompt: expected --kind embedding, received --kind {args.kind}.")
     columns = [args.text_column, *([args.pair_column] if args.pair_column else [])]
     columns = COLUMNS.get(args.kind, columns)
     readers: dict[str, Callable[[pathlib.Path], Iterator[Row]]] = {
-        "text": lambda path: read_rows(path, columns),
-        "token": read_sentences,
-        "span": read_questions,
+        "text": lambda path: answered_texts.read_rows(path, columns),
+        "token": answered_texts.read_sentences,
+        "span": answered_texts.read_questions,
+        "embedding": lambda path: answered_texts.read_texts(path, columns),
     }
     rows = dict.fromkeys(row for path in args.texts for row in readers[args.kind](path))
+    settings: dict[str, Any] = {"model": args.model}
+    modules = None
+    if args.kind == "embedding":
+        modules = sentence_vectors.read_modules(
+            sentence_vectors.find_folder(args.model), args.prompt
+        )
+        args.max_length = min(args.max_length or modules.max_length, modules.max_length)
+        settings |= {"prompt": modules.prompt, "labels": VECTOR}
+        columns = columns[:1]
+    settings["max_length"] = args.max_length = args.max_length or DEFAULT_LENGTH
     done, named = read_done(args.out, columns)
-    settings = {"model": args.model, "max_length": args.max_length}
     check_same(args.out, settings, named)
     left = [row for row in rows if row not in done]
     print(f"{len(rows)} different texts, {len(rows) - len(left)} answered before", file=sys.stderr)
     if left:
-        predict, labels = load_predict(args)
-        settings["labels"] = labels
+        if modules is None:
+            predict, settings["labels"] = load_predict(args)
+        else:
+            predict = sentence_vectors.load_predict(modules, args.device, args.max_length)
         check_same(args.out, settings, named)
         write_meta(args.out, settings)
         answer(left, columns, predict, args.out, args.batch_size)

@@ -198,6 +198,9 @@ class Numbers:
 
     cpu = float
 
+    def numpy(self):
+        return self.array
+
     def tolist(self):
         return self.array.tolist()
 
