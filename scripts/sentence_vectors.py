@@ -114,7 +114,8 @@ def read_modules(folder: pathlib.Path, prompt: str | None = None) -> Modules:
     pooling = _read(found["Pooling"] / "config.json")
     named = _read(folder / "config_sentence_transformers.json", required=False)
     if prompt is None:
-        prompt = (named.get("prompts") or {}).get(named.get("default_prompt_name")) or ""
+        prompts: dict[str, str] = named.get("prompts") or {}
+        prompt = prompts.get(named.get("default_prompt_name", ""), "")
     if prompt and not pooling.get("include_prompt", True):
         sys.exit(f"{found['Pooling']}: expected include_prompt, received a pooling without it.")
     settings = _read(found["Transformer"] / "sentence_bert_config.json", required=False)

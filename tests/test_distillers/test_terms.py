@@ -128,6 +128,25 @@ def test_vectors_that_come_with_the_batch_replace_the_teacher(encoders):
     assert spoilt["batch"] != pytest.approx(known["batch"], rel=1e-3)
 
 
+def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoders):
+    teacher, student = encoders
+    terms = {
+        "batch": Term("similarity_kl"),
+        "squares": Term("vector_mse", projections=("map",)),
+    }
+
+    def answer(features):
+        return teacher({name: features[name] for name in teacher.input})
+
+    by_model = distillers.TermDistiller(teacher, student, terms=terms)
+    known = distillers.TermDistiller(answer, student, terms=terms, vector_width=12)
+    known.projections[0].set_weights(by_model.projections[0].get_weights())
+    assert logged(known) == pytest.approx(logged(by_model), rel=1e-6)
+    other = distillers.TermDistiller(answer, student, terms=terms)
+    with pytest.raises(errors.ShapeError, match=r"logits of the teacher: expected \(..., 8\)"):
+        logged(other)
+
+
 @pytest.mark.parametrize(
     ("term", "expected"),
     [

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from tfdistill import storage
+from tfdistill.config.embedding_faults import KIND
 from tfdistill.config.pruned import is_pruned
-from tfdistill.config.sections import STARTS, Recipe
-from tfdistill.config.stages import ANSWERS_ALONE, StageConfig, TaskStage
+from tfdistill.config.sections import STARTS, AnswersConfig, Recipe
+from tfdistill.config.stages import (
+    ANSWERS_ALONE,
+    VECTOR_OBJECTIVES,
+    CombinationStage,
+    StageConfig,
+    TaskStage,
+)
 
 
 def answers_faults(recipe: Recipe) -> list[str]:
@@ -26,12 +33,15 @@ def answers_faults(recipe: Recipe) -> list[str]:
     ]
     if recipe.data.task is None:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")
+    embeds = recipe.data.kind == KIND
+    faults += _faults_of_vectors(answers) if embeds else []
+    kinds = [kind for kind in ANSWERS_ALONE if embeds == (kind == KIND)]
     for name, stage in recipe.used_stages.items():
         why = _needs_model(stage)
         if why is not None:
             faults.append(
                 f"stages.{name}: a stage of kind {stage.kind} {why}, and teacher.answers holds "
-                f"answers alone. Use a stage of kind {', '.join(ANSWERS_ALONE)}, or a teacher model"
+                f"answers alone. Use a stage of kind {', '.join(kinds)}, or a teacher model"
             )
     student = recipe.student
     if is_pruned(student.preset) or student.start in ("pruned", "teacher", "layers"):
@@ -48,6 +58,24 @@ def answers_faults(recipe: Recipe) -> list[str]:
     return faults
 
 
+def _faults_of_vectors(answers: AnswersConfig) -> list[str]:
+    """What files of vectors cannot be: parts of an ensemble, or rows that a key names."""
+    faults = []
+    if len(answers.files) > 1:
+        faults.append(
+            f"teacher.answers.files: {len(answers.files)} files are an ensemble, and vectors of "
+            "several models are in several spaces. Name one file; join those of one model into one"
+        )
+    if answers.temperatures:
+        faults.append("teacher.answers.temperatures: vectors have none. Leave them out")
+    if answers.key is not None:
+        faults.append(
+            "teacher.answers.key: a row of pairs has two texts, each with a vector of its own. "
+            "Join by text: leave the key out"
+        )
+    return faults
+
+
 def _needs_model(stage: StageConfig) -> str | None:
     """What a stage takes from a teacher besides answers to the task's texts, or None."""
     compress = stage.compress if isinstance(stage, TaskStage) else None
@@ -57,6 +85,10 @@ def _needs_model(stage: StageConfig) -> str | None:
         return "asks the teacher about the text of a corpus"
     if isinstance(stage, TaskStage) and stage.augmented:
         return "asks the teacher about augmented texts"
+    if isinstance(stage, CombinationStage):
+        named = [term.get("objective") for term in stage.terms.values()]
+        if all(name in VECTOR_OBJECTIVES for name in named):
+            return None
     if stage.kind not in ANSWERS_ALONE:
         return "compares the student with the teacher's layers"
     return None

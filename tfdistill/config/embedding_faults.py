@@ -59,14 +59,14 @@ def _model_faults(values: Mapping[str, Any]) -> list[str]:
     teacher, student = _section(values, "teacher"), _section(values, "student")
     faults = []
     made = str(teacher.get("source", "")).startswith("preset:")
-    given = [name for name in ("answers", "finetune", "pretrain") if teacher.get(name)]
+    given = [name for name in ("finetune", "pretrain") if teacher.get(name)]
     if made or given:
         faults.append(
             errors.explain(
                 "teacher of an embedding",
-                "a sentence encoder that is trained already, as source alone",
+                "a sentence encoder that is trained already, as source alone, or its vectors",
                 "a preset" if made else " and ".join(given),
-                "Name a sentence-transformers folder.",
+                "Name a sentence-transformers folder, or a file in answers.",
             )
         )
     preset = str(student.get("preset", ""))

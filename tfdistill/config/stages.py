@@ -325,8 +325,10 @@ class MobileBertStage(MaskedStage):
     earlier: Literal["freeze", "soft", "full"] = "freeze"
 
 
-ANSWERS_ALONE = ("joint", "logits", "prediction")
+ANSWERS_ALONE = ("joint", "logits", "prediction", "embedding")
 """Kinds of stages that need no more of a teacher than its answers."""
+VECTOR_OBJECTIVES = ("vector_mse", "vector_cosine", "similarity_kl")
+"""Objectives of a combination that need no more than the vectors of a sentence encoder."""
 
 
 def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:

@@ -40,22 +40,39 @@ _ARCHIVE_FAULTS = (
 # A column, and "FILE, line N" of its rows.
 Column = Sequence[Any]
 Columns = tuple[dict[str, Column], list[str]]
-Wanted = Callable[[str], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """The columns to read; see `read_columns`."""
+
+    names: Sequence[str]
+    prefixes: tuple[str, ...]
+    lists: Sequence[str]
+
+    def __call__(self, name: str) -> bool:
+        return name in self.names or name in self.lists or name.startswith(self.prefixes)
 
 
 def read_columns(
-    path: files.Path, *, names: Sequence[str] = (), prefixes: tuple[str, ...] = ("",)
+    path: files.Path,
+    *,
+    names: Sequence[str] = (),
+    prefixes: tuple[str, ...] = ("",),
+    lists: Sequence[str] = (),
 ) -> Columns:
     """Reads columns of a file; its suffix says the format.
 
     A mapping in a cell (JSON Lines, Parquet) becomes a column for each of its names:
     ``{"logits": {"good": 1.5}}`` is the column ``logits.good``. An ``.npz`` archive holds an array
-    a column; one of two axes becomes a column for each of the names in its array ``labels``.
+    a column; one of two axes becomes a column for each of the names in its array ``labels``, or is
+    the rows of a column in `lists`.
 
     Args:
       path: A .jsonl, .csv, .tsv, .parquet or .npz file, or the address of one.
       names: Columns to read.
       prefixes: How the names of further columns to read begin; the default reads all.
+      lists: Further columns, whose cells are lists (in a .csv or .tsv file text).
 
     Returns:
       Name -> n cells, None where a row has none, in JSON Lines and Parquet an empty list of a
@@ -71,13 +88,13 @@ def read_columns(
         raise errors.DataError(f"{path}", f"one of {', '.join(_READERS)}", path.suffix or "none")
     if not path.is_file():
         raise errors.DataError(f"{path}", "a file", "none")
-    columns, places = reader(path, lambda name: name in names or name.startswith(prefixes))
+    columns, places = reader(path, _Wanted(names, prefixes, lists))
     if not places:
         raise errors.DataError(f"{path}", "at least one row", "none")
     return columns, places
 
 
-def _read_json_lines(path: pathlib.Path, wanted: Wanted) -> Columns:
+def _read_json_lines(path: pathlib.Path, wanted: _Wanted) -> Columns:
     rows, places = [], []
     for number, line in enumerate(tables.read_text(path).split("\n"), start=1):
         if line.strip():
@@ -90,7 +107,7 @@ def _read_json_lines(path: pathlib.Path, wanted: Wanted) -> Columns:
     return _flattened(rows, wanted), places
 
 
-def _flattened(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, Column]:
+def _flattened(rows: Sequence[Mapping[str, Any]], wanted: _Wanted) -> dict[str, Column]:
     columns: dict[str, list[Any]] = {}
     for number, row in enumerate(rows):
         for name, value in row.items():
@@ -104,13 +121,13 @@ def _flattened(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, C
     return dict(columns)
 
 
-def _read_cells(path: pathlib.Path, wanted: Wanted) -> Columns:
+def _read_cells(path: pathlib.Path, wanted: _Wanted) -> Columns:
     del wanted  # every row has a cell of every column
     table = tables.read_table(path, tables.column_names(path))
     return dict(table.columns), [f"{path}, line {line}" for line in table.lines]
 
 
-def _read_parquet(path: pathlib.Path, wanted: Wanted) -> Columns:
+def _read_parquet(path: pathlib.Path, wanted: _Wanted) -> Columns:
     try:
         with files.local_copy(path) as local:
             rows = _pyarrow("parquet").read_table(local, memory_map=False).to_pylist()
@@ -129,8 +146,7 @@ def _pyarrow(module: str = "") -> Any:
         ) from None
 
 
-def _read_archive(path: pathlib.Path, wanted: Wanted) -> Columns:
-    del wanted  # an array is a column of each row
+def _read_archive(path: pathlib.Path, wanted: _Wanted) -> Columns:
     try:
         with files.local_copy(path) as local, zipfile.ZipFile(local) as archive:
             arrays: dict[str, Any] = {
@@ -145,7 +161,7 @@ def _read_archive(path: pathlib.Path, wanted: Wanted) -> Columns:
     names = [str(name) for name in labels]
     columns: dict[str, Column] = {}
     for name, array in arrays.items():
-        if array.ndim == 1:
+        if array.ndim == (2 if name in wanted.lists else 1):
             columns[name] = array
             continue
         if array.ndim != 2 or array.shape[1] != len(names):
@@ -182,7 +198,7 @@ def _numbered(path: pathlib.Path, count: int = 0) -> list[str]:
     return [f"{path}, row {number}" for number in range(1, count + 1)]
 
 
-_READERS: dict[str, Callable[[pathlib.Path, Wanted], Columns]] = {
+_READERS: dict[str, Callable[[pathlib.Path, _Wanted], Columns]] = {
     ".jsonl": _read_json_lines,
     ".csv": _read_cells,
     ".tsv": _read_cells,
@@ -196,16 +212,16 @@ def write_columns(
     texts: Mapping[str, Sequence[str]],
     name: str,
     values: np.ndarray,
-    labels: Sequence[str],
+    labels: Sequence[str] | None,
 ) -> None:
     """Writes rows that `read_columns` reads back to the same float32 numbers, whole or not at all.
 
     Args:
       path: A .jsonl, .csv, .parquet or .npz file.
       texts: Name -> n cells.
-      name: What the values are: "logits", or "answer" for numbers without labels.
+      name: What the values are: "logits", "answer" for numbers without labels, or "vector".
       values: float32 (n, labels), or (n, 1) without labels.
-      labels: The name of each column of `values`; empty for numbers.
+      labels: The name of each column of `values`; empty for numbers; None writes a row as a list.
 
     Raises:
       DataError: If the suffix is another one.
@@ -254,10 +270,12 @@ class _Rows:
     texts: dict[str, list[str]]
     name: str
     values: np.ndarray
-    labels: Sequence[str]
+    labels: Sequence[str] | None
 
     def flat(self) -> dict[str, list[Any]]:
         """Every column by name."""
+        if self.labels is None:
+            return self.texts | {self.name: self.values.tolist()}
         names = [f"{self.name}.{label}" for label in self.labels] or [self.name]
         return self.texts | {n: self.values[:, i].tolist() for i, n in enumerate(names)}
 
@@ -265,7 +283,9 @@ class _Rows:
 def _write_json_lines(path: pathlib.Path, rows: _Rows) -> None:
     with path.open("w", encoding="utf-8") as file:
         for *cells, row in zip(*rows.texts.values(), rows.values.tolist(), strict=True):
-            answer = dict(zip(rows.labels, row, strict=True)) if rows.labels else row[0]
+            answer = row if rows.labels is None else row[0]
+            if rows.labels:
+                answer = dict(zip(rows.labels, row, strict=True))
             line = {**dict(zip(rows.texts, cells, strict=True)), rows.name: answer}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
@@ -288,7 +308,7 @@ def _write_archive(path: pathlib.Path, rows: _Rows) -> None:
     if rows.labels:
         arrays |= {rows.name: rows.values, "labels": np.array(rows.labels)}
     else:
-        arrays[rows.name] = rows.values[:, 0]
+        arrays[rows.name] = rows.values if rows.labels is None else rows.values[:, 0]
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 

@@ -25,7 +25,7 @@ _SAME = 0.02  # between probabilities of one text that occurs twice; batches and
 _LARGEST = 1e30  # of a number, so that no temperature makes float32 overflow
 _INDEXED = re.compile(r"label_(\d+)", re.IGNORECASE)
 
-Given = Literal["logits", "probabilities", "answer"]
+Given = Literal["logits", "probabilities", "answer", "vector"]
 Key = tuple[str, ...]
 Answers = np.ndarray | Sequence[np.ndarray]  # a row, or a table of words or ranges, for each text
 
@@ -38,7 +38,8 @@ class AnswerFile:
       path: The file.
       given: What it holds.
       logits: float32 (n, labels), in the order of the task's labels; of probabilities and labels
-        see `answer_logits.to_logits`; the number itself, (n, 1), of a regression.
+        see `answer_logits.to_logits`; the number itself, (n, 1), of a regression; the vectors,
+        (n, width), of an embedding.
       rows: Key -> row; see `example_keys`.
       spellings: Of texts: key without differences of case and blanks -> row, -1 where rows with
         different answers share it.
@@ -313,6 +314,8 @@ def _alike(first: np.ndarray, second: np.ndarray, spec: TaskSpec) -> bool:
         return False
     if spec.kind == "span" and (first[:, :2] != second[:, :2]).any():  # other ranges
         return False
+    if spec.kind == "embedding":
+        return bool(np.linalg.norm(first - second) <= _SAME * np.linalg.norm(first))
     if spec.kind not in ("regression", "span"):
         first, second = (to_probabilities(row, spec.kind) for row in (first, second))
     return np.allclose(first, second, rtol=_SAME, atol=_SAME)

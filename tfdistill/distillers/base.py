@@ -314,12 +314,14 @@ class Distiller(keras.Model, abc.ABC):
         else:
             logits = self.teacher(given)
         logits = tf.cast(logits, tf.float32)
-        labels = models.num_labels_of(self.student)
+        labels = self._answer_width()
         if logits.shape.rank is None or logits.shape[-1] != labels:
-            raise errors.ShapeError(
-                "logits of the teacher", f"(..., {labels}) as of the student", logits.shape
-            )
+            raise errors.ShapeError("logits of the teacher", f"(..., {labels})", logits.shape)
         return tf.stop_gradient(logits)
+
+    def _answer_width(self) -> int | None:
+        """The last axis of what a teacher that is a function answers."""
+        return models.num_labels_of(self.student)
 
     def _step_inputs(
         self,

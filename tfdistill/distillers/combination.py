@@ -85,6 +85,7 @@ class CombinationDistiller(terms.TermDistiller):
       student: The student; the same vocabulary.
       terms: The descriptions.
       same_tokens: As for `TermDistiller`.
+      vector_width: The same.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -101,6 +102,7 @@ class CombinationDistiller(terms.TermDistiller):
         *,
         terms: Mapping[str, Mapping[str, Any]],
         same_tokens: bool = True,
+        vector_width: int | None = None,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -108,7 +110,13 @@ class CombinationDistiller(terms.TermDistiller):
         shape = models.config_of(teacher) if isinstance(teacher, keras.Model) else None
         described = parse_terms(terms, shape, models.config_of(student))
         super().__init__(
-            teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
+            teacher,
+            student,
+            terms=described,
+            same_tokens=same_tokens,
+            vector_width=vector_width,
+            seed=seed,
+            name=name,
         )
 
 

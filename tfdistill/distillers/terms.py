@@ -75,6 +75,7 @@ class TermDistiller(base.Distiller):
       terms: Name -> term.
       same_tokens: Whether both read the same ids. Otherwise the batches hold the student's and
         bring the teacher's logits along, which must be all that it is compared with.
+      vector_width: Width of the vectors of a teacher that is a function; None: the student's.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -89,6 +90,7 @@ class TermDistiller(base.Distiller):
         *,
         terms: Mapping[str, Term],
         same_tokens: bool = True,
+        vector_width: int | None = None,
         seed: int = 0,
         name: str | None = None,
     ):
@@ -114,15 +116,26 @@ class TermDistiller(base.Distiller):
             name=name,
         )
         self._described = types.MappingProxyType(dict(terms))  # Keras would wrap a dict
-        width_of = {
-            name: models.num_labels_of if term.objective in VECTORS else _hidden_size
-            for term in terms.values()
-            for name in term.projections
+        self._vector_width = vector_width
+        of_vectors = {
+            name: term.objective in VECTORS for term in terms.values() for name in term.projections
         }
         self.projections: list[keras.layers.Layer] = []
-        for name, width in width_of.items():
+        for name, compares_vectors in of_vectors.items():
             assert teacher is not None
-            self.projections.append(_projection(width(student), width(teacher), name))
+            if compares_vectors:
+                widths = models.num_labels_of(student), self._answer_width()
+            else:
+                widths = (
+                    models.config_of(student).hidden_size,
+                    models.config_of(teacher).hidden_size,
+                )
+            self.projections.append(_projection(*widths, name))
+
+    def _answer_width(self) -> int | None:
+        if isinstance(self.teacher, keras.Model):
+            return models.num_labels_of(self.teacher)
+        return self._vector_width or super()._answer_width()
 
     def needs_only_logits(self) -> bool:
         """True where all active terms compare answers, but not those of a masked LM."""
@@ -235,14 +248,14 @@ class TermDistiller(base.Distiller):
     def _check_vectors(self, term: Term) -> None:
         assert self.teacher is not None
         for model, role in ((self.teacher, "teacher"), (self.student, "student")):
-            if models.head_of(model) != "embedding":
+            if isinstance(model, keras.Model) and models.head_of(model) != "embedding":
                 raise errors.ShapeError(
                     role,
                     "a sentence encoder",
                     f"a model with the head {models.head_of(model)!r}",
                     "models.build_embedder builds one, weights.load_embedder loads one.",
                 )
-        theirs, ours = models.num_labels_of(self.teacher), models.num_labels_of(self.student)
+        theirs, ours = self._answer_width(), models.num_labels_of(self.student)
         assert theirs is not None and ours is not None
         if term.objective != "similarity_kl" and not term.projections:
             checks.check_equal(

@@ -13,7 +13,14 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import config, files, storage, training
-from tfdistill.data import from_config, given_answers, located_answers, tasks, unlabelled
+from tfdistill.data import (
+    from_config,
+    given_answers,
+    given_vectors,
+    located_answers,
+    tasks,
+    unlabelled,
+)
 from tfdistill.run import inputs
 
 _PARTS = ".parts"  # the suffix of the folder of what was answered before a stop
@@ -29,7 +36,8 @@ def answer(
 ) -> int:
     """Writes a model's answers to every different text of some splits and of unlabelled files.
 
-    Words are answered one by one, of contexts the characters; see `located_answers`.
+    Words are answered one by one, of contexts the characters; see `located_answers`. Of an
+    embedding each text has a vector; see `given_vectors`.
 
     A call that was stopped leaves what it had answered in a folder next to the file, named like it
     with ".parts" behind; the same call continues from there, and removes it.
@@ -73,7 +81,8 @@ def answer(
     if located:
         located_answers.write_answers(path, examples, encoded, logits)
     else:
-        given_answers.write_answers(path, examples, logits)
+        module = given_vectors if task.kind == given_vectors.KIND else given_answers
+        module.write_answers(path, examples, logits)
     storage.remove_folder(folder)
     return len(examples)
 
@@ -92,7 +101,7 @@ def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.E
     joined = tasks.Examples(
         task,
         all_of("texts"),
-        all_of("pairs") if task.pair_column is not None else None,
+        all_of("pairs") if task.reads_pairs else None,
         None,
         words=all_of("words") or None,
         questions=all_of("questions") or None,

@@ -59,8 +59,8 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     the same start, trained on gold labels alone for as many batches.
 
     Of an embedding "tfidf_cosine" and "mean_word_vectors" are vectors by themselves, compared by
-    cosine: TF-IDF of words and pairs of words, and the mean of the teacher's word vectors without
-    [CLS] and [SEP].
+    cosine: TF-IDF of words and pairs of words, and the mean of the teacher's word vectors, where it
+    is a model, without [CLS] and [SEP].
 
     Args:
       context: The run.
@@ -118,7 +118,8 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     """Yields name, what fits it, and a note."""
     if context.task_data.task.kind == "embedding":
         yield "tfidf_cosine", (_tfidf_vectors, "")
-        yield "mean_word_vectors", (_mean_words, "")
+        if context.teachers.given is None:
+            yield "mean_word_vectors", (_mean_words, "")
     if _has_linear(context):
         yield "majority", (_majority, "")
         yield "tfidf", (_tfidf, "")

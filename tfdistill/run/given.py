@@ -15,11 +15,17 @@ from tfdistill.data import (
     answer_logits,
     batches,
     given_answers,
+    given_vectors,
     located_answers,
     placed_answers,
     tasks,
 )
 from tfdistill.data.encoded import spans
+
+_READERS = {
+    **dict.fromkeys(located_answers.KINDS, located_answers.read_answers),
+    given_vectors.KIND: given_vectors.read_answers,
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,8 +34,10 @@ class GivenTeacher:
 
     Attributes:
       train: float32 (n, labels), to the training set and then to the unlabelled texts; of words
-        and spans (tokens, labels), to the pieces of the training set.
-      dev: The same of the development set, as far as it is answered.
+        and spans (tokens, labels), to the pieces of the training set; of an embedding vectors.
+      train_examples: int64, the examples of the training set that are learnt: of an embedding those
+        that have a vector, otherwise all.
+      dev: The same as `train` of the development set, as far as it is answered.
       dev_examples: int64 (m,), which of its examples are.
       dev_rows: int64, the rows of pieces of these examples.
       files: The files.
@@ -37,11 +45,17 @@ class GivenTeacher:
     """
 
     train: np.ndarray
+    train_examples: np.ndarray
     dev: np.ndarray
     dev_examples: np.ndarray
     dev_rows: np.ndarray
     files: tuple[str, ...]
     sha256: str
+
+    @property
+    def width(self) -> int:
+        """Numbers of an answer: labels, or the width of vectors."""
+        return self.train.shape[1]
 
     def __call__(self, features: Mapping[str, Any]) -> Any:
         """Refuses: batches bring the answers along.
@@ -81,8 +95,8 @@ def read_for_run(
     """
     settings, spec = recipe.teacher.answers, train.spec
     assert settings is not None
-    located = spec.kind in located_answers.KINDS
-    reader = located_answers.read_answers if located else given_answers.read_answers
+    located, embeds = spec.kind in located_answers.KINDS, spec.kind == given_vectors.KIND
+    reader = _READERS.get(spec.kind, given_answers.read_answers)
     read = [reader(path, spec, key=settings.key) for path in settings.files]
     _check_stages(recipe, spec, read)
     sets = {"training": train, "development": dev, "unlabelled": unlabelled}
@@ -94,8 +108,12 @@ def read_for_run(
     _check_keys(settings, keys)
     found = {name: [file.find(rows) for file in read] for name, rows in keys.items()}
     answered = {name: np.min(rows, axis=0) >= 0 for name, rows in found.items()}
+    if dev.paired:  # a pair is answered where both of its texts are
+        pairs = answered["development"].reshape(-1, 2).all(axis=1)
+        answered["development"] = np.repeat(pairs, 2)
     for name, known in answered.items():
-        _check_missing(settings, name, known, read, found[name], keys[name])
+        _check_missing(settings, spec, name, known, read, found[name], keys[name])
+    learnt = np.arange(len(train))
     rows = examples = np.flatnonzero(answered["development"])
     if located:
         taught, answers = (
@@ -107,11 +125,13 @@ def read_for_run(
         rows = np.flatnonzero(np.isin(pieces.sources, examples))
         answers = answers[spans(pieces.offsets[rows], pieces.lengths[rows])]
     else:
-        taught = _combined(settings, spec, read, found["training"])
-        gold, left = train.labels, ~answered["training"]
-        assert gold is not None
-        if left.any():
-            taught[left] = answer_logits.of_gold(gold[left], spec)
+        taught, left = _combined(settings, spec, read, found["training"]), ~answered["training"]
+        if embeds:
+            learnt = np.flatnonzero(~left)
+            taught = taught[learnt]
+        elif left.any():
+            assert train.labels is not None
+            taught[left] = answer_logits.of_gold(train.labels[left], spec)
         answers = _combined(settings, spec, read, found["development"])[rows]
     if unlabelled is not None:
         kept = np.flatnonzero(answered["unlabelled"])
@@ -119,9 +139,9 @@ def read_for_run(
         taught = np.concatenate([taught, further])
         unlabelled = unlabelled.select(kept) if len(kept) else None
     digest = hashlib.sha256(taught.tobytes() + answers.tobytes() + rows.tobytes()).hexdigest()
-    _say(settings, keys, answered)
-    teacher = GivenTeacher(taught, answers, examples, rows, tuple(settings.files), digest)
-    return teacher, unlabelled
+    _say(settings, keys, answered, embeds=embeds)
+    names = tuple(settings.files)
+    return GivenTeacher(taught, learnt, answers, examples, rows, names, digest), unlabelled
 
 
 def _combined(
@@ -187,6 +207,7 @@ def _check_keys(
 
 def _check_missing(
     settings: config.AnswersConfig,
+    spec: tasks.TaskSpec,
     name: str,
     known: np.ndarray,
     read: Sequence[given_answers.AnswerFile],
@@ -194,16 +215,16 @@ def _check_missing(
     keys: Sequence[given_answers.Key],
 ) -> None:
     """Refuses texts without an answer, unless gold labels may take their place."""
-    left = np.flatnonzero(~known)
+    left = np.flatnonzero(np.min(found, axis=0) < 0)
     if not len(left) or (settings.missing == "gold" and known.any()):
         return
     first = int(left[0])
     lacking = next(file for file, rows in zip(read, found, strict=True) if rows[first] < 0)
     shown = given_answers.shown(keys[first])
-    remedy = (
-        "Answer them, or learn such texts from their gold labels alone: --set "
-        "teacher.answers.missing=gold."
-    )
+    instead = "learn such texts from their gold labels alone"
+    if spec.kind == given_vectors.KIND:
+        instead = "leave out such texts"
+    remedy = f"Answer them, or {instead}: --set teacher.answers.missing=gold."
     if not known.any():
         remedy = f"None of the {len(known)} texts has an answer: is it the file of these data?"
         if name == "development":
@@ -223,6 +244,8 @@ def _say(
     settings: config.AnswersConfig,
     keys: Mapping[str, Sequence[given_answers.Key]],
     answered: Mapping[str, np.ndarray],
+    *,
+    embeds: bool,
 ) -> None:
     counts = ", ".join(
         f"{int(known.sum())} of {len(known)} {name} texts" for name, known in answered.items()
@@ -231,7 +254,8 @@ def _say(
     lines = [f"teacher: answers in {names} to {counts}"]
     left = int((~answered["training"]).sum())
     if left:
-        lines.append(f"teacher: {left} training texts are learnt from their gold labels alone")
+        instead = "left out" if embeds else "learnt from their gold labels alone"
+        lines.append(f"teacher: {left} training texts are {instead}")
     if "unlabelled" in keys and not answered["unlabelled"].all():
         lines.append("teacher: unlabelled texts without an answer are left out")
     print("\n".join(lines), file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from tfdistill import (
     training,
     weights,
 )
-from tfdistill.data import batches, vocab
+from tfdistill.data import batches, given_vectors, vocab
 from tfdistill.run import task_models, teachers, variables
 from tfdistill.run.context import RunContext
 
@@ -210,7 +210,11 @@ def _embedding_head(context: RunContext) -> models.Head | None:
     task = context.data.task
     if task is None or task.kind != "embedding":
         return None
-    return task_models.embedding_head(context.recipe.student, context.teachers.task)
+    settings, answers = context.recipe.student, context.teachers.given
+    if answers is None:
+        return task_models.embedding_head(settings, context.teachers.task)
+    normalised = given_vectors.are_normalised(answers.train)
+    return task_models.head_of_vectors(settings, answers.width, normalised=normalised)
 
 
 def initialise_words(context: RunContext, student: keras.Model) -> None:

@@ -270,9 +270,7 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
             f"{source} for {task.kind}",
             "a model with BERT's tokenizer",
             "one of RoBERTa's family",
-            ""
-            if task.head == "embedding"
-            else "Let scripts/answers_from_transformers.py write its answers "
+            "Let scripts/answers_from_transformers.py write its answers "
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
     found = roberta.load_roberta(path)

@@ -19,7 +19,6 @@ from tfdistill.run import corpora, given, unlabelled
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150
 _DIGESTS = "sha256.json"  # of the examples, below the folder "data"
-_ANSWERS_ALONE = (*config.ANSWERS_ALONE, "embedding")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +113,9 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         pieces = {"training": encoded, "development": encoded_dev}
         teacher, further = given.read_for_run(recipe, train, dev, further, pieces)
         parts["answers"] = teacher.sha256
+        if len(teacher.train_examples) < len(train):
+            train = train.select(teacher.train_examples)
+            encoded = encoded.select(teacher.train_examples)
     parts |= {"train": _digest(train), "dev": _digest(dev), "unlabelled": _digest(further)}
     _check_same_data(folder / "data" / _DIGESTS, parts)
     return TaskData(
@@ -208,7 +210,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
         return None
     wholes = data.task.head not in ("token", "span")
     for name, stage in recipe.used_stages.items():
-        if stage.has_teacher and not (wholes and stage.kind in _ANSWERS_ALONE):
+        if stage.has_teacher and not (wholes and stage.kind in config.ANSWERS_ALONE):
             raise errors.VocabularyError(
                 f"student {settings.preset}, stages.{name}",
                 "the teacher's vocabulary, since the two are compared token by token",

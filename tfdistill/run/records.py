@@ -90,7 +90,7 @@ def _given_teacher(context: RunContext, given: GivenTeacher) -> results.ModelRes
         role="teacher",
         seed=context.recipe.seeds[0],
         metrics=task_metrics.score(data.task, given.dev, given.dev_set(data.dev).encoded),
-        num_examples=len(rows),
+        num_examples=data.dev_examples.select(rows).num_scored,
         folder="teacher",
     )
 
@@ -118,6 +118,8 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
             )
             if given is None
             else ["the files answer other texts, or name their labels in another order"]
+            if data.task.labels
+            else ["the files answer other texts"]
         ),
         is_model=given is None,
     )

@@ -24,6 +24,11 @@ class DistilledPair:
     regression: bool
     same_tokens: bool = True
 
+    @property
+    def vector_width(self) -> int | None:
+        """The width of the vectors of a teacher that is known by them alone."""
+        return self.teacher.width if isinstance(self.teacher, given.GivenTeacher) else None
+
     def objective(self, prediction: str) -> str:
         """The objective of the answers: of a regression they are numbers."""
         return "logit_mse" if self.regression else prediction
@@ -67,7 +72,11 @@ def _relations(stage: config.RelationsStage, pair: DistilledPair) -> distillers.
 @distiller_of.register
 def _combination(stage: config.CombinationStage, pair: DistilledPair) -> distillers.Distiller:
     return distillers.CombinationDistiller(
-        pair.teacher, pair.student, terms=stage.terms, seed=pair.seed
+        pair.teacher,
+        pair.student,
+        terms=stage.terms,
+        vector_width=pair.vector_width,
+        seed=pair.seed,
     )
 
 
@@ -92,7 +101,8 @@ def _joint(stage: config.JointStage, pair: DistilledPair) -> distillers.Distille
 
 @distiller_of.register
 def _embedding(stage: config.EmbeddingStage, pair: DistilledPair) -> distillers.Distiller:
-    theirs, ours = models.num_labels_of(pair.teacher), models.num_labels_of(pair.student)
+    theirs = pair.vector_width or models.num_labels_of(pair.teacher)
+    ours = models.num_labels_of(pair.student)
     terms: dict[str, dict[str, Any]] = {
         "vectors": {
             "objective": stage.objective,
@@ -113,6 +123,7 @@ def _embedding(stage: config.EmbeddingStage, pair: DistilledPair) -> distillers.
         pair.student,
         terms=terms,
         same_tokens=pair.same_tokens,
+        vector_width=pair.vector_width,
         seed=pair.seed,
     )
 

@@ -125,6 +125,24 @@ def embedding_head(settings: config.StudentConfig, teacher: keras.Model) -> mode
     return dataclasses.replace(head, num_labels=width, projection=None)
 
 
+def head_of_vectors(settings: config.StudentConfig, width: int, *, normalised: bool) -> models.Head:
+    """The head of a student whose teacher is known by its vectors alone.
+
+    Pooling and normalisation are those of the student's folder, where that is one of
+    sentence-transformers; otherwise the mean, and length 1 if the teacher's vectors have it.
+
+    Args:
+      settings: The student's section; its `vector_size` replaces the width.
+      width: That of the teacher's vectors.
+      normalised: Whether these have length 1.
+    """
+    head = None
+    if settings.start not in config.STARTS:
+        head = weights.sentence_head(settings.start)
+    head = head or models.Head("embedding", normalize=normalised)
+    return dataclasses.replace(head, num_labels=settings.vector_size or width, projection=None)
+
+
 def open_for_task(
     source: str,
     task: tasks.TaskSpec,

@@ -16,6 +16,7 @@ from tfdistill.weights.load import (
     load_token_classifier,
     open_encoder,
     read_config,
+    sentence_head,
 )
 from tfdistill.weights.save import save_hf
 from tfdistill.weights.sentence_modules import has_modules
@@ -42,4 +43,5 @@ __all__ = [
     "save_bilstm",
     "save_garden",
     "save_hf",
+    "sentence_head",
 ]

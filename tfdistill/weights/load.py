@@ -244,6 +244,18 @@ def load_embedder(source: files.Path, *, head: models.Head | None = None) -> Loa
     return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
 
 
+def sentence_head(source: files.Path) -> models.Head | None:
+    """The head that a folder of sentence-transformers (or an id) names, None of other folders.
+
+    Raises:
+      WeightsError: As `load_embedder`, if the modules cannot be read.
+    """
+    folder = checkpoint_folder(source, SENTENCE_FILES)
+    if not sentence_modules.has_modules(folder):
+        return None
+    return sentence_modules.read_modules(folder).head
+
+
 def _check_vectors(
     source: files.Path, found: models.Head, asked: models.Head, hidden_size: int
 ) -> None:

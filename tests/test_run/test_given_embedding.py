@@ -1,0 +1,226 @@
+"""Runs that learn vectors from a file: to the bit what they learn from the same in memory."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import toys
+
+from tfdistill import arrays, cli, config, errors, models, run, training, weights
+from tfdistill.data import batches, given_vectors, tasks, tokenize, vocab
+from tfdistill.run import task_models
+
+WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()
+TASK = tasks.TaskSpec("near", "a", "score", "b", kind="embedding")
+COLUMNS = {"text_column": "a", "pair_column": "b", "label_column": "score"}
+WIDTH = 12
+# A student of another width: through a projection that is thrown away, and Matryoshka.
+OWN = {
+    **{"preset": "bert_tiny", "num_layers": 1, "hidden_size": 8, "num_heads": 2},
+    **{"intermediate_size": 8, "vector_size": 6},
+}
+OBJECTIVE = {"objective": "vector_mse", "prefixes": [2, 6]}
+
+
+def sentences(random, count):
+    return [" ".join(random.choice(WORDS, random.integers(3, 9))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Sentences, pairs, and sentence encoders of random weights as teacher and student."""
+    folder = tmp_path_factory.mktemp("vectors")
+    random = np.random.default_rng(0)
+    (folder / "train.txt").write_text("\n".join(sentences(random, 30)))
+    (folder / "more.txt").write_text("\n".join(sentences(random, 6)))
+    pairs = zip(sentences(random, 12), sentences(random, 12), strict=True)
+    rows = [f"{first}\t{second}\t{number % 5}" for number, (first, second) in enumerate(pairs)]
+    (folder / "dev.tsv").write_text("\n".join(["a\tb\tscore", *rows]))
+    tokens = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *WORDS]
+    vocab.write_vocab(tokens, folder / "vocab.txt")
+    sizes = {"vocab_size": len(tokens), "max_positions": 16, "pooler": False}
+    teacher = models.build_embedder(toys.SHALLOW_TEACHER.replace(**sizes), pooling="mean")
+    student = models.build_embedder(toys.SHALLOW_STUDENT.replace(**sizes), WIDTH, pooling="max")
+    for seed, (name, model) in enumerate((("teacher", teacher), ("student", student))):
+        toys.randomise(model, seed)
+        weights.save_hf(model, folder / name, vocab_file=folder / "vocab.txt")
+    return folder
+
+
+def recipe_of(folder, teacher, stage=(), **student):
+    start = {"preset": str(folder / "student"), "allow_weak": True, **student}
+    step = {"kind": "embedding", "epochs": 2, "min_steps": 4, "batch_size": 16, **dict(stage)}
+    data = {"task": "near", "kind": "embedding", "dir": str(folder), "max_length": 12, **COLUMNS}
+    if config.is_checkpoint(start["preset"]):
+        start["initialise"] = start["preset"]
+    else:
+        data["vocab"] = str(folder / "vocab.txt")
+    return config.parse_recipe(
+        {
+            "name": "given",
+            "data": {**data, "unlabelled": [str(folder / "more.txt")]},
+            "teacher": {"export": False, "allow_weak": True, **teacher},
+            "student": start,
+            "stages": {"only": step},
+            "variants": {"student": {"stages": ["only"]}},
+        }
+    )
+
+
+def texts_of(folder):
+    """The training and then the unlabelled texts, and the development set."""
+    train = (folder / "train.txt").read_text().split("\n")
+    return [*train, *(folder / "more.txt").read_text().split("\n")], tasks.load_examples(
+        TASK, folder, "dev"
+    )
+
+
+@pytest.fixture(scope="module")
+def by_model(folder, tmp_path_factory):
+    """A run whose teacher is a model, and a file with the numbers that it has in memory."""
+    out = tmp_path_factory.mktemp("runs") / "model"
+    teacher = {"source": str(folder / "teacher")}
+    record = run.distill(recipe_of(folder, teacher, OBJECTIVE, initialise="random", **OWN), out)
+    (cache,) = (out / "teacher" / "cache").iterdir()
+    train, dev = texts_of(folder)
+    encoded = batches.encode_examples(dev, tokenize.Tokenizer(folder / "vocab.txt"), 12)
+    teacher = weights.load_embedder(folder / "teacher").model
+    rows = batches.Batches(encoded, batch_size=64, shuffle=False)
+    vectors = np.concatenate(
+        [arrays.read_arrays(cache)["logits"], training.predict_logits(teacher, rows)]
+    )
+    order = np.random.default_rng(1).permutation(len(vectors))
+    texts = [[*train, *dev.texts][index] for index in order]
+    path = folder / "vectors.npz"
+    given_vectors.write_answers(path, tasks.Examples(TASK, texts, None, None), vectors[order])
+    return out, record, path
+
+
+def weights_of(out):
+    """Those of the student and of its projection."""
+    stage = out / "stages" / "only" / "seed-1"
+    files = [out / "student" / "hf" / "model.safetensors", stage / "projection.safetensors"]
+    files.append(out / "student" / "hf" / "2_Dense" / "model.safetensors")
+    found = [safetensors.numpy.load_file(file) for file in files]
+    return {**found[0], **found[1], **found[2]}
+
+
+def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
+    folder, by_model, tmp_path, capsys
+):
+    out, expected, path = by_model
+    recipe = recipe_of(folder, {"answers": [str(path)]}, OBJECTIVE, **OWN)
+    record = run.distill(recipe, tmp_path / "run")
+    theirs, ours = weights_of(out), weights_of(tmp_path / "run")
+    unused = {"hidden_projection/kernel", "hidden_projection/bias"}  # of weight 0
+    assert theirs.keys() - ours.keys() == unused
+    assert {"vectors_projection/kernel", "linear.weight"} <= ours.keys() <= theirs.keys()
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
+    heads = [weights.sentence_head(run / "student" / "hf") for run in (out, tmp_path / "run")]
+    assert heads[0] == heads[1] == models.Head("embedding", 6, projection="linear")
+    assert record.metrics == expected.metrics
+    assert record.teacher_metrics == expected.teacher_metrics
+    assert {row.name for row in expected.baselines} == {"tfidf_cosine", "mean_word_vectors"}
+    assert [row.name for row in record.baselines] == ["tfidf_cosine"]
+    said = capsys.readouterr().err
+    assert "vectors.npz to 30 of 30 training texts, 24 of 24 development texts" in said
+
+
+def test_vectors_of_no_length_1_teach_a_student_whose_vectors_have_none(folder, by_model):
+    teacher = {"answers": [str(by_model[2])]}
+    settings = recipe_of(folder, teacher, preset="bert_tiny").student
+    for normalised in (True, False):
+        head = task_models.head_of_vectors(settings, 5, normalised=normalised)
+        assert head == models.Head("embedding", 5, pooling="mean", normalize=normalised)
+    own = recipe_of(folder, teacher).student  # a folder says itself how it pools
+    head = task_models.head_of_vectors(own, 5, normalised=False)
+    assert head == models.Head("embedding", 5, pooling="max", normalize=True)
+
+
+def without(path, target, *texts):
+    columns = given_vectors.read_answers(path, TASK)
+    rows = [(key[0], columns.logits[row]) for key, row in columns.rows.items()]
+    kept = [(text, vector) for text, vector in rows if text not in texts]
+    assert len(kept) < len(rows)
+    examples = tasks.Examples(TASK, [text for text, _ in kept], None, None)
+    given_vectors.write_answers(target, examples, np.stack([vector for _, vector in kept]))
+    return str(target)
+
+
+def test_texts_without_a_vector_are_refused_or_left_out(
+    folder, by_model, tmp_path, until_fit, capsys
+):
+    """A combination of vector terms learns from the others."""
+    texts, dev = texts_of(folder)
+    left = texts[3], texts[-1], dev.texts[5]
+    path = without(by_model[2], tmp_path / "part.npz", *left)
+    with pytest.raises(errors.DataError, match=r"none to 1 of 30.*leave out such texts.*=gold"):
+        run.distill(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
+
+    terms = {
+        "mse": {"objective": "vector_mse", "projection": "shared"},
+        "near": {"objective": "similarity_kl", "prefixes": [4]},
+    }
+    stage = {"kind": "combination", "terms": terms, "min_steps": None}
+    teacher = {"answers": {"files": [path], "missing": "gold"}}
+    distiller, train = until_fit(recipe_of(folder, teacher, stage), tmp_path / "run")
+    found = given_vectors.read_answers(by_model[2], TASK)
+    kept = [text for text in texts if text not in left]
+    expected = found.logits[found.find([(text,) for text in kept])]
+    np.testing.assert_array_equal(train._extra["teacher_logits"], expected)
+    assert len(train.encoded) == len(kept) == 34
+    assert distiller.needs_only_logits() and distiller.active_terms == ("mse", "near")
+    assert "1 training texts are left out" in capsys.readouterr().err
+    teacher = json.loads((tmp_path / "run" / "teacher" / "result.json").read_text())
+    assert teacher["num_examples"] == 11  # pairs with both vectors
+
+
+@pytest.mark.parametrize(
+    ("answers", "stage", "student", "message"),
+    [
+        ({"files": ["v.npz", "w.npz"]}, {}, {}, "files: 2 files are an ensemble, and vectors of"),
+        ({"temperatures": [2.0]}, {}, {}, "temperatures: vectors have none"),
+        ({"key": "id"}, {}, {}, "key: a row of pairs has two texts"),
+        ({}, {}, {"preset": "pruned:layers=1"}, "pruned:layers=1 is made of a teacher model"),
+        ({}, {}, {"initialise": "teacher"}, "initialise: teacher is made of a teacher model"),
+        (
+            {},
+            {"kind": "combination", "terms": {"a": {"objective": "hidden_state_mse"}}},
+            {},
+            "compares the student with the teacher's layers, and teacher.answers holds answers "
+            "alone. Use a stage of kind embedding, or",
+        ),
+    ],
+)
+def test_what_needs_a_teacher_s_model_is_refused_with_the_reason(
+    answers, stage, student, message, folder
+):
+    if "kind" in stage:
+        stage = {**stage, "min_steps": None}
+    recipe = recipe_of(folder, {"answers": {"files": ["v.npz"], **answers}}, stage)
+    settings = recipe.student.model_copy(update=student)
+    assert message in "\n".join(
+        config.missing_inputs(recipe.model_copy(update={"student": settings}))
+    )
+
+
+def test_the_command_writes_a_vector_of_each_different_text(folder, by_model, tmp_path, capsys):
+    path = tmp_path / "made.npz"
+    data = ["--kind", "embedding", "--task", "near", "--data-dir", str(folder)]
+    data += ["--max-length", "12", "--unlabelled", str(folder / "more.txt")]
+    for field, name in COLUMNS.items():
+        data += [f"--{field.replace('_', '-')}", name]
+    teacher = str(folder / "teacher")
+    assert cli.main(["answers", teacher, *data, "--out", str(path), "--json"]) == 0
+    train, dev = texts_of(folder)
+    keys = [(text,) for text in (*train, *dev.texts)]
+    assert json.loads(capsys.readouterr().out)["num_texts"] == len(set(keys))
+    made, known = (given_vectors.read_answers(p, TASK) for p in (path, by_model[2]))
+    np.testing.assert_allclose(
+        made.logits[made.find(keys)], known.logits[known.find(keys)], atol=1e-6
+    )
+    distil = ["distill", "--answers", str(path), "--student", str(folder / "student"), "--dry-run"]
+    assert cli.main([*distil, *data, "--out", str(tmp_path / "run")]) == 0
+    assert f"teacher   answers in {path}" in capsys.readouterr().out
