@@ -196,12 +196,22 @@ class FileVariant(ManifestPart):
         return {k: v for k, v in write(self).items() if k != "word_table" or v is not None}
 
 
+class CompiledFile(ManifestPart):
+    """A file that was compiled for the NPU of one chip from that of a device of the manifest."""
+
+    device: DeviceKind
+    soc: str
+    model: FileRecord
+    accelerator: AcceleratorRecord
+
+
 class Manifest(ManifestPart):
     """The whole of model.json.
 
     `device` is what the file was exported for, `variants` are files of the same model for others,
-    `word_table` is that of a file that takes rows of words instead of ids. They and `accelerators`
-    are left out of the manifest of a file for CPUs alone, so that earlier readers accept it.
+    `word_table` is that of a file that takes rows of words instead of ids, `compiled` are files for
+    single chips. They and `accelerators` are left out of the manifest of a file for CPUs alone, so
+    that earlier readers accept it.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -225,6 +235,7 @@ class Manifest(ManifestPart):
     architecture: Architecture
     parity: Parity | None
     variants: dict[DeviceKind, FileVariant] = {}
+    compiled: list[CompiledFile] = []
 
     @pydantic.model_validator(mode="after")
     def _variants_are_of_their_target(self) -> Manifest:
@@ -241,7 +252,7 @@ class Manifest(ManifestPart):
     @pydantic.model_serializer(mode="wrap")
     def _leave_out_device(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         new = {"device", "accelerators"} if self.device == "cpu" else set()
-        new |= set() if self.variants else {"variants"}
+        new |= {name for name in ("variants", "compiled") if not getattr(self, name)}
         new |= {"word_table"} if self.word_table is None else set()
         return {key: value for key, value in write(self).items() if key not in new}
 
@@ -251,12 +262,14 @@ class Manifest(ManifestPart):
         Raises:
           ManifestError: If there is none.
         """
+        compiled = [own for own in self.compiled if own.device == device]
         if device == self.device:
-            return self.model_copy(update={"variants": {}})
+            return self.model_copy(update={"variants": {}, "compiled": compiled})
         for name, own in self.variants.items():
             if name == device:
                 changes = {key: getattr(own, key) for key in FileVariant.model_fields}
                 changes |= {"device": device, "variants": {}, "name": f"{self.name}-{device}"}
+                changes["compiled"] = compiled
                 return self.model_copy(update=changes)
         raise errors.ManifestError(
             f"variant of {self.name}",
@@ -396,6 +409,7 @@ def _refuse_signature(file: files.Path, what: str, received: object) -> NoReturn
 
 def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
     records = [manifest.model, manifest.labels_file, manifest.golden_file, manifest.word_table]
+    records += [own.model for own in manifest.compiled]
     if manifest.tokenizer is not None:
         records.append(manifest.tokenizer.vocab)
     for record in records:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfdistill import errors, files
 from tfdistill.accelerators import gate, vendors
+from tfdistill.accelerators.outcome import AcceleratorReport
 from tfdistill.data import metrics
 from tfdistill.manifest import AcceleratorRecord, Parity
 from tfdistill.tflite import editing, word_rows
@@ -137,20 +138,23 @@ def on_accelerator(
     (found,) = gate.check(file, wanted, golden=vectors, words=words, timeout_s=timeout_s)
     if found.verdict == "wrong" or found.verdict == "failed":
         raise _refused(plan, file, f"{found.name} ({found.title}), ", [str(found.fault)])
+    return [accelerator_record(found)]
+
+
+def accelerator_record(found: AcceleratorReport) -> AcceleratorRecord:
+    """Returns what a manifest says of an accelerator that did not fail."""
     signatures = found.signatures
-    return [
-        AcceleratorRecord(
-            name=found.name,
-            title=found.title,
-            verdict=found.verdict,
-            delegated={own.signature: own.delegated for own in signatures},
-            operators={own.signature: own.operators for own in signatures},
-            sqnr_db={
-                own.signature: None if own.answers is None else own.answers.sqnr_db
-                for own in signatures
-            },
-        )
-    ]
+    return AcceleratorRecord(
+        name=found.name,
+        title=found.title,
+        verdict=found.verdict,  # pyright: ignore[reportArgumentType]
+        delegated={own.signature: own.delegated for own in signatures},
+        operators={own.signature: own.operators for own in signatures},
+        sqnr_db={
+            own.signature: None if own.answers is None else own.answers.sqnr_db
+            for own in signatures
+        },
+    )
 
 
 def _refused(

@@ -101,6 +101,7 @@ def variant_files(described: pathlib.Path) -> set[pathlib.Path]:
         described.with_name(record.file)
         for record in (
             known.word_table,
+            *(own.model for own in known.compiled),
             *(
                 file
                 for own in known.variants.values()

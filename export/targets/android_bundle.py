@@ -94,6 +94,8 @@ def to_android(
       ExportError: If the files cannot be written; nothing was replaced.
     """
     manifest = manifests.read_manifest(export_folder)
+    # Play delivers what is compiled for a chip, to phones that have it: in an AI pack.
+    manifest = manifest.model_copy(update={"compiled": []})
     usual = bundle_name(manifest.name, manifest.quantization, manifest.device)
     chosen = usual if name is None else name
     folder = folder_of(target, chosen)

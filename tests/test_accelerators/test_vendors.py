@@ -20,7 +20,7 @@ def test_names_and_chips_are_read():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("intel", "intel-npu"),
+        ("intl-npu", "intel-npu"),
         ("gpu,gpu", "different ones"),
         ("", "different ones"),
         ("gpu:Adreno", "no name of a chip"),

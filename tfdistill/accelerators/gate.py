@@ -39,6 +39,7 @@ def check(
     libraries: Mapping[str, pathlib.Path] | None = None,
     timeout_s: float = 300,
     worker: Sequence[str] = _WORKER,
+    compiled: pathlib.Path | None = None,
 ) -> list[AcceleratorReport]:
     """Compiles a file for accelerators and compares their answers with the CPU's.
 
@@ -50,6 +51,7 @@ def check(
       libraries: Folders of libraries by name of the accelerator.
       timeout_s: Seconds that each process may take.
       worker: The command that runs a file on an accelerator.
+      compiled: Where the file that is compiled for an NPU is kept; of one accelerator.
 
     Returns:
       One report for each.
@@ -67,7 +69,9 @@ def check(
     for own, answers in zip(inputs, cpu, strict=True):
         _check_golden(own, answers)
     return [
-        _Check(path, name, soc, inputs, cpu, libraries or {}, timeout_s, tuple(worker)).run()
+        _Check(
+            path, name, soc, inputs, cpu, libraries or {}, timeout_s, tuple(worker), compiled
+        ).run()
         for name, soc in accelerators
     ]
 
@@ -119,11 +123,13 @@ class _Check:
         libraries: Mapping[str, pathlib.Path],
         timeout_s: float,
         worker: tuple[str, ...],
+        compiled: pathlib.Path | None = None,
     ) -> None:
         self._path, self._name, self._soc = path, name, soc
         self._vendor: Vendor = vendors.VENDORS[name]
         self._inputs, self._cpu = inputs, cpu
         self._libraries, self._timeout_s, self._worker = libraries, timeout_s, worker
+        self._compiled = compiled
         self._model = reader.read(path)
         self._graphs = {entry.key: entry.subgraph for entry in self._model.signatures}
 
@@ -161,7 +167,7 @@ class _Check:
         shares: dict[int, logs.Share] = {}
         dispatch, file = None, self._path
         if self._vendor.kind == "npu":
-            file = scratch / "compiled.tflite"
+            file = self._compiled or scratch / "compiled.tflite"
             shares = self._compile(file, variables)
             dispatch = vendors.litert_folder() / "vendors" / self._vendor.plugin / "dispatch"
         if not self._vendor.runs:

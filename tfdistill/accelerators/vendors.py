@@ -49,6 +49,11 @@ class Vendor:
     lookups: bool = True
     float16: bool = False
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of a manifest whose files are for it, the fittest first."""
+        return (self.kind,) if self.lookups else ("npu-rows", self.kind)
+
 
 VENDORS: dict[str, Vendor] = {
     "gpu": Vendor(
@@ -116,6 +121,9 @@ VENDORS: dict[str, Vendor] = {
 }
 
 
+_SHORT = {"intel": "intel-npu", "google": "google-tensor"}
+
+
 def parse(names: str) -> list[tuple[str, str]]:
     """Reads "gpu,qualcomm:SM8750" as names and chips.
 
@@ -125,6 +133,7 @@ def parse(names: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for part in filter(None, (part.strip() for part in names.split(","))):
         name, _, soc = part.partition(":")
+        name = _SHORT.get(name, name)
         vendor = VENDORS.get(name)
         if vendor is None:
             raise errors.ConfigError(

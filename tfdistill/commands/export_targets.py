@@ -29,6 +29,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--keras", metavar="FILE.keras", help="Keras 3 model")
     group.add_argument("--keras-hub", metavar="DIR", help="KerasHub preset")
     group.add_argument("--hf", metavar="DIR", help="Hugging Face folder")
+    group.add_argument(
+        "--aot",
+        metavar="CHIPS",
+        help="files compiled ahead of time for NPUs, such as qualcomm:SM8650,mediatek:MT6989, and "
+        "the AI pack for Google Play; the usual file is the fallback",
+    )
+    group.add_argument(
+        "--libraries",
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="with --aot: the folder of a vendor's libraries; may be repeated",
+    )
+
+
+def chips(args: argparse.Namespace) -> tuple[list[tuple[str, str]], dict[str, pathlib.Path]]:
+    """Reads --aot and --libraries: names and chips, folders by name.
+
+    Raises:
+      ConfigError: If one is unknown or no NPU.
+      EnvironmentFault: If libraries are missing.
+    """
+    from export.targets import ahead_of_time
+    from tfdistill.accelerators import vendors
+
+    if args.aot is None:
+        if args.libraries:
+            raise errors.ConfigError("--libraries", "--aot too", "none")
+        return [], {}
+    wanted, libraries = vendors.parse(args.aot), vendors.parse_libraries(args.libraries)
+    ahead_of_time.check_targets(wanted, libraries)
+    return wanted, libraries
 
 
 def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
@@ -44,6 +76,7 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
     from export.file import folders
     from export.targets import android_bundle
 
+    chips(args)
     # A file that only this kind of folder has.
     for path, mark in (
         (args.saved_model, "saved_model.pb"),
@@ -152,4 +185,14 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         written["android"] = export.to_android(
             exported.parent, args.android, texts=job.examples, overwrite=args.overwrite
         )
+    wanted, libraries = chips(args)
+    if wanted:
+        from export.targets import ahead_of_time
+
+        card = ahead_of_time.to_aot(exported.parent, wanted, libraries=libraries)
+        for own in card.compiled:
+            title = f"{own.accelerator.title}: {own.accelerator.verdict}"
+            written[f"compiled for {title}"] = exported.with_name(own.model.file)
+        if (exported.parent / ahead_of_time.PACK).is_dir():
+            written["AI pack"] = exported.parent / ahead_of_time.PACK
     return {target: str(path) for target, path in written.items()}

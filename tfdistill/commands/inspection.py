@@ -16,7 +16,6 @@ from tfdistill import cluster, errors, files, safe_paths
 from tfdistill.commands import base, options
 
 if TYPE_CHECKING:
-    from tfdistill.accelerators.vendors import Vendor
     from tfdistill.tflite.word_rows import WordTable
 
 _PACKAGES = {
@@ -95,7 +94,8 @@ def _on_accelerators(args: argparse.Namespace) -> int:
     own = next(iter(files_of.values()))
     reports, found = [], []
     for accelerator in wanted:
-        path = _file_for(vendors.VENDORS[accelerator[0]], files_of, own)
+        vendor = vendors.VENDORS[accelerator[0]]
+        path = next((files_of[d] for d in vendor.devices if d in files_of), own)
         golden, words = _beside(path)
         reports += gate.check(
             path,
@@ -114,12 +114,6 @@ def _on_accelerators(args: argparse.Namespace) -> int:
         ]
     base.show({"file": own.name, "accelerators": found}, as_json=args.json, lines=lines)
     return 0 if all(report.good for report in reports) else 1
-
-
-def _file_for(vendor: Vendor, files_of: dict[str, pathlib.Path], own: pathlib.Path) -> pathlib.Path:
-    """Chooses the file of an export for an accelerator."""
-    devices = [vendor.kind] if vendor.lookups else ["npu-rows", vendor.kind]
-    return next((files_of[device] for device in devices if device in files_of), own)
 
 
 def _beside(path: pathlib.Path) -> tuple[pathlib.Path | None, WordTable | None]:

@@ -37,7 +37,11 @@ internal constructor(
     internal val entry: IndexEntry,
     public val manifest: Manifest,
     public val vocabulary: Vocabulary,
+    private val tables: Map<String, WordTable>,
 ) {
+    /** The table of a file that takes rows of words; null where it takes ids. */
+    internal val words: WordTable? = manifest.wordTable?.let { tables.getValue(it.file) }
+
     /** The tokenizer of the model. */
     public val tokenizer: Tokenizer
 
@@ -60,13 +64,27 @@ internal constructor(
             manifest.signatures.mapValues { SignatureTensors(it.value.inputs, it.value.outputs) }
 
     /**
-     * The bundle with its file for a kind of processor alone: "cpu", "gpu" or "npu".
+     * The bundle with its file for a kind of processor alone: "cpu", "gpu", "npu", or "npu-rows"
+     * for NPUs whose compilers look nothing up.
      *
      * @return null if it has no such file
      */
     public fun forDevice(device: String): Bundle? {
         val own = if (device == manifest.device) name else "$name-$device"
-        return manifest.forDevice(device)?.let { Bundle(own, entry, it, vocabulary) }
+        return manifest.forDevice(device)?.let { Bundle(own, entry, it, vocabulary, tables) }
+    }
+
+    /**
+     * Runs a model on what [Lengths.feed] made; looks up the rows of words where the file takes
+     * these instead of ids.
+     *
+     * @return the outputs by name, flat
+     */
+    public fun run(runner: ModelRunner, feed: Feed): Map<String, FloatArray> {
+        val table = words ?: return runner.run(feed.signature, feed.inputs)
+        val rows = table.rows(feed.inputs.getValue(ManifestChecks.IDS))
+        val others = feed.inputs - ManifestChecks.IDS
+        return runner.run(feed.signature, others, mapOf(ManifestChecks.WORD_ROWS to rows))
     }
 
     /** Path of the model file in the source that the bundle was read from. */
@@ -147,7 +165,28 @@ public class Bundles(private val source: FileSource) {
         for (record in listOfNotNull(entry.tokens, wanted.goldenFile, wanted.model) + variants) {
             if (record != null) compare(folder, record, digest("$folder/${record.file}"))
         }
-        return Bundle(name, entry, wanted, vocabulary)
+        val cards = listOf(wanted) + wanted.variants.keys.mapNotNull(wanted::forDevice)
+        return Bundle(name, entry, wanted, vocabulary, tables(folder, cards))
+    }
+
+    /** Reads the tables of words of files, by name: mapped where the source can. */
+    private fun tables(folder: String, cards: List<Manifest>): Map<String, WordTable> {
+        val found = HashMap<String, WordTable>()
+        for (card in cards) {
+            val record = card.wordTable ?: continue
+            val path = "$folder/${record.file}"
+            val content = reading(path, EXPORT_REMEDY) { source.map(path) }
+            compare(folder, record, digest(content))
+            val table = found.getOrPut(record.file) { WordTable.parse(record.file, content) }
+            ManifestChecks.check(card, table)
+        }
+        return found
+    }
+
+    private fun digest(content: ByteBuffer): String {
+        val digest = MessageDigest.getInstance(SHA256)
+        digest.update(content.duplicate())
+        return hex(digest.digest())
     }
 
     /** The names of the bundles that have an index of texts. */
@@ -180,9 +219,7 @@ public class Bundles(private val source: FileSource) {
         ManifestChecks.check(card, bundle)
         val path = "$folder/${card.vectors.file}"
         val vectors = reading(path, INDEX_REMEDY) { source.map(path) }
-        val digest = MessageDigest.getInstance(SHA256)
-        digest.update(vectors.duplicate())
-        compare(folder, card.vectors, hex(digest.digest()))
+        compare(folder, card.vectors, digest(vectors))
         return TextIndex(card, vectors, verified(folder, card.texts, INDEX_REMEDY))
     }
 

@@ -146,6 +146,7 @@ internal data class FileVariant(
     val calibration: Calibration? = null,
     val signatures: Map<String, Signature>,
     @SerialName("golden_file") val goldenFile: FileRecord? = null,
+    @SerialName("word_table") val wordTable: FileRecord? = null,
     val parity: Parity?,
 )
 
@@ -157,7 +158,7 @@ internal data class FileVariant(
  * @property tfdistillVersion the version that exported it
  * @property model the .tflite file
  * @property quantization such as "dynamic_wi8_afp32"
- * @property device what the file was exported for: "cpu", "gpu" or "npu"
+ * @property device what the file was exported for: "cpu", "gpu", "npu" or "npu-rows"
  */
 @Serializable
 @ConsistentCopyVisibility
@@ -180,6 +181,7 @@ internal constructor(
     internal val task: TaskRecord?,
     @SerialName("labels_file") internal val labelsFile: FileRecord? = null,
     @SerialName("golden_file") internal val goldenFile: FileRecord? = null,
+    @SerialName("word_table") internal val wordTable: FileRecord? = null,
     internal val architecture: Architecture,
     internal val parity: Parity?,
     internal val variants: Map<String, FileVariant> = emptyMap(),
@@ -198,6 +200,7 @@ internal constructor(
             calibration = own.calibration,
             signatures = own.signatures,
             goldenFile = own.goldenFile,
+            wordTable = own.wordTable,
             parity = own.parity,
             variants = emptyMap(),
         )

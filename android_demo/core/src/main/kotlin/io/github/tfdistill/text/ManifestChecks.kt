@@ -12,9 +12,10 @@ internal object ManifestChecks {
     const val MASK = "attention_mask"
     const val TYPES = "token_type_ids"
     private const val EMBEDDING = "embedding"
-    private const val OTHERS = "another one of cpu, gpu, npu"
-    private val DEVICES = setOf("cpu", "gpu", "npu")
-    private val INPUTS = setOf(IDS, MASK, TYPES)
+    const val WORD_ROWS = "word_rows"
+    private const val OTHERS = "another one of cpu, gpu, npu, npu-rows"
+    private val DEVICES = setOf("cpu", "gpu", "npu", "npu-rows")
+    private val INPUTS = setOf(MASK, TYPES)
     private val FILE_NAME = Regex("[A-Za-z0-9_][A-Za-z0-9._-]*")
     private val SHA256 = Regex("[0-9a-f]{64}")
 
@@ -38,7 +39,7 @@ internal object ManifestChecks {
             check(checkNotNull(card.forDevice(device)))
         }
         val files = listOf(card.model, card.labelsFile, card.goldenFile, card.tokenizer?.vocab)
-        files.filterNotNull().forEach(::checkRecord)
+        (files + card.wordTable).filterNotNull().forEach(::checkRecord)
         val expected = "one: the app begins with text"
         val tokenizer = present(card.tokenizer, "tokenizer of ${card.name}", expected)
         require(
@@ -63,7 +64,7 @@ internal object ManifestChecks {
             tokenizer.vocabSize,
         )
         for ((name, signature) in card.signatures) {
-            checkSignature(name, signature, task, card.softmax)
+            checkSignature(name, signature, task, card)
         }
         val outputs = card.signatures.values.flatMap { it.outputs.values }
         if (task.kind == TaskKind.EMBEDDING) {
@@ -74,6 +75,16 @@ internal object ManifestChecks {
             val span = present(task.span, "span of the task", "how answers are read off")
             checkSpan(span, tokenizer.maxLength)
         }
+    }
+
+    /** Checks that a table of words is that of the file of a manifest. */
+    fun check(card: Manifest, table: WordTable) {
+        for ((name, signature) in card.signatures) {
+            val width = signature.inputs.getValue(WORD_ROWS).shape.last()
+            require(table.width == width, "width of the word table of $name", "$width", table.width)
+        }
+        val words = card.architecture.vocabSize
+        require(table.numWords == words, "rows of the word table", "$words", table.numWords)
     }
 
     /** Checks that a model file has the signatures of its manifest, with the same tensors. */
@@ -105,17 +116,21 @@ internal object ManifestChecks {
         require(threshold == null || threshold in -1.0..1.0, "threshold", "-1 to 1", threshold)
     }
 
-    private fun checkSignature(name: String, found: Signature, task: TaskRecord, softmax: Boolean) {
+    private fun checkSignature(name: String, found: Signature, task: TaskRecord, card: Manifest) {
         val length = found.sequenceLength
+        val words = if (card.wordTable == null) IDS else WORD_ROWS
         require(length >= 3, "length of $name", "at least 3", length)
         require(
-            IDS in found.inputs && found.inputs.keys.all { it in INPUTS },
+            words in found.inputs && found.inputs.keys.all { it in INPUTS + words },
             "inputs of $name",
-            "$IDS and perhaps $MASK and $TYPES",
+            "$words and perhaps $MASK and $TYPES",
             found.inputs.keys,
         )
         for ((input, tensor) in found.inputs) {
-            val expected = TensorRecord("int32", listOf(1, length))
+            val width = tensor.shape.lastOrNull() ?: 0
+            val expected =
+                if (input == WORD_ROWS) TensorRecord("float32", listOf(1, length, width))
+                else TensorRecord("int32", listOf(1, length))
             require(tensor == expected, "input $input of $name", "$expected", tensor)
         }
         val labels = task.labels.size
@@ -131,7 +146,7 @@ internal object ManifestChecks {
             when {
                 task.kind == TaskKind.SPAN -> setOf(Spans.START, Spans.END)
                 task.kind == TaskKind.EMBEDDING -> setOf(EMBEDDING)
-                softmax -> setOf("scores")
+                card.softmax -> setOf("scores")
                 else -> setOf("logits")
             }
         require(found.outputs.keys == outputs, "outputs of $name", "$outputs", found.outputs.keys)

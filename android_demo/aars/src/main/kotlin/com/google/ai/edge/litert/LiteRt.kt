@@ -39,6 +39,8 @@ class Environment private constructor(handle: Long) : JniHandle(handle) {
 class TensorBuffer internal constructor(handle: Long) : JniHandle(handle) {
     fun writeInt(data: IntArray) = StandIn.get().write(opened(), data)
 
+    fun writeFloat(data: FloatArray) = StandIn.get().write(opened(), data)
+
     fun readFloat(): FloatArray = StandIn.get().read(opened())
 }
 

@@ -231,7 +231,7 @@ class BenchmarkRun(
     private fun timed(runner: ModelRunner, feed: Feed): Double {
         checkCancelled()
         val begin = probe.nanoTime()
-        runner.run(feed.signature, feed.inputs)
+        bundle.run(runner, feed)
         return since(begin)
     }
 

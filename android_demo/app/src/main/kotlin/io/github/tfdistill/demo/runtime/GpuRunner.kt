@@ -39,9 +39,17 @@ private constructor(
     }
 
     override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> =
+        run(signature, inputs, emptyMap())
+
+    override fun run(
+        signature: String,
+        inputs: Map<String, IntArray>,
+        rows: Map<String, FloatArray>,
+    ): Map<String, FloatArray> =
         explained("run $signature") {
             val own = buffers[signature] ?: open(signature)
             for ((name, values) in inputs) own.inputs.getValue(name).writeInt(values)
+            for ((name, values) in rows) own.inputs.getValue(name).writeFloat(values)
             model.run(own.inputs, own.outputs, signature)
             own.outputs.mapValues { (name, buffer) ->
                 val shape = signatures.getValue(signature).outputs.getValue(name).shape
@@ -118,8 +126,12 @@ private constructor(
             try {
                 GpuRunner(null, compile(arrayOf(Accelerator.CPU)), signatures, true).use { cpu ->
                     for ((name, tensors) in signatures) {
-                        val inputs = tensors.inputs.mapValues { probe(it.key, it.value) }
-                        val (here, there) = runner.run(name, inputs) to cpu.run(name, inputs)
+                        val (floats, whole) =
+                            tensors.inputs.entries.partition { it.value.dtype == "float32" }
+                        val inputs = whole.associate { it.key to probe(it.key, it.value) }
+                        val rows = floats.associate { it.key to probe(it.value) }
+                        val (here, there) =
+                            runner.run(name, inputs, rows) to cpu.run(name, inputs, rows)
                         val same = here.all { it.value.contentEquals(there.getValue(it.key)) }
                         if (!same) continue
                         val known = environment.getAvailableAccelerators().joinToString()
@@ -147,6 +159,10 @@ private constructor(
                 }
             }
         }
+
+        /** Some rows of words. */
+        private fun probe(tensor: TensorRecord) =
+            FloatArray(tensor.shape.fold(1, Int::times)) { (it % FEW_IDS - 4) / 100f }
 
         /** Whatever LiteRT throws, a library that is not there included, says what was done. */
         private fun <T> explained(what: String, job: () -> T): T =

@@ -63,6 +63,9 @@ class GpuRunnerTest {
         override fun write(buffer: Long, values: IntArray) =
             call("write ${values.asList()} to ${names[buffer]}")
 
+        override fun write(buffer: Long, values: FloatArray) =
+            call("write ${values.asList()} to ${names[buffer]}")
+
         override fun read(buffer: Long): FloatArray {
             call("read ${names[buffer]}")
             return FloatArray(numbers) { answers(buffer) }
