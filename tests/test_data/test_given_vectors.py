@@ -72,8 +72,8 @@ def test_a_text_that_occurs_twice_may_have_nearly_the_same_vector(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"a": "x", "vectors": [1.0]}, "a column 'vector', a list of numbers, received the col"),
-        ({"text": "x", "vector": [1.0]}, "expected a column 'a'"),
+        ({"a": "x", "vectors": [1.0]}, "columns 'a' and 'vector', a list of numbers, received"),
+        ({"text": "x", "vector": [1.0]}, "received the columns text, vector. Both texts of a pair"),
     ],
 )
 def test_a_column_that_is_missing_is_named(row, message, tmp_path):
@@ -82,17 +82,21 @@ def test_a_column_that_is_missing_is_named(row, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arrays",
+    ("array", "message"),
     [
-        {"vector": np.ones(2)},
-        {"vector": np.ones((2, 3, 1))},
-        {"vector": np.array([[1, 2], [1, 2j]])},
-        {"vector": np.ones((3, 2))},
+        (np.ones(2), "array 'vector': expected"),
+        (np.ones((2, 3, 1)), "array 'vector': expected"),
+        (
+            np.array([[1, 2], [1, 2j]]),
+            r"row 1, 'vector': expected a finite number, received \(1\+0j",
+        ),
+        (np.array([[1, 2], [1, np.nan]], np.float32), "row 2, 'vector'.* received nan"),
+        (np.ones((3, 2)), "a row for each text"),
     ],
 )
-def test_an_archive_needs_a_row_of_numbers_for_each_text(arrays, tmp_path):
-    np.savez(tmp_path / "a.npz", a=np.array(["x", "y"]), **arrays)
-    with pytest.raises(errors.DataError):
+def test_an_archive_needs_a_row_of_numbers_for_each_text(array, message, tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.array(["x", "y"]), vector=array)
+    with pytest.raises(errors.DataError, match=message):
         given_vectors.read_answers(tmp_path / "a.npz", TASK)
 
 

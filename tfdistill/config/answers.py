@@ -48,7 +48,7 @@ def answers_faults(recipe: Recipe) -> list[str]:
         said = student.preset if is_pruned(student.preset) else f"initialise: {student.start}"
         faults.append(
             f"student.preset: {said} is made of a teacher model, and teacher.answers holds answers "
-            "alone. Name a checkpoint (./FOLDER), a preset, or static"
+            f"alone. Name a checkpoint (./FOLDER){' or' if embeds else ', static or'} a preset"
         )
     elif recipe.data.vocab == "teacher" and student.start in STARTS:
         faults.append(

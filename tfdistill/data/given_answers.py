@@ -250,9 +250,9 @@ def numbers(cells: Any, places: Sequence[str], name: str) -> np.ndarray:
         found = np.array([_number(cell) for cell in cells])
     bad = np.flatnonzero(~(np.abs(found) <= _LARGEST))  # NaN, too
     if len(bad):
-        raise errors.DataError(
-            f"{places[bad[0]]}, {name!r}", "a finite number", repr(cells[bad[0]])
-        )
+        cell = cells[bad[0]]
+        received = repr(cell.item() if isinstance(cell, np.generic) else cell)
+        raise errors.DataError(f"{places[bad[0]]}, {name!r}", "a finite number", received)
     return found
 
 

@@ -44,12 +44,14 @@ def read_answers(path: files.Path, spec: TaskSpec, *, key: str | None = None) ->
     columns, places = answer_files.read_columns(
         path, names=(spec.text_column,), prefixes=(), lists=(COLUMN,)
     )
-    texts = given_answers.column(path, columns, spec.text_column)
-    if COLUMN not in columns:
+    if not {spec.text_column, COLUMN} <= columns.keys():
         raise errors.DataError(
-            f"{path}", f"a column {COLUMN!r}, {_LISTED}", f"the columns {', '.join(columns)}"
+            f"{path}",
+            f"the columns {spec.text_column!r} and {COLUMN!r}, {_LISTED}",
+            f"the columns {', '.join(columns)}",
+            "Both texts of a pair are in the first one, each in a row of its own.",
         )
-    keys = [(str(text).strip(),) for text in texts]
+    keys = [(str(text).strip(),) for text in columns[spec.text_column]]
     vectors = _vectors(columns[COLUMN], places)
     rows = given_answers.exact_rows(keys, vectors, places, spec)
     spellings = given_answers.spellings_of(keys, vectors, spec)
