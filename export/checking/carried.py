@@ -24,6 +24,9 @@ from .pairing import RECODING, Pair, chain
 from .ranges import FIXED, HANDING_ON, uneven
 
 _SAME = 1e-5  # relative; scales are float32
+_LEAST_RANGE = (
+    1e-6  # the converter widens narrower ranges to at least half of it on either side of 0
+)
 _MOST_LINES = 5
 # Kernels give these their range, (scale, zero point); the model's own one follows.
 _OF_KERNELS = {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
@@ -203,7 +206,8 @@ def of_another_model(model: keras.Model, carried: Iterable[Places]) -> list[str]
     """Compares the ranges in the float32 file with those of the model; a line where they differ.
 
     A range that training never narrowed comes from min and max: scale (max - min) / 255, of a
-    matrix (max - min) / 254 around 0.
+    matrix (max - min) / 254 around 0. Below a width of 1e-6 the converter takes
+    max(max, 5e-7) - min(min, -5e-7) instead of max - min.
     """
     values = {weight.name: float(weight) for weight in model.weights if not weight.shape.rank}
     own = []
@@ -212,13 +216,20 @@ def of_another_model(model: keras.Model, carried: Iterable[Places]) -> list[str]
         if prefix == name or f"{prefix}_max:0" not in values:
             continue
         levels = 255 if f"{prefix}_batches:0" in values else 254
-        own.append((values[f"{prefix}_max:0"] - least) / levels)
+        own.append(_width(least, values[f"{prefix}_max:0"]) / levels)
     for places in carried:
         held = sorted({step.scale for step in places.values()})
         if not _all_in(own, held) or not _all_in(held, own):
             what = "ranges in the float32 file"
             return [errors.explain(what, "those of the model", "others")]
     return []
+
+
+def _width(least: float, most: float) -> float:
+    """Returns the width of a range as the converter writes it."""
+    if most - least > _LEAST_RANGE:
+        return most - least
+    return max(most, _LEAST_RANGE / 2) - min(least, -_LEAST_RANGE / 2)
 
 
 def _all_in(some: Sequence[float], others: Sequence[float]) -> bool:
