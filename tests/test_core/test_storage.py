@@ -19,6 +19,8 @@ from tfdistill.data import (
     preparation,
     shard_files,
     shards,
+    synthetic,
+    tasks,
     textspans,
     tokenize,
 )
@@ -211,6 +213,27 @@ def test_answers_are_written_to_and_read_from_an_address(suffix, bucket, tmp_pat
     }
     with pytest.raises(errors.DataError, match=f"s3://texts/absent.{suffix}: expected a file"):
         answer_files.read_columns(f"s3://texts/absent.{suffix}")
+
+
+def test_a_student_is_distilled_from_answers_at_an_address(bucket, tmp_path, capsys):
+    task, data, out = synthetic.TASK, tmp_path / "data", tmp_path / "run"
+    synthetic.write_task(data, num_train=32, num_dev=16, num_test=4, num_documents=4)
+    examples = [tasks.load_examples(task, data, split) for split in ("train", "dev")]
+    texts = {task.text_column: [text for part in examples for text in part.texts]}
+    labels = np.concatenate([part.labels for part in examples])
+    logits = np.eye(len(task.labels), dtype=np.float32)[labels]  # a teacher that is always right
+    address = "s3://texts/answers.parquet"
+    answer_files.write_columns(address, texts, "logits", logits, task.labels)
+    command = ["distill", "--answers", address, "--student", "static:width=8", "--task"]
+    command += ["assistant", "--data-dir", str(data), "--vocab", "train:200", "--epochs", "1"]
+    command += ["--stages", "logits", "--allow-weak", "--set", "baselines=none", "--json"]
+    code = cli.main([*command, "--out", str(out)])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    assert f"{address} to 32 of 32 training texts, 16 of 16 development texts" in said.err
+    assert json.loads(said.out)["teacher_metrics"] == {"accuracy": 1.0}
+    assert address in (out / "recipe.yaml").read_text()
+    assert (out / "report.html").is_file()
 
 
 def test_an_upload_that_fails_leaves_what_was_there(bucket):

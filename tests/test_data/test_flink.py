@@ -1,7 +1,8 @@
 """Units of work on a Flink cluster: a job manager, a task manager and SDK workers, on loopback.
 
-The files are those of one machine, and a worker that is killed costs a restart. This
-takes minutes; the jars come from flink/pom.xml, and TFDISTILL_FLINK names their folder.
+The files are those of one machine. A worker that is killed costs a restart, or the job where the
+cluster's configuration allows none, and then a second call does the rest. This takes minutes; the
+jars come from flink/pom.xml, and TFDISTILL_FLINK names their folder.
 """
 
 import json
@@ -46,10 +47,13 @@ taskmanager.memory.network.max: 32m
 taskmanager.memory.jvm-metaspace.size: 256m
 taskmanager.memory.jvm-overhead.min: 128m
 taskmanager.memory.jvm-overhead.max: 128m
+"""
+RESTARTS = """\
 restart-strategy.type: fixed-delay
 restart-strategy.fixed-delay.attempts: 5
 restart-strategy.fixed-delay.delay: 2 s
 """
+NO_RESTARTS = "restart-strategy.type: none\n"
 
 
 def free_ports(count):
@@ -97,11 +101,12 @@ class Cluster:
         return [int(pid) for pid in listed.stdout.split()]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+@pytest.fixture(scope="module", params=[RESTARTS], ids=["restarts"])
+def cluster(request, tmp_path_factory):
+    """One at a time; its parameter says what it does about a task that fails."""
     root = tmp_path_factory.mktemp("flink")
     rpc, rest, job, artifact, pool = free_ports(5)
-    (root / "config.yaml").write_text(CONFIGURATION.format(rpc=rpc, rest=rest))
+    (root / "config.yaml").write_text(CONFIGURATION.format(rpc=rpc, rest=rest) + request.param)
     jars = pathlib.Path(os.environ["TFDISTILL_FLINK"]).resolve()
     assert list(jars.glob("beam-runners-flink-*.jar")), f"{jars} lacks the jars of flink/pom.xml"
     java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -180,9 +185,10 @@ def start(command):
     )
 
 
-def finish(process):
+def finish(process, *, succeeds=True):
     said = process.communicate(timeout=400)[0]
-    assert process.returncode == 0, said
+    assert (process.returncode == 0) == succeeds, said
+    return said
 
 
 def contents(path):
@@ -200,13 +206,41 @@ def test_the_files_are_those_of_this_machine(what, cluster, inputs, tmp_path):
     assert here == there and sum(map(len, here.values())) > 100
 
 
-def test_a_killed_worker_is_replaced_under_a_restart_strategy(cluster, inputs, tmp_path):
-    command = [*inputs["many shards"], "--out"]
-    finish(start([*command, str(tmp_path / "here")]))
-    running = start([*command, str(tmp_path / "there"), *cluster.options])
-    wait_for(lambda: any((tmp_path / "there").glob("part-*.tfrecord")))
+def kill_workers(cluster, out):
+    """Kills all workers once the first shard is there."""
+    wait_for(lambda: any(out.glob("part-*.tfrecord")))
     workers = cluster.workers()
     for worker in workers:
         os.kill(worker, signal.SIGKILL)
+    assert workers
+
+
+@pytest.fixture(scope="module")
+def many_shards(inputs, tmp_path_factory):
+    """The shards that this machine writes, and the command without its folder."""
+    out = tmp_path_factory.mktemp("here") / "shards"
+    finish(start([*inputs["many shards"], "--out", str(out)]))
+    return contents(out), [*inputs["many shards"], "--out"]
+
+
+def test_a_killed_worker_is_replaced_under_a_restart_strategy(cluster, many_shards, tmp_path):
+    here, command = many_shards
+    running = start([*command, str(tmp_path / "there"), *cluster.options])
+    kill_workers(cluster, tmp_path / "there")
     finish(running)
-    assert workers and contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert contents(tmp_path / "there") == here
+
+
+@pytest.mark.parametrize("cluster", [NO_RESTARTS], ids=["no restarts"], indirect=True)
+def test_without_one_the_command_fails_and_resume_does_the_rest(cluster, many_shards, tmp_path):
+    here, command = many_shards
+    out = tmp_path / "there"
+    running = start([*command, str(out), *cluster.options])
+    kill_workers(cluster, out)
+    said = finish(running, succeeds=False)
+    assert "Traceback" not in said and "--resume" in said
+    before = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*.tfrecord")}
+    assert 0 < len(before) < len(here) - 1  # some of the work, and not all of it, was done
+    finish(start([*command, str(out), "--resume", *cluster.options]))
+    assert contents(out) == here
+    assert all((out / name).stat().st_mtime_ns == time for name, time in before.items())
