@@ -32,6 +32,7 @@ INSTALL_REQUIRES = [
     "numpy>=2,<3",
     "scipy>=1.13,<2",
     "scikit-learn>=1.5,<2",
+    "threadpoolctl>=3.1,<4",
     "pydantic>=2.7,<3",
     "pyyaml>=6,<7",
     "jinja2>=3.1,<4",

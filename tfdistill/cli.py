@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import errno
 import importlib.util
+import logging
 import os
 import pathlib
 import re
@@ -18,7 +19,6 @@ import signal
 import subprocess
 import sys
 import traceback
-import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -47,8 +47,6 @@ from tfdistill.commands import (
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
-# TensorFlow imports google.api_core, which dates the support of Python versions we support.
-_DATED_PYTHON = "You are using a (non-supported )?Python version"
 # What TensorFlow and LiteRT log in C++ below errors of ours, straight to the file descriptor.
 _NATIVE_LOGS = (
     r"^(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
@@ -94,9 +92,10 @@ def parser() -> base.Parser:
 
 
 def program() -> NoReturn:
-    """Runs the program ``tfdistill``: `main`, without the logs of C++ libraries on stderr."""
+    """Runs the program ``tfdistill``: `main`, without what libraries log on stderr."""
     if not {"-v", "--verbose"} & set(sys.argv) and "_ARGCOMPLETE" not in os.environ:
         _filter_native_logs()
+        logging.disable(logging.WARNING)  # theirs; ours are printed
     for name, value in processes.WITHOUT_KERAS_3.items():
         os.environ.setdefault(name, value)
     sys.exit(main())
@@ -135,7 +134,7 @@ def _main(given: Sequence[str]) -> int:
         )
         return 1
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if args.verbose else "3")
-    warnings.filterwarnings("ignore", _DATED_PYTHON, FutureWarning)
+    processes.ignore_dated_python()
     signal.signal(signal.SIGTERM, _interrupt)
     files.remove_leftovers()
     return _run(args)

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import warnings
 
 _PARENT = "TFDISTILL_PARENT"
 # With it `import tensorflow` does not import Keras 3 too: a fifth of what our imports take.
@@ -16,6 +17,11 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def child_environment() -> dict[str, str]:
     """The environment of a child process that will call `end_with_parent`."""
     return {**WITHOUT_KERAS_3, **os.environ, _PARENT: str(os.getpid())}
+
+
+def ignore_dated_python() -> None:
+    """Drops a warning of google.api_core, which TensorFlow imports: it dates Python versions."""
+    warnings.filterwarnings("ignore", "You are using a (non-supported )?Python", FutureWarning)
 
 
 def describe_exit(code: int) -> str:

@@ -195,6 +195,24 @@ def test_logs_of_native_libraries_reach_no_terminal_but_crashes_do():
     assert sorted(done.stderr.replace(b"\r", b"\n").splitlines()) == [b"50%", b"terminate called"]
 
 
+def test_warnings_of_libraries_are_for_verbose_and_errors_for_all():
+    program = (
+        "import logging, sys, warnings\n"
+        "from tfdistill import cli\n"
+        "from tfdistill.commands import base\n"
+        "def execute(args):\n"
+        "    logging.getLogger('tensorflow').warning('retracing')\n"
+        "    logging.getLogger('tensorflow').error('broken')\n"
+        "    warnings.warn('You are using a Python version (3.11.7) which', FutureWarning)\n"
+        "cli._COMMANDS = (base.Command(name='x', summary='x', examples=(), execute=execute),)\n"
+        "cli.program()\n"
+    )
+    for more, logged in (([], ["broken"]), (["--verbose"], ["retracing", "broken"])):
+        command = [sys.executable, "-c", program, "x", *more]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr.splitlines() == logged
+
+
 @pytest.mark.parametrize("name", ["export.py", "export/__init__.py"])
 def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path):
     own = tmp_path / name

@@ -85,9 +85,12 @@ def test_a_rate_multiplies_the_learning_rate_of_its_layer(trainer, student, buil
     assert rates == {0.0, 0.3, 1.0, 3.0}
 
 
-def test_in_a_graph_the_rates_are_the_same(trainer, student):
+def test_in_a_graph_that_is_traced_once_the_rates_are_the_same(trainer, student, monkeypatch):
     before = student.get_weights()
-    values = []
+    values, calls, step = [], [], distillers.Distiller.train_step
+    monkeypatch.setattr(
+        distillers.Distiller, "train_step", lambda *given: calls.append(1) or step(*given)
+    )
     for eagerly in (True, False):
         student.set_weights(before)
         distiller = trainer(training.adamw(0.05), MULTIPLIERS, run_eagerly=eagerly)
@@ -97,6 +100,7 @@ def test_in_a_graph_the_rates_are_the_same(trainer, student):
     for eager, traced in zip(*values, strict=True):
         # Three steps of float32, in which Adam enlarges what rounds differently.
         np.testing.assert_allclose(traced, eager, rtol=1e-4, atol=5e-5)
+    assert len(calls) == 3 + 1  # the optimizer's moments are no reason to trace again
 
 
 def test_rate_zero_keeps_every_bit_also_from_decay(trainer, student):

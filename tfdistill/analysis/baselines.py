@@ -16,6 +16,7 @@ import sklearn.linear_model
 import sklearn.multiclass
 import sklearn.pipeline
 import sklearn.preprocessing
+import threadpoolctl
 
 from tfdistill import errors
 from tfdistill.data.encoded import EncodedExamples
@@ -135,6 +136,11 @@ def embedding_features(
     return np.asarray(pair_features(first, second))
 
 
+# Products this small gain nothing from threads, which wait for each other by spinning: on two busy
+# cores that took 20 times the processor time.
+_ONE_THREAD = threadpoolctl.threadpool_limits.wrap(limits=1)
+
+
 @dataclasses.dataclass(frozen=True)
 class LinearModel:
     """A fitted linear model.
@@ -149,6 +155,7 @@ class LinearModel:
     num_weights: int
 
 
+@_ONE_THREAD
 def fit_linear(task: TaskSpec, features: Matrix, labels: np.ndarray) -> LinearModel:
     """Fits a linear model on training features.
 

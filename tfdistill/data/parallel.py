@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tfdistill import errors, files, reading, storage
+from tfdistill import errors, files, processes, reading, storage
 
 _DIRECT = ("direct", "directrunner")
 
@@ -128,6 +128,7 @@ def _start_worker(work: UnitWorker) -> None:
     """Sets up a process: no accelerator, one core, and no life without its parent."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    processes.ignore_dated_python()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which ends the rest
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import tensorflow as tf

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfdistill import errors, files, reading, storage
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
 _LONGEST = 50  # characters of a word that the trainer learns from
+_GATHERED = 1_000_000  # characters of texts that are split into words together
 
 Path = str | os.PathLike[str]
 
@@ -196,14 +197,27 @@ def count_words(
     from tfdistill.data import basic_tokenizer
 
     counts: collections.Counter[str] = collections.Counter()
-    for text in texts:
-        lines = text.split("\n")
+    for lines in _many_lines(texts, basic_tokenizer.BATCH):
         counts.update(basic_tokenizer.split_texts(lines, lower_case=lower_case))
         if len(counts) > max_words:
             # Equal counts in the order of the alphabet: the same text gives the same words.
             kept = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max_words // 2]
             counts = collections.Counter(dict(kept))
     return counts
+
+
+def _many_lines(texts: Iterable[str], most: int) -> Iterator[list[str]]:
+    """Gathers the lines of short texts: a call of TensorFlow costs as much as thousands of them."""
+    lines: list[str] = []
+    characters = 0
+    for text in texts:
+        lines += text.split("\n")
+        characters += len(text)
+        if len(lines) >= most or characters >= _GATHERED:
+            yield lines
+            lines, characters = [], 0
+    if lines:
+        yield lines
 
 
 def train_from_counts(

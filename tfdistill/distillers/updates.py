@@ -147,7 +147,8 @@ class Updater:
             if self._multipliers[index] != 1
         ]
         before = tuple(tf.identity(variable) for variable, _ in scaled)
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        with tf.variable_creator_scope(_outside_the_step):
+            optimizer.apply_gradients(zip(gradients, variables, strict=True))
         if not scaled:
             return
 
@@ -162,6 +163,11 @@ def _replica_context() -> tf.distribute.ReplicaContext:
     context = tf.distribute.get_replica_context()
     assert context is not None, "a train step runs in replica context"
     return context
+
+
+def _outside_the_step(create: Any, **options: Any) -> tf.Variable:
+    """Makes a moment of the optimizer eagerly: one of the traced step has it traced twice."""
+    return create(**{**options, "experimental_enable_variable_lifting": False})
 
 
 def _move(variable: tf.Variable, before: tf.Tensor, rate: float) -> tf.Operation:
