@@ -23,7 +23,8 @@ android {
     }
 
     androidResources {
-        noCompress += listOf("tflite", "int8") // so that they are mapped straight from the package
+        // So that they are mapped straight from the package.
+        noCompress += listOf("tflite", "int8", "safetensors")
     }
 
     buildTypes {

@@ -9,7 +9,8 @@ A folder of assets holds ``bundles/index.json`` and a folder for each bundle::
 
 Every file is listed with its SHA-256: those of model.json in the index, the others in model.json,
 tokens.jsonl in the index too. Nothing in the folder that is not ours is touched. The app maps the
-model straight from the package, so its build must not compress it: ``noCompress "tflite"``.
+model straight from the package, so its build must not compress it: ``noCompress "tflite"``, and
+``"safetensors"`` for the words.safetensors of a file that takes their rows.
 """
 
 from __future__ import annotations

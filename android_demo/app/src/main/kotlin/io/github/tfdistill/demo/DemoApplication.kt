@@ -42,7 +42,7 @@ class DemoApplication : Application() {
             own
                 ?: Services(
                         AssetSource(assets),
-                        AssetModels(assets),
+                        AssetModels(this),
                         runtimeVersion = TensorFlowLite::runtimeVersion,
                     )
                     .also { own = it }

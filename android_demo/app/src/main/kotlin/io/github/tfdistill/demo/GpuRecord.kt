@@ -6,8 +6,8 @@ import io.github.tfdistill.demo.benchmark.Accelerator
 import io.github.tfdistill.text.Bundle
 
 /**
- * What is known about the GPU of this device, model by model: which models may run there, because
- * their answers were compared and agreed, and with which the app ended while it tried.
+ * What is known about GPU and NPU of this device, model by model: which models may run there,
+ * because their answers were compared and agreed, and with which the app ended while it tried.
  *
  * A pass counts for one model file, one build of Android (drivers come with it), one version of
  * LiteRT and one of this app; anything else is compared again. Preferences keep it, which are
@@ -35,29 +35,31 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
     }
 
     /** Whether the answers of a model agreed, in the same circumstances. */
-    fun hasPassed(bundle: Bundle): Boolean =
-        kept.getString(PASSED + key(bundle), null) == circumstances()
+    fun hasPassed(bundle: Bundle, on: Accelerator = Accelerator.GPU): Boolean =
+        kept.getString(PASSED + key(bundle, on), null) == circumstances()
 
-    /** Whether the user wants the GPU for a model, and it passed. */
-    fun isOn(bundle: Bundle): Boolean =
-        kept.getBoolean(ON + key(bundle), false) && hasPassed(bundle)
+    /** Whether the user wants an accelerator for a model, and it passed. */
+    fun isOn(bundle: Bundle, on: Accelerator = Accelerator.GPU): Boolean =
+        kept.getBoolean(ON + key(bundle, on), false) && hasPassed(bundle, on)
 
-    /** Whether the app ended with a model on the GPU, and nobody has tried again. */
-    fun hasEnded(bundle: Bundle): Boolean = kept.getBoolean(ENDED + key(bundle), false)
+    /** Whether the app ended with a model on it, and nobody has tried again. */
+    fun hasEnded(bundle: Bundle, on: Accelerator = Accelerator.GPU): Boolean =
+        kept.getBoolean(ENDED + key(bundle, on), false)
 
-    /** Remembers that the answers agreed, and that the user wants the GPU. */
-    fun allow(bundle: Bundle, circumstances: String) {
-        val model = key(bundle)
+    /** Remembers that the answers agreed, and that the user wants it. */
+    fun allow(bundle: Bundle, circumstances: String, on: Accelerator = Accelerator.GPU) {
+        val model = key(bundle, on)
         val edit = kept.edit().putString(PASSED + model, circumstances).putBoolean(ON + model, true)
         edit.remove(ENDED + model).apply()
     }
 
-    /** Remembers whether the user wants the GPU; counts for nothing without a pass. */
-    fun switch(bundle: Bundle, on: Boolean) = kept.edit().putBoolean(ON + key(bundle), on).apply()
+    /** Remembers whether the user wants it; counts for nothing without a pass. */
+    fun switch(bundle: Bundle, wanted: Boolean, on: Accelerator = Accelerator.GPU) =
+        kept.edit().putBoolean(ON + key(bundle, on), wanted).apply()
 
-    /** Forgets a pass: the GPU failed since. */
-    fun forget(bundle: Bundle) {
-        val model = key(bundle)
+    /** Forgets a pass: it failed since. */
+    fun forget(bundle: Bundle, on: Accelerator = Accelerator.GPU) {
+        val model = key(bundle, on)
         kept.edit().remove(PASSED + model).remove(ON + model).apply()
     }
 
@@ -66,8 +68,8 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
      *
      * @param job runs on the worker, and no other meanwhile
      */
-    fun <T> during(bundle: Bundle, job: () -> T): T {
-        val model = key(bundle)
+    fun <T> during(bundle: Bundle, on: Accelerator = Accelerator.GPU, job: () -> T): T {
+        val model = key(bundle, on)
         kept.edit().putString(MARK, model).remove(ENDED + model).commit()
         try {
             return job()
@@ -76,7 +78,11 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
         }
     }
 
-    private fun key(bundle: Bundle) = Accelerator.GPU.fileOf(bundle).manifest.model.sha256
+    /** Of a GPU the hash alone, as earlier versions wrote it. */
+    private fun key(bundle: Bundle, on: Accelerator): String {
+        val model = on.fileOf(bundle).manifest.model.sha256
+        return if (on == Accelerator.GPU) model else "$model ${on.delegate}"
+    }
 
     private companion object {
         const val MARK = "trying"

@@ -32,7 +32,9 @@ class MainActivity : Activity() {
         }
         view<Button>(R.id.stop).setOnClickListener { model.stop() }
         view<Spinner>(R.id.bundles).onChosen(model::select)
-        view<Switch>(R.id.gpu).setOnClickListener { model.useGpu((it as Switch).isChecked) }
+        for ((id, on) in SWITCHES) {
+            view<Switch>(id).setOnClickListener { model.use(on, (it as Switch).isChecked) }
+        }
     }
 
     override fun onStart() {
@@ -82,11 +84,16 @@ class MainActivity : Activity() {
         view<Button>(R.id.run).isEnabled = state.bundle != null
         view<View>(R.id.stop).showIf(state.running && state.bundle != null)
         val comparing = state.gpu is GpuNote.Comparing
-        with(view<Switch>(R.id.gpu)) {
-            isEnabled = state.bundle != null
-            isChecked = comparing || state.accelerator == Accelerator.GPU
+        for ((id, on) in SWITCHES) {
+            with(view<Switch>(id)) {
+                isEnabled = state.bundle != null
+                isChecked = comparing && state.noteOn == on || state.accelerator == on
+            }
         }
-        view<TextView>(R.id.gpu_note).say(state.gpu?.let { GpuWording.of(resources, it) })
+        // Of a GPU the usual file may do; an NPU gets one that was made for it.
+        view<View>(R.id.npu).showIf(state.bundle?.let(Accelerator.NPU::hasFile) == true)
+        val note = state.gpu?.let { GpuWording.of(resources, it, state.noteOn) }
+        view<TextView>(R.id.gpu_note).say(note)
         view<TextView>(R.id.answer).text =
             when {
                 comparing -> null
@@ -120,5 +127,6 @@ class MainActivity : Activity() {
 
     private companion object {
         const val CHOSEN = "chosen"
+        val SWITCHES = mapOf(R.id.gpu to Accelerator.GPU, R.id.npu to Accelerator.NPU)
     }
 }

@@ -13,7 +13,7 @@ import io.github.tfdistill.text.Prediction
 import io.github.tfdistill.text.Predictor
 import java.util.concurrent.Executor
 
-/** What there is to say about the GPU and the model that was chosen. */
+/** What there is to say about an accelerator and the model that was chosen. */
 sealed interface GpuNote {
     /** Answers are being compared. */
     data class Comparing(val done: Int, val of: Int) : GpuNote
@@ -27,7 +27,7 @@ sealed interface GpuNote {
 
     data object Stopped : GpuNote
 
-    /** The app ended with this model on the GPU. */
+    /** The app ended with this model on it. */
     data object Ended : GpuNote
 }
 
@@ -40,6 +40,7 @@ data class ComputedOn(val accelerator: Accelerator, val shared: Boolean)
  * @property chosen name of the bundle that is open, being opened, or cannot be used
  * @property notice a string that asks the user for something
  * @property accelerator what the model runs on
+ * @property gpu what there is to say about [noteOn]
  * @property answeredBy what the answer was computed on, and whether the CPU helped
  */
 data class MainState(
@@ -54,6 +55,7 @@ data class MainState(
     val accelerator: Accelerator = Accelerator.CPU,
     val answeredBy: ComputedOn? = null,
     val gpu: GpuNote? = null,
+    val noteOn: Accelerator = Accelerator.GPU,
 )
 
 /**
@@ -102,31 +104,29 @@ class MainModel(
     }
 
     /**
-     * Wants the GPU for the model that is open, or the CPU again. Before the first time all golden
-     * examples are run there and compared; only if they agree does the model move.
+     * Wants an accelerator for the model that is open, or the CPU again. Before the first time all
+     * golden examples are run there and compared; only if they agree does the model move.
      */
-    fun useGpu(wanted: Boolean) {
+    fun use(on: Accelerator, wanted: Boolean) {
         val bundle = state.bundle ?: return
-        val comparing = state.gpu is GpuNote.Comparing
-        if (wanted == (comparing || state.accelerator == Accelerator.GPU)) return
+        val comparing = state.gpu is GpuNote.Comparing && state.noteOn == on
+        if (wanted == (comparing || state.accelerator == on)) return
         stop()
+        ACCELERATORS.filter { it != on || !wanted }.forEach { gpu.switch(bundle, false, it) }
         if (!wanted) {
-            gpu.switch(bundle, false)
             val note = if (comparing) GpuNote.Stopped else null
-            state = state.copy(accelerator = Accelerator.CPU, gpu = note)
+            state = state.copy(accelerator = Accelerator.CPU, gpu = note, noteOn = on)
             return
         }
-        state = state.copy(running = true, notice = null, gpu = GpuNote.Comparing(0, 0))
-        work({ compare(bundle, it) }, { leaveGpu(bundle, it) }) { (parity, circumstances) ->
+        val note = GpuNote.Comparing(0, 0)
+        state = state.copy(running = true, notice = null, gpu = note, noteOn = on)
+        state = state.copy(accelerator = Accelerator.CPU)
+        work({ compare(bundle, on, it) }, { leave(bundle, on, it) }) { (parity, circumstances) ->
             state = state.copy(running = false)
-            if (parity == null || parity.passed) gpu.allow(bundle, circumstances)
+            if (parity == null || parity.passed) gpu.allow(bundle, circumstances, on)
             state =
                 if (parity?.passed == false) state.copy(gpu = GpuNote.Differs(parity))
-                else
-                    state.copy(
-                        accelerator = Accelerator.GPU,
-                        gpu = parity?.let { GpuNote.Agrees(it) },
-                    )
+                else state.copy(accelerator = on, gpu = parity?.let { GpuNote.Agrees(it) })
         }
     }
 
@@ -144,13 +144,13 @@ class MainModel(
             { isCancelled ->
                 marked(bundle, on) {
                     val runner = opened(bundle, on)
-                    val found = Predictor(bundle, runner, isCancelled = isCancelled)
+                    val found = Predictor(on.fileOf(bundle), runner, isCancelled = isCancelled)
                     found.predict(text, second) to ComputedOn(on, runner.sharesWithCpu)
                 }
             },
             { error ->
                 state = state.copy(running = false, error = error.message ?: "$error")
-                if (on == Accelerator.GPU) leaveGpu(bundle, error)
+                if (on != Accelerator.CPU) leave(bundle, on, error)
             },
         ) { (found, by) ->
             state = state.copy(prediction = found, running = false, answeredBy = by)
@@ -174,22 +174,26 @@ class MainModel(
         old?.close()
     }
 
-    /** Opens a bundle, on the GPU where the user wanted that and it passed. */
+    /** Opens a bundle, on the accelerator that the user wanted and that passed. */
     private fun open(name: String): (MainState) -> MainState {
         close()
         val bundle = bundles.open(name)
-        var note = if (gpu.hasEnded(bundle)) GpuNote.Ended else null as GpuNote?
-        if (gpu.isOn(bundle)) {
-            try {
-                marked(bundle, Accelerator.GPU) { opened(bundle, Accelerator.GPU) }
-                return { it.copy(bundle = bundle, accelerator = Accelerator.GPU) }
-            } catch (error: Exception) { // whatever a driver comes up with
-                gpu.forget(bundle)
-                note = GpuNote.Refused(error.message ?: "$error")
+        val ended = ACCELERATORS.firstOrNull { gpu.hasEnded(bundle, it) }
+        var about = ended ?: Accelerator.GPU
+        var note = if (ended != null) GpuNote.Ended else null as GpuNote?
+        ACCELERATORS.firstOrNull { gpu.isOn(bundle, it) }
+            ?.let { on ->
+                try {
+                    marked(bundle, on) { opened(bundle, on) }
+                    return { it.copy(bundle = bundle, accelerator = on) }
+                } catch (error: Exception) { // whatever a driver comes up with
+                    gpu.forget(bundle, on)
+                    about = on
+                    note = GpuNote.Refused(error.message ?: "$error")
+                }
             }
-        }
         opened(bundle, Accelerator.CPU)
-        return { it.copy(bundle = bundle, gpu = note) }
+        return { it.copy(bundle = bundle, gpu = note, noteOn = about) }
     }
 
     private fun opened(bundle: Bundle, on: Accelerator): ModelRunner {
@@ -199,13 +203,17 @@ class MainModel(
     }
 
     private fun <T> marked(bundle: Bundle, on: Accelerator, job: () -> T): T =
-        if (on == Accelerator.GPU) gpu.during(bundle, job) else job()
+        if (on != Accelerator.CPU) gpu.during(bundle, on, job) else job()
 
     /** What the comparison came to, null where it passed before, and what that is worth. */
-    private fun compare(bundle: Bundle, isCancelled: () -> Boolean): Pair<DeviceParity?, String> {
+    private fun compare(
+        bundle: Bundle,
+        on: Accelerator,
+        isCancelled: () -> Boolean,
+    ): Pair<DeviceParity?, String> {
         val circumstances = gpu.circumstances()
-        if (gpu.hasPassed(bundle)) return null to circumstances
-        val file = Accelerator.GPU.fileOf(bundle)
+        if (gpu.hasPassed(bundle, on)) return null to circumstances
+        val file = on.fileOf(bundle)
         val check = AnswerCheck(file, GoldenExamples.read(file, services.source), isCancelled)
         fun progress(done: Int, of: Int) =
             main.execute {
@@ -213,7 +221,7 @@ class MainModel(
             }
         val found =
             try {
-                gpu.during(bundle) { check.parity(opened(bundle, Accelerator.GPU), ::progress) }
+                gpu.during(bundle, on) { check.parity(opened(bundle, on), ::progress) }
             } catch (error: Throwable) {
                 close()
                 throw error
@@ -222,11 +230,11 @@ class MainModel(
         return found to circumstances
     }
 
-    /** Back to the CPU, which has to be wanted anew before the GPU is tried again. */
-    private fun leaveGpu(bundle: Bundle, error: Throwable) {
-        gpu.forget(bundle)
+    /** Back to the CPU; the accelerator has to be wanted anew before it is tried again. */
+    private fun leave(bundle: Bundle, on: Accelerator, error: Throwable) {
+        gpu.forget(bundle, on)
         val note = GpuNote.Refused(error.message ?: "$error")
-        state = state.copy(running = false, accelerator = Accelerator.CPU, gpu = note)
+        state = state.copy(running = false, accelerator = Accelerator.CPU, gpu = note, noteOn = on)
     }
 
     private fun <T> work(
@@ -249,5 +257,6 @@ class MainModel(
 
     private companion object {
         const val THREADS = 2
+        val ACCELERATORS = Accelerator.entries - Accelerator.CPU
     }
 }

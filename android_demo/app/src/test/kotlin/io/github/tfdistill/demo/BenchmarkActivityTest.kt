@@ -264,7 +264,7 @@ class BenchmarkActivityTest {
 
     @Test
     fun `without a GPU it fails with the reason, and is not measured on the CPU instead`() {
-        application.services = Services(Toys, AssetModels(application.assets), worker)
+        application.services = Services(Toys, AssetModels(application), worker)
         start(onGpu)
         worker.runAll()
         assertEquals("failed", state().state)

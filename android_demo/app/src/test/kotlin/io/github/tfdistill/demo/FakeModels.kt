@@ -34,7 +34,7 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     /** What happens during an inference. */
     var during: () -> Unit = {}
 
-    /** What happens when a model is opened on the GPU, and what that makes of an output. */
+    /** What happens when a model is opened on a GPU or NPU, and what that makes of an output. */
     var openingOnGpu: () -> Unit = {}
     var onGpu: (Float) -> Float = { it }
     var gpuShares = false
@@ -43,10 +43,10 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
         val golden = GoldenExamples.read(bundle, source)
         openedOn += accelerator
         openedFiles += bundle.modelPath.substringAfterLast('/')
-        if (accelerator == Accelerator.GPU) openingOnGpu()
+        if (accelerator != Accelerator.CPU) openingOnGpu()
         mostOpen = maxOf(mostOpen, ++open)
         val replay = GoldenRunner(bundle, golden)
-        return if (accelerator == Accelerator.GPU) Runner(replay, onGpu, gpuShares)
+        return if (accelerator != Accelerator.CPU) Runner(replay, onGpu, gpuShares)
         else Runner(replay)
     }
 
@@ -61,10 +61,21 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
         ): Map<String, FloatArray> {
             runs++
             during()
-            return replay.run(signature, inputs).mapValues { (_, values) ->
-                FloatArray(values.size) { change(values[it]) }
-            }
+            return changed(replay.run(signature, inputs))
         }
+
+        override fun run(
+            signature: String,
+            inputs: Map<String, IntArray>,
+            rows: Map<String, FloatArray>,
+        ): Map<String, FloatArray> {
+            runs++
+            during()
+            return changed(replay.run(signature, inputs, rows))
+        }
+
+        private fun changed(outputs: Map<String, FloatArray>) =
+            outputs.mapValues { (_, values) -> FloatArray(values.size) { change(values[it]) } }
 
         override fun close() {
             open--

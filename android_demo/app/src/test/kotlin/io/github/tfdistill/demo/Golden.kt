@@ -1,5 +1,6 @@
 package io.github.tfdistill.demo
 
+import io.github.tfdistill.text.FileSource
 import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.JsonArray
 import kotlinx.serialization.json.JsonObject
@@ -10,13 +11,13 @@ import kotlinx.serialization.json.jsonObject
 import kotlinx.serialization.json.jsonPrimitive
 
 /** golden.json of a toy. */
-class Golden(name: String) {
+class Golden(name: String, source: FileSource = Toys) {
     class Example(val text: String, val pair: String?, val outputs: List<Double>)
 
     class Question(val question: String, val context: String, val answer: String)
 
     private val content =
-        Toys.open("bundles/$name/golden.json").use {
+        source.open("bundles/$name/golden.json").use {
             Json.parseToJsonElement(String(it.readBytes())).jsonObject
         }
 

@@ -259,4 +259,53 @@ class MainGpuTest {
         for ((on, marked) in marks) assertEquals(on == GPU, marked)
         assertFalse(kept.contains("trying"))
     }
+
+    @Test
+    fun `an NPU runs the file that starts at the embeddings after the same comparison`() {
+        val rows = FileSource { Toys.open("rows/$it") }
+        val fake = FakeModels(rows)
+        application.services = Services(rows, fake, worker, runtimeVersion = { "2.1.6" })
+        val screen = Robolectric.buildActivity(MainActivity::class.java).setup().get()
+        worker.runAll()
+        val bundle = Bundles(rows).open("rows-float32")
+        assertEquals(View.VISIBLE, screen.find<View>(R.id.npu).visibility)
+        fun on(id: Int): Boolean {
+            screen.find<Switch>(id).performClick()
+            worker.runAll()
+            return screen.find<Switch>(id).isChecked
+        }
+        fake.onGpu = { 1.1f * it }
+        assertFalse(on(R.id.npu))
+        assertTrue(screen.note(), screen.note().startsWith("The NPU answers differently"))
+        fake.onGpu = { it }
+        assertTrue(on(R.id.npu))
+        assertTrue(screen.note(), screen.note().startsWith("The NPU gives the answers"))
+        assertEquals("model-npu-rows.tflite", fake.openedFiles.last())
+        val text = Golden("rows-float32", rows).examples[0]
+        screen.find<EditText>(R.id.first).setText(text.text)
+        screen.find<EditText>(R.id.second).setText(text.pair.orEmpty())
+        screen.find<Button>(R.id.run).performClick()
+        worker.runAll()
+        assertTrue("Computed on the NPU" in screen.text(R.id.details))
+        assertTrue(application.gpu.isOn(bundle, Accelerator.NPU))
+
+        assertTrue(on(R.id.gpu)) // one of the two
+        assertFalse(screen.find<Switch>(R.id.npu).isChecked)
+        assertFalse(application.gpu.isOn(bundle, Accelerator.NPU))
+        assertTrue(on(R.id.npu)) // its pass still counts
+        fake.openingOnGpu = { throw GpuException("no dispatch library") }
+        screen.find<Button>(R.id.run).performClick()
+        worker.runAll()
+        assertTrue(screen.note(), "The NPU cannot be used with this model: no d" in screen.note())
+        assertFalse(screen.find<Switch>(R.id.npu).isChecked)
+        screen.find<Button>(R.id.run).performClick()
+        worker.runAll()
+        assertTrue("Computed on the CPU" in screen.text(R.id.details))
+        assertEquals("model.tflite", fake.openedFiles.last())
+    }
+
+    @Test
+    fun `without a file for an NPU there is no switch for it`() {
+        assertEquals(View.GONE, start().find<View>(R.id.npu).visibility)
+    }
 }

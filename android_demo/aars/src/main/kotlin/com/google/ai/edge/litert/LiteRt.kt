@@ -2,6 +2,7 @@
 // can be compiled where the library is not to be had. ADR 0012 says what they were compared with.
 package com.google.ai.edge.litert
 
+import android.content.Context
 import android.content.res.AssetManager
 
 enum class Accelerator {
@@ -33,6 +34,20 @@ class Environment private constructor(handle: Long) : JniHandle(handle) {
 
     companion object {
         fun create(): Environment = Environment(StandIn.get().environment())
+
+        fun create(npuAcceleratorProvider: NpuAcceleratorProvider): Environment {
+            checkNotNull(npuAcceleratorProvider)
+            return create()
+        }
+    }
+}
+
+interface NpuAcceleratorProvider
+
+/** Takes the vendor's libraries from the package. */
+class BuiltinNpuAcceleratorProvider(context: Context) : NpuAcceleratorProvider {
+    init {
+        checkNotNull(context)
     }
 }
 

@@ -1,7 +1,8 @@
 package io.github.tfdistill.demo.runtime
 
-import android.content.res.AssetManager
+import android.content.Context
 import com.google.ai.edge.litert.Accelerator
+import com.google.ai.edge.litert.BuiltinNpuAcceleratorProvider
 import com.google.ai.edge.litert.CompiledModel
 import com.google.ai.edge.litert.Environment
 import com.google.ai.edge.litert.TensorBuffer
@@ -9,16 +10,16 @@ import io.github.tfdistill.text.ModelRunner
 import io.github.tfdistill.text.SignatureTensors
 import io.github.tfdistill.text.TensorRecord
 
-/** Why a model does not run on the GPU. */
+/** Why a model does not run on a GPU or NPU. */
 class GpuException(message: String, cause: Throwable? = null) : Exception(message, cause)
 
 /**
- * A model on the GPU, bound by the names of its signatures.
+ * A model on the GPU or the NPU, bound by the names of its signatures.
  *
  * All of it, where LiteRT takes all of it; else the CPU computes the rest, as [sharesWithCpu] says.
- * A GPU that computes nothing of a signature is refused: it would answer as the CPU does, bit for
- * bit. Two models at a time on the GPU have made LiteRT fail: close one before opening another.
- * Buffers are made once for each signature.
+ * What computes nothing of a signature is refused: it would answer as the CPU does, bit for bit. Of
+ * an NPU LiteRT does not tell, so it counts as one that shares. Two models at a time on a GPU have
+ * made LiteRT fail: close one before opening another. Buffers are made once for each signature.
  *
  * @property signatures what the manifest says of the file: LiteRT looks names up and tells no types
  */
@@ -28,6 +29,7 @@ private constructor(
     private val model: CompiledModel,
     override val signatures: Map<String, SignatureTensors>,
     override val sharesWithCpu: Boolean,
+    private val on: Accelerator = Accelerator.GPU,
 ) : ModelRunner {
     private val buffers = HashMap<String, Buffers>()
 
@@ -46,7 +48,7 @@ private constructor(
         inputs: Map<String, IntArray>,
         rows: Map<String, FloatArray>,
     ): Map<String, FloatArray> =
-        explained("run $signature") {
+        explained("run $signature", on) {
             val own = buffers[signature] ?: open(signature)
             for ((name, values) in inputs) own.inputs.getValue(name).writeInt(values)
             for ((name, values) in rows) own.inputs.getValue(name).writeFloat(values)
@@ -57,7 +59,7 @@ private constructor(
                 val found = buffer.readFloat()
                 if (found.size != expected) {
                     val received = "expected $expected numbers, received ${found.size}"
-                    throw GpuException("output $name of $signature on the GPU: $received.")
+                    throw GpuException("output $name of $signature on the $on: $received.")
                 }
                 found
             }
@@ -87,25 +89,32 @@ private constructor(
         private const val FEW_IDS = 10 // of any vocabulary
 
         /**
-         * Compiles a model for the GPU; takes seconds.
+         * Compiles a model for the GPU or the NPU; takes seconds.
          *
          * @param path of the model among the assets
-         * @throws GpuException if there is no GPU, or it takes no part of a signature
+         * @throws GpuException if there is none, or it takes no part of a signature
          */
         fun open(
-            assets: AssetManager,
+            context: Context,
             path: String,
             signatures: Map<String, SignatureTensors>,
+            on: Accelerator = Accelerator.GPU,
         ): GpuRunner =
-            explained("open $path") {
-                val environment = Environment.create()
-                fun compile(vararg on: Accelerator) =
-                    CompiledModel.create(assets, path, CompiledModel.Options(*on), environment)
+            explained("open $path", on) {
+                val environment =
+                    if (on == Accelerator.NPU)
+                        Environment.create(BuiltinNpuAcceleratorProvider(context))
+                    else Environment.create()
+                fun compile(vararg on: Accelerator): CompiledModel {
+                    val options = CompiledModel.Options(*on)
+                    return CompiledModel.create(context.assets, path, options, environment)
+                }
                 try {
-                    // Without the CPU among them, LiteRT throws if any of it would be left over.
-                    val whole = runCatching { compile(Accelerator.GPU) }
-                    whole.getOrNull()?.let { GpuRunner(environment, it, signatures, false) }
-                        ?: shared(environment, signatures, whole.exceptionOrNull(), ::compile)
+                    // Without the CPU among them, LiteRT throws if any of it would be left over; of
+                    // an NPU it may run the rest on the CPU and say nothing.
+                    val whole = if (on == Accelerator.GPU) runCatching { compile(on) } else null
+                    whole?.getOrNull()?.let { GpuRunner(environment, it, signatures, false) }
+                        ?: shared(environment, signatures, on, whole?.exceptionOrNull(), ::compile)
                 } catch (error: Throwable) {
                     environment.close()
                     throw error
@@ -113,18 +122,22 @@ private constructor(
             }
 
         /**
-         * A model of which the GPU computes a part, at every length; [refused] says why not all.
+         * A model of which an accelerator computes a part at every length; [refused] says why not
+         * all. What was compiled for an NPU ahead of time runs on no CPU, and needs no such proof.
          */
         private fun shared(
             environment: Environment,
             signatures: Map<String, SignatureTensors>,
+            on: Accelerator,
             refused: Throwable?,
             compile: (Array<Accelerator>) -> CompiledModel,
         ): GpuRunner {
-            val both = arrayOf(Accelerator.GPU, Accelerator.CPU)
-            val runner = GpuRunner(environment, compile(both), signatures, true)
+            val both = arrayOf(on, Accelerator.CPU)
+            val runner = GpuRunner(environment, compile(both), signatures, true, on)
             try {
-                GpuRunner(null, compile(arrayOf(Accelerator.CPU)), signatures, true).use { cpu ->
+                val alone = runCatching { compile(arrayOf(Accelerator.CPU)) }
+                if (on == Accelerator.NPU && alone.isFailure) return runner
+                GpuRunner(null, alone.getOrThrow(), signatures, true, on).use { cpu ->
                     for ((name, tensors) in signatures) {
                         val (floats, whole) =
                             tensors.inputs.entries.partition { it.value.dtype == "float32" }
@@ -137,7 +150,7 @@ private constructor(
                         val known = environment.getAvailableAccelerators().joinToString()
                         val why = refused?.let(::messageOf)
                         throw GpuException(
-                            "The GPU takes no part of $name. LiteRT says: $why (accelerators: $known)"
+                            "The $on takes no part of $name. LiteRT says: $why (accelerators: $known)"
                         )
                     }
                 }
@@ -165,15 +178,15 @@ private constructor(
             FloatArray(tensor.shape.fold(1, Int::times)) { (it % FEW_IDS - 4) / 100f }
 
         /** Whatever LiteRT throws, a library that is not there included, says what was done. */
-        private fun <T> explained(what: String, job: () -> T): T =
+        private fun <T> explained(what: String, on: Accelerator, job: () -> T): T =
             try {
                 job()
             } catch (error: GpuException) {
                 throw error
             } catch (error: Exception) {
-                throw GpuException("$what on the GPU: ${messageOf(error)}", error)
+                throw GpuException("$what on the $on: ${messageOf(error)}", error)
             } catch (error: LinkageError) {
-                throw GpuException("$what on the GPU: ${messageOf(error)}", error)
+                throw GpuException("$what on the $on: ${messageOf(error)}", error)
             }
 
         private fun messageOf(error: Throwable) = error.message ?: "$error"

@@ -22,7 +22,7 @@ import org.robolectric.annotation.Config
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
 class GpuRunnerTest {
-    private val assets = RuntimeEnvironment.getApplication().assets
+    private val context = RuntimeEnvironment.getApplication()
     private val litert = Recorder()
 
     /** Writes down what it is asked for, and fails where it is told to. */
@@ -108,7 +108,7 @@ class GpuRunnerTest {
     private val signatures = mapOf("len2" to tensors(2), "len4" to tensors(4))
     private val two = mapOf("input_ids" to intArrayOf(7, 8), "attention_mask" to intArrayOf(1, 0))
 
-    private fun open() = GpuRunner.open(assets, "bundles/a/model.tflite", signatures)
+    private fun open() = GpuRunner.open(context, "bundles/a/model.tflite", signatures)
 
     @Test
     fun `tensors are bound by name and signature, on the GPU alone, and all is closed`() {
@@ -237,5 +237,31 @@ class GpuRunnerTest {
         StandIn.current = null
         val error = assertThrows(GpuException::class.java) { open() }
         assertTrue(error.message, "built without LiteRT 2" in error.message.orEmpty())
+    }
+
+    @Test
+    fun `an NPU that computes nothing is refused, and a file that no CPU opens is the NPU's`() {
+        fun npu() = GpuRunner.open(context, "bundles/a/npu.tflite", signatures, Accelerator.NPU)
+        litert.answers = { 1f }
+        val error = assertThrows(GpuException::class.java) { npu() }
+        assertTrue("$error", "The NPU takes no part of len2" in "$error")
+        assertEquals(emptySet<Long>(), litert.open)
+        litert.answers = { it.toFloat() }
+        npu().use { assertTrue(it.sharesWithCpu) }
+        litert.answers = { 1f }
+        litert.failsAt = "npu.tflite on [CPU]"
+        npu().use { assertEquals(1f, it.run("len2", two).getValue("scores")[0]) }
+    }
+
+    @Test
+    fun `rows of words are written as floats`() {
+        val own = tensors(2)
+        val rows =
+            own.inputs - "input_ids" + ("word_rows" to TensorRecord("float32", listOf(1, 2, 1)))
+        val model = mapOf("len2" to own.copy(inputs = rows))
+        GpuRunner.open(context, "bundles/a/npu-rows.tflite", model, Accelerator.NPU).use {
+            it.run("len2", two - "input_ids", mapOf("word_rows" to floatArrayOf(0.5f, 2f)))
+        }
+        assertTrue("write [0.5, 2.0] to input word_rows of len2" in litert.calls)
     }
 }
