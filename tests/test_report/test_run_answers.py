@@ -63,7 +63,7 @@ def test_differences_are_named_as_chance_where_they_may_be(answered):
 @pytest.mark.parametrize(
     ("wrong", "accuracy", "said"),
     [
-        ([0], 0.975, "does better than the student, within chance: accuracy 97.5% against 92.5%."),
+        ([0], 0.975, "does as well as the student, within chance: accuracy 97.5% against 92.5%."),
         (range(1, 4), 0.925, "does as well as the student: accuracy 92.5% against 92.5%."),
     ],
 )

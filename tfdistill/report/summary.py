@@ -33,7 +33,7 @@ def _beaten(run: RunAnalysis) -> str:
     if shown[0] == shown[1]:
         return f"{title} does as well as the {subject.role}: {words}."
     if paired is not None and not paired.is_clear:
-        return f"{title} does better than the {subject.role}, within chance: {words}."
+        return f"{title} does as well as the {subject.role}, within chance: {words}."
     return f"{title} beats the {subject.role}: {words}."
 
 
