@@ -10,7 +10,7 @@ from tfdistill.commands import base, options, plan
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a run folder, or a fine-tuned Hugging Face folder or id")
+    parser.add_argument("model", help="a run folder, or a Hugging Face folder or id")
     options.add_data(parser, reads_train=False, of_run="model")
     parser.add_argument(
         "--split",
@@ -60,7 +60,8 @@ COMMANDS = (
         name="answers",
         summary="write a teacher's answers to a task's texts",
         description="Writes a row for each different text: the text columns of the task, and a "
-        "logit for each label, by name; of words and spans lists of logits (.jsonl, .parquet). "
+        "logit for each label, by name; of words and spans lists of logits (.jsonl, .parquet), of "
+        "--kind embedding a vector for each text. "
         "`distill --answers` reads such files, also those of other programs. Texts are answered in "
         "blocks; the same command continues one that was stopped. The file may be an address of "
         "s3://, gs:// or hdfs:// (needs tfdistill[remote]).",
@@ -72,6 +73,8 @@ COMMANDS = (
             "answers runs/teacher --task sst2 --data-dir glue/SST-2 --out teacher.jsonl",
             "answers ./my-bert --task intents --data-dir data --text-column text --label-column "
             "intent --unlabelled more.txt --out teacher.parquet",
+            "answers ./all-MiniLM-L6-v2 --kind embedding --task stsb --data-dir glue/STS-B --out "
+            "vectors.npz",
         ),
     ),
 )
