@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -366,45 +366,6 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
         for file in manifest.each_file():
             _verify(file, path.parent)
     return manifest
-
-
-def check_signatures(manifest: Manifest, file: files.Path) -> None:
-    """Refuses a manifest that describes other signatures than its file has; reads only the file.
-
-    Raises:
-      ManifestError: If a signature is not in the file, or has other names, types or shapes.
-      ModelFileError: If the file is no TFLite file, or damaged.
-    """
-    from tfdistill.tflite import reader  # not needed by those who read the manifest alone
-
-    model = reader.read(file)
-    held = {entry.key: entry for entry in model.signatures}
-    for name, described in manifest.signatures.items():
-        entry = held.get(name)
-        if entry is None:
-            _refuse_signature(file, name, "none of that name")
-        tensors = model.subgraphs[entry.subgraph].tensors
-        for side, indices, records in (
-            ("inputs", entry.inputs, described.inputs),
-            ("outputs", entry.outputs, described.outputs),
-        ):
-            found = {key: (tensors[i].dtype, tensors[i].shape) for key, i in indices.items()}
-            wanted = {key: (record.dtype, record.shape) for key, record in records.items()}
-            if found != wanted:
-                _refuse_signature(file, f"{name}, {side}", found)
-        shapes = [record.shape for record in described.inputs.values()]
-        lengths = {shape[1] for shape in shapes if len(shape) > 1}
-        if lengths != {described.sequence_length}:
-            _refuse_signature(file, f"{name}, sequence_length", sorted(lengths))
-
-
-def _refuse_signature(file: files.Path, what: str, received: object) -> NoReturn:
-    raise errors.ManifestError(
-        f"{pathlib.Path(file).name}, signature {what}",
-        "what model.json says",
-        received,
-        "The two do not belong together; export again.",
-    )
 
 
 def _verify(manifest: Manifest, folder: pathlib.Path) -> None:

@@ -18,7 +18,7 @@ from tfdistill import errors, manifest, models
 from tfdistill.accelerators import gate
 from tfdistill.accelerators.outcome import AcceleratorReport
 from tfdistill.benchmark import subjects
-from tfdistill.tflite import editing, reader, word_rows
+from tfdistill.tflite import described, editing, reader, word_rows
 
 WORKER = pathlib.Path(__file__).parents[1] / "test_accelerators" / "planted_worker.py"
 # The operators of MediaTek_Neuro_Compiler.md in LiteRT's sources that encoders of text need.
@@ -70,7 +70,7 @@ def test_the_file_takes_rows_and_looks_nothing_up(files):
     report = inspection.inspect(folder / "model-npu-rows.tflite")
 
     assert card.word_table.file == "words.safetensors" and card.device == "npu-rows"
-    manifest.check_signatures(card, folder / card.model.file)
+    described.check_signatures(card, folder / card.model.file)
     for length, graph in zip((8, 12), report.graphs, strict=True):
         rows = graph.inputs["word_rows"]
         assert (rows.dtype, rows.shape) == ("float32", (1, length, 16))

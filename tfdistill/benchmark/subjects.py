@@ -13,13 +13,8 @@ import numpy as np
 from tfdistill import errors, files, safe_paths
 from tfdistill.benchmark import inputs, modelfile
 from tfdistill.benchmark.settings import Settings
-from tfdistill.manifest import (
-    FILE_NAME,
-    Manifest,
-    check_signatures,
-    manifest_path,
-    read_manifest,
-)
+from tfdistill.manifest import FILE_NAME, Manifest, manifest_path, read_manifest
+from tfdistill.tflite.described import check_signatures
 
 
 @dataclasses.dataclass(frozen=True)

@@ -132,6 +132,7 @@ def _beside(path: pathlib.Path) -> tuple[pathlib.Path | None, WordTable | None]:
 def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
     """Returns the files of an export by device, the manifest's own first; or one file."""
     from tfdistill import manifest
+    from tfdistill.tflite import described
 
     if not path.is_dir():
         return {"": path}
@@ -139,7 +140,7 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
     found = {}
     for card in manifest.read_manifest(folder).each_file():
         found[card.device] = safe_paths.inside(folder, card.model.file)
-        manifest.check_signatures(card, found[card.device])
+        described.check_signatures(card, found[card.device])
     return found
 
 

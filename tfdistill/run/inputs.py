@@ -18,7 +18,7 @@ from tfdistill import config, errors, files, manifest, models, safe_paths, train
 from tfdistill.benchmark.host import isolated
 from tfdistill.data import batches, metrics, pretrained_tokenizer, tasks, tokenize
 from tfdistill.run.task_models import open_for_task, with_saved_ranges
-from tfdistill.tflite import word_rows
+from tfdistill.tflite import described, word_rows
 from tfdistill.weights import roberta
 
 
@@ -306,5 +306,5 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
         raise errors.ManifestError(
             f"{folder}", "a manifest with a vocabulary", "none", "Export with one."
         )
-    manifest.check_signatures(card, safe_paths.inside(folder, card.model.file))
+    described.check_signatures(card, safe_paths.inside(folder, card.model.file))
     return ExportedSource(folder, card, card.tokenizer)
