@@ -147,8 +147,12 @@ def values_of(name, folder: pathlib.Path, **more):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    # Folders of texts are a classification, and v2 has questions with an answer, too.
-    [pytest.param(n, marks=pytest.mark.thorough) if n in ("imdb", "squad") else n for n in CASES],
+    # Folders of texts are a classification, v2 has questions with an answer, too, and models of
+    # several labels are trained and exported below.
+    [
+        pytest.param(n, marks=pytest.mark.thorough) if n in ("imdb", "squad", "several") else n
+        for n in CASES
+    ],
 )
 def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
     _, _, head, primary, chance = CASES[name]

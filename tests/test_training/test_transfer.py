@@ -233,7 +233,8 @@ def moved(before, after):
 
 
 @pytest.mark.parametrize(
-    "earlier", ["freeze", "soft", pytest.param("full", marks=pytest.mark.slow)]
+    "earlier",
+    ["freeze", "soft", pytest.param("full", marks=[pytest.mark.slow, pytest.mark.thorough])],
 )
 def test_pkt_moves_what_its_stage_says_bit_for_bit(transfer, tmp_path, earlier):
     stages = training.transfer_stages("pkt", earlier=earlier, **PKT)

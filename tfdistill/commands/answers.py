@@ -70,7 +70,6 @@ COMMANDS = (
         execute=_execute,
         flags={**options.DATA_FLAGS, "data.unlabelled": "--unlabelled"},
         examples=(
-            "answers runs/teacher --task sst2 --data-dir glue/SST-2 --out teacher.jsonl",
             "answers ./my-bert --task intents --data-dir data --text-column text --label-column "
             "intent --unlabelled more.txt --out teacher.parquet",
             "answers ./all-MiniLM-L6-v2 --kind embedding --task stsb --data-dir glue/STS-B --out "
