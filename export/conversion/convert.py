@@ -141,10 +141,12 @@ def run(conversion: Conversion) -> None:
         direct = _is_direct(conversion.quantize_aware, base, layers, form)
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
-            _edit(source, lambda model: device_form.prepare(model, form))
+            if form.is_edited:
+                _edit(source, lambda model: device_form.prepare(model, form))
         if direct:
             pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
-            _edit(conversion.file, lambda model: device_form.prepare(model, form))
+            if form.is_edited:
+                _edit(conversion.file, lambda model: device_form.prepare(model, form))
         else:
             from . import edge_quantizer
 

@@ -58,6 +58,11 @@ class DeviceForm:
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     instead: str = ""
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether the converter's file is changed: see `prepare`."""
+        return self.flat_ids or self.word_rows
+
 
 FORMS: dict[str, DeviceForm] = {
     "cpu": DeviceForm("cpu"),
@@ -123,10 +128,9 @@ def prepare(model: Any, found: DeviceForm) -> None:
 
     Args:
       model: The file (`editing.read`); changed in place.
-      found: The form.
+      found: The form, one that `is_edited`.
     """
-    if found.flat_ids or found.word_rows:
-        equal_ranks(model)
+    equal_ranks(model)
     if found.word_rows:
         word_input.cut_lookups(model)
 

@@ -83,3 +83,17 @@ def test_a_folder_called_export_does_not_shadow_the_package(tmp_path, monkeypatc
         convert.run_in_child(convert.Conversion("none", "out.tflite", "no_such_name", ["len8"]))
     assert "shadow" not in str(caught.value)
     assert "received 'no_such_name'" in str(caught.value)
+
+
+@pytest.mark.parametrize("quantize", ["float32", "dynamic_wi8_afp32"])
+def test_a_file_for_the_cpu_is_what_the_converter_made_byte_for_byte(
+    quantize, tmp_path, monkeypatch
+):
+    """Read and written again it would have another layout, and a large one would take minutes."""
+    monkeypatch.setattr(convert, "_converted", lambda given, own: f"made as {own.name}".encode())
+    file, floats = tmp_path / "model.tflite", tmp_path / "float.tflite"
+    convert.run(
+        convert.Conversion(str(tmp_path), str(file), quantize, ["len8"], float_file=str(floats))
+    )
+    assert file.read_bytes() == f"made as {quantize}".encode()
+    assert floats.read_bytes() == b"made as float32"
