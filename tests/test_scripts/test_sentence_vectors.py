@@ -14,6 +14,7 @@ import pytest
 import safetensors.numpy
 import transformers
 from test_scripts.test_answers_from_transformers import SCRIPTS, Numbers
+from test_weights.references import save_random
 from test_weights.test_roberta import tokenizer_of
 
 from tfdistill.data import given_vectors, tasks
@@ -67,12 +68,7 @@ def encoders(tmp_path_factory):
             **{"intermediate_size": 8, "layer_norm_eps": 1e-3},
         )
         model = getattr(transformers, f"TF{family}Model")(config)
-        model(dict(tokenizer(["a"], return_tensors="np")))
-        random = np.random.default_rng(2)
-        for variable in model.weights:
-            variable.assign(random.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
-        model.save_pretrained(folder, safe_serialization=True)
-        tokenizer.save_pretrained(folder)
+        save_random(model, tokenizer, folder)
         made[family] = tokenizer, model, folder
     mean = {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True}
     save_modules(made["MPNet"][2], "Pooling", "Normalize", pooling=mean)

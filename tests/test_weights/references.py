@@ -67,3 +67,13 @@ def reference(config, name):
         words = model.mobilebert.embeddings.weight
         model.predictions.predictions.decoder.assign(words)
     return model
+
+
+def save_random(model, tokenizer, folder):
+    """Saves a model of transformers with random weights, and its tokenizer, as users have them."""
+    model(dict(tokenizer(["a"], return_tensors="np")))
+    random = np.random.default_rng(2)
+    for variable in model.weights:
+        variable.assign(random.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
+    model.save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tokenizers
 import transformers
-from test_weights.references import SIZES, TOLERANCE
+from test_weights.references import SIZES, TOLERANCE, save_random
 
 from tfdistill import cli, errors, training
 from tfdistill.data import batches, pretrained_tokenizer, tasks
@@ -62,12 +62,7 @@ def checkpoint(request, tmp_path_factory):
         id2label={0: "no", 1: "yes", 2: "maybe"},
     )
     model = getattr(transformers, f"TF{family}ForSequenceClassification")(config)
-    model(dict(tokenizer(["a"], return_tensors="np")))
-    random = np.random.default_rng(2)
-    for variable in model.weights:
-        variable.assign(random.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
-    model.save_pretrained(folder, safe_serialization=True)
-    tokenizer.save_pretrained(folder)
+    save_random(model, tokenizer, folder)
     return request.param, tokenizer, model, folder
 
 
