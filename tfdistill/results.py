@@ -61,6 +61,26 @@ class PretrainedTeacher(ResultPart):
     steps: int
 
 
+class PretrainingCorpus(ResultPart):
+    """The examples and tokens of a pre-training's corpus."""
+
+    num_examples: int
+    num_tokens: int
+
+
+class PretrainingResult(ResultPart):
+    """metrics.json of `tfdistill pretrain`: metrics on held-out text, and what the training took."""
+
+    format_version: Literal[1] = 1
+    steps: int
+    seconds: float
+    corpus: PretrainingCorpus
+    num_parameters: int
+    devices: tuple[str, ...]
+    held_out: Mapping[str, Metric]
+    model_folder: str
+
+
 class RunTask(ResultPart):
     """The task of a run."""
 
@@ -145,6 +165,12 @@ class BaselineResult(ResultPart):
         return self.note != FINE_TUNED
 
 
+_UNDERTRAINED = (
+    "  Its states knew more before it was fine-tuned. Fine-tune it for more steps or at another rate "
+    "(teacher.finetune.min_steps, teacher.finetune.learning_rate)."
+)
+
+
 def part_of(teacher: int | None, student: int | None) -> tuple[int, int] | None:
     """Examples that a teacher was scored on and those of its student, where they are fewer."""
     if teacher is None or student is None or teacher >= student:
@@ -187,6 +213,8 @@ def compare_with_baselines(
         better = [name for name, value in others if own is not None and own < value]
         if better:
             lines.append(f"WARNING: the {model} is below the baseline {' and '.join(better)}.")
+        if model == "teacher" and "frozen_teacher" in better:
+            lines.append(_UNDERTRAINED)
     return lines
 
 

@@ -118,6 +118,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights_and_history(
     file = "model/hf/model.safetensors"
     assert (tmp_path / "out" / file).read_bytes() == (expected_out / file).read_bytes()
 
+    written = tmp_path / "out" / "metrics.json"
+    damaged = json.loads(written.read_text())
+    damaged["held_out"]["nsp_loss"] = "low"
+    written.write_text(json.dumps(damaged))
+    measured = run(tmp_path / "out", resume=True)
+    assert measured["held_out"] == expected["held_out"]
+    assert json.loads(written.read_text()) == measured
+    assert (tmp_path / "out" / file).read_bytes() == (expected_out / file).read_bytes()
+
 
 def outputs(model, features):
     inputs = {name: features[name] for name in model.input_names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -250,7 +251,10 @@ def _pretrain(args: argparse.Namespace) -> None:
         resume=args.resume,
         overwrite=args.overwrite,
     )
-    lines = [f"{name}: {value:.4f}" for name, value in metrics["held_out"].items()]
+    lines = [
+        f"{name}: {math.nan if value is None else value:.4f}"
+        for name, value in metrics["held_out"].items()
+    ]
     where = pathlib.Path(args.out) / metrics["model_folder"]
     base.show(metrics, as_json=args.json, lines=[*lines, f"model: {where}"])
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading, storage, weights
+from tfdistill import errors, files, models, reading, results, storage, weights
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.data import vocab as vocabularies
@@ -97,10 +97,9 @@ def run_pretraining(
     }
     with multi_worker.working_folder(out, strategy) as root, _locked(root):
         _take_over(root, asked, resume=resume, overwrite=overwrite)
-        if (root / METRICS).is_file():
-            return reading.read_json_object(
-                root / METRICS, remedy="Delete it and use --resume: the model is measured again."
-            )
+        finished = results.read_finished(root / METRICS, results.PretrainingResult)
+        if finished is not None:
+            return finished.model_dump(mode="json")
         prepared = _prepared(corpus)
         keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
@@ -133,18 +132,19 @@ def run_pretraining(
         with files.atomic_write(root / KERAS_FILE) as temporary:
             model.save(temporary)
         manifest = shard_files.read_manifest(prepared)
-        metrics = {
-            "format_version": 1,
-            "steps": result.steps,
-            "seconds": result.seconds,
-            "corpus": {"num_examples": manifest.num_examples, "num_tokens": manifest.num_tokens},
-            "num_parameters": model.count_params(),
-            "devices": strategies.devices_of(strategy),
-            "held_out": figures,
-            "model_folder": HF_FOLDER,
-        }
-        files.atomic_write_json(root / METRICS, metrics)
-        return metrics
+        finished = results.PretrainingResult(
+            steps=result.steps,
+            seconds=result.seconds,
+            corpus=results.PretrainingCorpus(
+                num_examples=manifest.num_examples, num_tokens=manifest.num_tokens
+            ),
+            num_parameters=model.count_params(),
+            devices=tuple(strategies.devices_of(strategy)),
+            held_out=figures,
+            model_folder=HF_FOLDER,
+        )
+        results.write_result_file(finished, root / METRICS)
+        return finished.model_dump(mode="json")
 
 
 @contextlib.contextmanager
