@@ -69,7 +69,7 @@ class PretrainingCorpus(ResultPart):
 
 
 class PretrainingResult(ResultPart):
-    """metrics.json of `tfdistill pretrain`: metrics on held-out text, and what the training took."""
+    """metrics.json of `tfdistill pretrain`: metrics on held-out text, and what it took."""
 
     format_version: Literal[1] = 1
     steps: int
@@ -166,7 +166,7 @@ class BaselineResult(ResultPart):
 
 
 _UNDERTRAINED = (
-    "  Its states knew more before it was fine-tuned. Fine-tune it for more steps or at another rate "
+    "  Its states knew more before it was fine-tuned: train it for more steps or at another rate "
     "(teacher.finetune.min_steps, teacher.finetune.learning_rate)."
 )
 

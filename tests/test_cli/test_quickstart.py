@@ -191,14 +191,19 @@ def test_a_teacher_that_cannot_be_cut_gets_a_preset():
 
 
 @pytest.mark.parametrize(
-    ("rows", "batch_size", "epochs"),
-    [(162, 16, 37), (1400, 32, 10), (15_000, 32, 3), (95_000, 32, 1)],
+    ("rows", "labels", "batch_size", "epochs"),
+    [
+        *((162, 2, 16, 37), (1400, 6, 32, 10), (15_000, 6, 32, 3), (95_000, 6, 32, 1)),
+        *((830, 48, 32, 37), (1400, 20, 32, 10)),  # 20 steps a class
+    ],
 )
-def test_a_small_set_is_trained_on_for_more_epochs(rows, batch_size, epochs):
-    training = config.FineTuneConfig(**quickstart_recipe.teacher_training(rows, 384))
+def test_a_small_set_and_many_classes_are_trained_on_for_more_epochs(
+    rows, labels, batch_size, epochs
+):
+    training = config.FineTuneConfig(**quickstart_recipe.teacher_training(rows, 384, labels))
     assert (training.batch_size, training.learning_rate) == (batch_size, 1e-4)
     assert training.num_epochs(rows // batch_size + 1) == epochs
-    assert quickstart_recipe.teacher_training(rows, 768)["learning_rate"] == 5e-5
+    assert quickstart_recipe.teacher_training(rows, 768, labels)["learning_rate"] == 5e-5
 
 
 LABELS = {"0": "no", "1": "yes"}

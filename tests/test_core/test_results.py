@@ -129,6 +129,11 @@ def test_a_student_and_a_teacher_below_a_baseline_are_named():
     assert lines[1] == "  teacher: 0.7500 (of the 10 of 40 examples that it answered)"
     assert not any("WARNING" in line for line in lines)
     assert results.part_of(40, 40) is results.part_of(None, 40) is None
+    before = [row("frozen_teacher", 0.8, "the teacher before fine-tuning")]
+    advice = results.compare_with_baselines("f1", 0.85, 0.75, before)[-2:]
+    assert advice[0] == "WARNING: the teacher is below the baseline frozen_teacher."
+    assert "more steps" in advice[1]
+    assert len(results.compare_with_baselines("f1", 0.75, 0.85, before)) == 4  # only the student
     itself = [row("frozen_teacher", 0.9, results.FINE_TUNED)]  # no alternative to a student
     assert len(results.compare_with_baselines("f1", 0.4, 0.75, itself)) == 3
     assert len(results.compare_with_baselines("f1", None, None, rows)) == 4

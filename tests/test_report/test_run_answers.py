@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from page_reading import table_of, tree_of
 
-from tfdistill import report
+from tfdistill import report, results
 from tfdistill.data import answers, spec, tasks
 from tfdistill.report import run_analysis, run_answers, summary
 
@@ -165,6 +165,22 @@ def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
     rows[1]["metrics"]["accuracy"] = 0.87
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
     assert summary.headline(analysis_of()).startswith("A 3-layer")
+
+
+@pytest.mark.parametrize(
+    ("note", "accuracy", "undertrained"),
+    [
+        ("the teacher before fine-tuning", 0.95, True),
+        ("the teacher before fine-tuning", 0.89, False),  # the teacher's is 0.9
+        (results.FINE_TUNED, 0.95, False),
+    ],
+)
+def test_a_teacher_below_its_own_frozen_states_was_undertrained(
+    run_dir, edit, analysis_of, note, accuracy, undertrained
+):
+    row = {"name": "frozen_teacher", "note": note, "metrics": {"accuracy": accuracy}}
+    edit(run_dir / "metrics.json", lambda m: m.update(baselines=[row]))
+    assert ("knew more before it was fine-tuned" in summary.headline(analysis_of())) is undertrained
 
 
 def test_many_classes_are_listed_by_their_confusions_not_as_a_matrix():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfdistill.weights import Checkpoint
 
 _WIDTH = 384  # of the student's hidden states, at most
-_LEAST_STEPS = 400  # of the teacher's fine-tuning
+_LEAST_STEPS, _STEPS_A_CLASS = 400, 20  # of the teacher's fine-tuning
 _TEACHER_RATE, _TEACHER_WIDTH = 5e-5, 768  # at this width; twice the rate at half of it
 _SHORT_SET, _LONG_SET = 200, 60_000  # rows: smaller batches below, a single epoch above
 _ROUNDED_TO = 16  # tokens
@@ -71,6 +71,7 @@ def make_recipe(
     notes.append(f"student: {chosen}{'' if student else ', chosen by the shape of the teacher'}")
     max_length, said = choose_length(checkpoint, shape, data)
     notes.append(said)
+    training = teacher_training(num_train, shape.hidden_size, task.num_labels)
     values: dict[str, Any] = {
         "name": name,
         "data": {
@@ -87,7 +88,7 @@ def make_recipe(
         },
         "teacher": {
             "source": teacher,
-            "finetune": None if tuned else teacher_training(num_train, shape.hidden_size),
+            "finetune": None if tuned else training,
         },
         "student": {"preset": chosen, "initialise": "auto"},
         "stages": {"joint": {"kind": "joint", "epochs": 1 if num_train > _LONG_SET else 3}},
@@ -147,11 +148,15 @@ def _index(item: tuple[str, Any]) -> int:
     return int(item[0])
 
 
-def teacher_training(num_train: int, width: int) -> dict[str, Any]:
-    """The fine-tuning of a teacher: 3 epochs, more of a small set, one of a large one."""
+def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, Any]:
+    """The fine-tuning of a teacher: 3 epochs, more of a small set, one of a large one.
+
+    A head of many classes learns slowly: 48 of them had an accuracy of 0.78 after 416 steps and of
+    0.85 after 1,014.
+    """
     return {
         "epochs": 1 if num_train > _LONG_SET else 3,
-        "min_steps": _LEAST_STEPS,
+        "min_steps": max(_LEAST_STEPS, _STEPS_A_CLASS * num_labels),
         "batch_size": 16 if num_train < _SHORT_SET else 32,
         "learning_rate": _TEACHER_RATE * min(2.0, max(1.0, _TEACHER_WIDTH / width)),
     }
