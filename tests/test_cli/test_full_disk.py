@@ -9,8 +9,10 @@ import re
 import shutil
 
 import pytest
+import toys
 
-from tfdistill import cli
+from tfdistill import cli, weights
+from tfdistill.data import tokenize
 
 ROOT = pathlib.Path(__file__).parents[2]
 _TEMPORARY = re.compile(r"tfdistill-[a-z0-9_]{8}")
@@ -127,3 +129,37 @@ def test_a_vocabulary_is_written_whole_or_not_at_all(disk, tmp_path, capsys):
     corpus.write_text("a good film\n\na bad film\n" * 20)
     command = ["data", "vocab", str(corpus), "--size", "40", "--out", f"{disk.folder}/vocab.txt"]
     assert survive(disk, capsys, command) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "ways",
+    [
+        ["hf"],
+        pytest.param(["saved-model", "keras", "keras-hub", "android"], marks=pytest.mark.thorough),
+    ],
+)
+def test_an_export_in_several_forms_is_written_whole_or_not_at_all(
+    disk, tmp_path, capsys, toy_vocab_file, ways
+):
+    size = len(tokenize.Tokenizer(toy_vocab_file).vocab)
+    shape = toys.SHALLOW_STUDENT.replace(
+        family="distilbert", vocab_size=size, max_positions=16, pooler=False, type_vocab_size=0
+    )
+    model = toys.classifier(shape, 2)
+    weights.save_hf(model, tmp_path / "m", labels=["bad", "good"], vocab_file=toy_vocab_file)
+    forms = {way: disk.folder / f"as-{way}" for way in ways}
+    if "keras" in forms:
+        forms["keras"] = disk.folder / "student.keras"
+    options = [part for way, path in forms.items() for part in (f"--{way}", str(path))]
+    command = ["export", str(tmp_path / "m"), "--out", f"{disk.folder}/file", "--lengths", "8"]
+    (tmp_path / "data").mkdir()
+    rows = "text\tlabel\n" + "good film\tgood\nbad story\tbad\n" * 4
+    for name in ("train", "dev"):
+        (tmp_path / "data" / f"{name}.tsv").write_text(rows)
+    command += ["--task", "films", "--data-dir", str(tmp_path / "data"), "--allow-weak"]
+    command += ["--text-column", "text", "--label-column", "label"]
+    command += ["--quantize", "float32", *options]
+    counted = survive(disk, capsys, command, ["--overwrite"])
+    assert counted >= 10
+    assert all(path.exists() for path in forms.values())
