@@ -113,6 +113,16 @@ def test_an_index_outside_the_file_is_damage(break_it, file, tmp_path):
         reader.read(tmp_path / "broken.tflite")
 
 
+def test_a_name_that_is_no_text_is_damage(file, tmp_path):
+    # The frames of the error hold arrays of the mapped file.
+    name = b"len8_input_ids:0"
+    content = file.read_bytes()
+    assert content.count(name) == 1
+    (tmp_path / "broken.tflite").write_bytes(content.replace(name, b"\xff" * len(name)))
+    with pytest.raises(errors.ModelFileError, match=r"damaged one \(UnicodeDecodeError"):
+        reader.read(tmp_path / "broken.tflite")
+
+
 def test_a_damaged_file_is_an_error_of_export_and_of_the_benchmark():
     assert issubclass(errors.ModelFileError, (errors.ExportError, errors.BenchmarkError))
     assert issubclass(errors.ModelFileError, errors.BenchmarkError)

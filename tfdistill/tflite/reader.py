@@ -173,14 +173,15 @@ def open_flatbuffer(path: files.Path) -> Iterator[tuple[Any, mmap.mmap]]:
             raise errors.ModelFileError(
                 what, "the identifier TFL3 at byte 4", repr(head[4:]), "It is no TFLite file."
             )
-        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            try:
-                yield schema.Model.GetRootAsModel(content, 0), content
-            except _DAMAGE as error:
-                received = f"a damaged one ({type(error).__name__}: {error})"
-                raise errors.ModelFileError(
-                    what, "a readable flatbuffer", received, "Export it again."
-                ) from error
+        # Unmapped with its last array, not here: the frames of an error in the block may hold one.
+        content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        yield schema.Model.GetRootAsModel(content, 0), content
+    except _DAMAGE as error:
+        received = f"a damaged one ({type(error).__name__}: {error})"
+        raise errors.ModelFileError(
+            what, "a readable flatbuffer", received, "Export it again."
+        ) from error
 
 
 def text(value: bytes | str | None) -> str:
