@@ -14,8 +14,10 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -112,6 +114,7 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
 
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
+      OSError: If a disk is full; names the folder of the two it writes to that has less room.
     """
     with files.temporary_folder("conversion") as folder:
         described = folder / "conversion.json"
@@ -124,10 +127,14 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
             remedy="Raise timeout_s, or convert fewer lengths.",
         )
     if done.returncode or not pathlib.Path(conversion.file).is_file():
+        said = _last_words(done.stdout + done.stderr)
+        fault = errors.errno_of(RuntimeError(said))
+        if fault in errors.FULL_DISK:
+            folders = (tempfile.gettempdir(), os.path.dirname(conversion.file))
+            fuller = min(folders, key=lambda folder: shutil.disk_usage(folder).free)
+            raise OSError(fault, os.strerror(fault), fuller)
         raise errors.ExportError(
-            "TFLite converter",
-            "a file",
-            f"{_ending(done.returncode)}. Its last words: {_last_words(done.stdout + done.stderr)}",
+            "TFLite converter", "a file", f"{_ending(done.returncode)}. Its last words: {said}"
         )
 
 

@@ -6,6 +6,7 @@ them refer to the same variables, so that the converter stores each weight once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +60,8 @@ def save(
       softmax: Whether the outputs are probabilities.
 
     Raises:
-      ExportError: If TensorFlow cannot write it.
+      OSError: If the disk is full or may not be written to; names `folder`.
+      ExportError: If TensorFlow cannot write it for another reason.
     """
     run = graph.forward(model, softmax=softmax)
     module = tf.Module()
@@ -79,4 +81,7 @@ def save(
     try:
         tf.saved_model.save(module, str(folder), signatures=signatures)
     except (tf.errors.OpError, OSError) as error:
+        fault = errors.errno_of(error)
+        if fault is not None:
+            raise OSError(fault, os.strerror(fault), str(folder)) from error
         raise errors.ExportError("SavedModel", f"it to be written to {folder}", error) from error

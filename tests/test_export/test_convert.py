@@ -1,10 +1,16 @@
 import dataclasses
+import errno
 import json
+import shutil
 import sys
+import tempfile
+from unittest import mock
 
 import pytest
+import tensorflow as tf
 
 from export.conversion import convert
+from export.model import signature
 from tfdistill import errors
 
 pytestmark = pytest.mark.usefixtures("convert_in_child")
@@ -49,6 +55,34 @@ def test_a_failing_converter_is_quoted(program, tmp_path):
     with pytest.raises(errors.ExportError, match=r"exit code 3.*tf.Erf is neither") as caught:
         run(tmp_path)
     assert "noise" not in str(caught.value)
+
+
+def test_a_full_disk_of_the_converter_names_the_folder_with_less_room(
+    program, tmp_path, monkeypatch
+):
+    program('echo "OSError: [Errno 28] No space left on device: x -> None" >&2; exit 1')
+    small = tmp_path / "small"
+    small.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(small))
+    for full in (small, tmp_path):
+        room = {str(small): 5, str(tmp_path): 5, str(full): 0}
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda folder, room=room: mock.Mock(free=room[str(folder)])
+        )
+        with pytest.raises(OSError, match="No space left") as caught:
+            run(tmp_path)
+        assert caught.value.filename == str(full) and caught.value.errno == errno.ENOSPC
+
+
+def test_a_full_disk_under_the_saved_model_names_its_folder(toy, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise tf.errors.ResourceExhaustedError(
+            None, None, "{{function_node __wrapped__SaveV2}} No space left on device [Op:SaveV2]"
+        )
+
+    monkeypatch.setattr(tf.saved_model, "save", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+        signature.save(toy.model, tmp_path, lengths=[8])
 
 
 def test_a_crash_of_the_converter_is_told(program, tmp_path):
