@@ -131,14 +131,8 @@ def test_a_vocabulary_is_written_whole_or_not_at_all(disk, tmp_path, capsys):
     assert survive(disk, capsys, command) >= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "ways",
-    [
-        ["hf"],
-        pytest.param(["saved-model", "keras", "keras-hub", "android"], marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("ways", [["hf"], ["saved-model", "keras", "keras-hub", "android"]])
 def test_an_export_in_several_forms_is_written_whole_or_not_at_all(
     disk, tmp_path, capsys, toy_vocab_file, ways
 ):
