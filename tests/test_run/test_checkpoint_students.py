@@ -125,7 +125,7 @@ def stranger(tmp_path_factory, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["logits", "joint"])
+@pytest.mark.parametrize("kind", [pytest.param("logits", marks=pytest.mark.thorough), "joint"])
 def test_each_side_reads_its_own_tokens(
     kind, data_dir, teacher, stranger, tmp_path, monkeypatch, capsys
 ):

@@ -144,15 +144,15 @@ def values_of(name, folder: pathlib.Path, **more):
     }
 
 
+VARIATIONS = ("imdb", "squad", "several", "regression")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    # Folders of texts are a classification, v2 has questions with an answer, too, and models of
-    # several labels are trained and exported below.
-    [
-        pytest.param(n, marks=pytest.mark.thorough) if n in ("imdb", "squad", "several") else n
-        for n in CASES
-    ],
+    # Folders of texts are a classification, v2 has questions with an answer, too, models of several
+    # labels are trained and exported below, and numbers are learnt as classes are.
+    [pytest.param(n, marks=pytest.mark.thorough) if n in VARIATIONS else n for n in CASES],
 )
 def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
     _, _, head, primary, chance = CASES[name]
@@ -172,7 +172,7 @@ def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ner", "squad_v2"])
+@pytest.mark.parametrize("name", [pytest.param("ner", marks=pytest.mark.thorough), "squad_v2"])
 def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluated(
     tmp_path, name, capsys
 ):

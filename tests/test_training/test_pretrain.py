@@ -194,7 +194,10 @@ def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp
     [
         ("distilbert_6l_768d", SMALL, "adamw", 0.01),
         pytest.param("tinybert_4l_312d", SMALL, "lamb", 0.01, marks=pytest.mark.thorough),
-        ("mobilebert_6l_128d", {"num_layers": 1, "max_positions": 32}, "lamb", 0.01),
+        pytest.param(
+            *("mobilebert_6l_128d", {"num_layers": 1, "max_positions": 32}, "lamb", 0.01),
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(
             *("ib_bert_6l_128d", {"num_layers": 1, "max_positions": 32}, "adamw", 0.001),
             marks=pytest.mark.thorough,
