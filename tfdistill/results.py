@@ -19,6 +19,10 @@ from tfdistill import errors, files, reading
 FORMAT_VERSION = 1
 METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
 FINE_TUNED = "the fine-tuned teacher"  # the note of a frozen teacher that no longer is general
+UNDERTRAINED = (
+    "The teacher knew more before it was fine-tuned: train it for more steps or at another rate "
+    "(teacher.finetune.min_steps, teacher.finetune.learning_rate)."
+)
 
 
 def _finite(value: Any) -> Any:
@@ -165,12 +169,6 @@ class BaselineResult(ResultPart):
         return self.note != FINE_TUNED
 
 
-_UNDERTRAINED = (
-    "  Its states knew more before it was fine-tuned: train it for more steps or at another rate "
-    "(teacher.finetune.min_steps, teacher.finetune.learning_rate)."
-)
-
-
 def part_of(teacher: int | None, student: int | None) -> tuple[int, int] | None:
     """Examples that a teacher was scored on and those of its student, where they are fewer."""
     if teacher is None or student is None or teacher >= student:
@@ -214,7 +212,7 @@ def compare_with_baselines(
         if better:
             lines.append(f"WARNING: the {model} is below the baseline {' and '.join(better)}.")
         if model == "teacher" and "frozen_teacher" in better:
-            lines.append(_UNDERTRAINED)
+            lines.append(UNDERTRAINED)
     return lines
 
 

@@ -7,8 +7,7 @@ from tfdistill.report import format as fmt
 from tfdistill.report.document import KeyFigure
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_parts import ModelGroup
-
-_UNDERTRAINED = "The teacher knew more before it was fine-tuned: give it more steps or another rate"
+from tfdistill.results import UNDERTRAINED
 
 
 def headline(run: RunAnalysis) -> str:
@@ -36,10 +35,11 @@ def _beaten(run: RunAnalysis) -> str:
         return f"{title} does as well as the {subject.role}: {words}."
     if paired is not None and not paired.is_clear:
         return f"{title} does as well as the {subject.role}, within chance: {words}."
+    said = f"{title} beats the {subject.role}: {words}."
     taught = run.teacher.mean(run.metric) if run.teacher else None
     if best.name == "frozen_teacher" and best.is_alternative and taught is not None:
-        words += f". {_UNDERTRAINED}" if taught < value else ""
-    return f"{title} beats the {subject.role}: {words}."
+        return f"{said} {UNDERTRAINED}" if taught < value else said
+    return said
 
 
 def _done(run: RunAnalysis) -> str:
