@@ -37,9 +37,8 @@ def _beaten(run: RunAnalysis) -> str:
         return f"{title} does as well as the {subject.role}, within chance: {words}."
     said = f"{title} beats the {subject.role}: {words}."
     taught = run.teacher.mean(run.metric) if run.teacher else None
-    if best.name == "frozen_teacher" and best.is_alternative and taught is not None:
-        return f"{said} {UNDERTRAINED}" if taught < value else said
-    return said
+    undertrained = best.name == "frozen_teacher" and taught is not None and taught < value
+    return f"{said} {UNDERTRAINED}" if undertrained else said
 
 
 def _done(run: RunAnalysis) -> str:
