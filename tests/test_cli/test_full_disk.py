@@ -107,6 +107,7 @@ def test_a_report_is_written_whole_or_not_at_all(disk, run, capsys):
     assert survive(disk, capsys, ["report", str(run), "--out", str(page)], ()) >= 2
 
 
+@pytest.mark.slow
 def test_an_index_is_written_whole_or_not_at_all(disk, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(ROOT / "tests"))
     from test_android import vectors

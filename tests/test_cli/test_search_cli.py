@@ -172,6 +172,7 @@ def asked(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_parts_of_a_run_s_teacher_are_distilled_on_its_data(
     phone, teacher_run, asked, tmp_path, capsys
 ):

@@ -94,6 +94,7 @@ def uploads(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 def test_shards_are_prepared_from_addresses_at_an_address(
     text, toy_vocab_file, bucket, tmp_path, capsys
 ):

@@ -146,6 +146,7 @@ def test_a_mobilebert_without_a_pooler_classifies_the_state_of_cls():
     assert model.get_layer("pooled_dropout").rate == 0.4
 
 
+@pytest.mark.slow
 def test_no_random_weight_is_left_out_by_a_converter():
     config = models.preset("mobilebert_6l_128d").replace(num_layers=1, vocab_size=50)
     head = models.Head("sequence", 2)

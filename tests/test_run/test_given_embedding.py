@@ -106,6 +106,7 @@ def weights_of(out):
     return {**found[0], **found[1], **found[2]}
 
 
+@pytest.mark.slow
 def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
     folder, by_model, tmp_path, capsys
 ):

@@ -237,6 +237,7 @@ def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir, tmp_p
         run.distill(recipe, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_path):
     recipe = recipe_of(
         data_dir,

@@ -130,6 +130,7 @@ def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
     assert again.models == metrics.models
 
 
+@pytest.mark.slow
 def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     finished, values, tmp_path, monkeypatch
 ):
@@ -220,6 +221,7 @@ def test_a_run_that_fails_on_its_data_leaves_no_folder_behind(values, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_teacher_near_chance_is_refused(values, tmp_path):
     weak = yaml.safe_load(yaml.safe_dump(values))
     weak["teacher"]["allow_weak"] = False

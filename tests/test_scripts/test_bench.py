@@ -44,6 +44,7 @@ def test_the_lengths_are_those_of_all_training_examples(load, counted):
     assert (np.diff(lengths) >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_the_lengths_are_those_of_the_real_data(shared_data, counted):
     command = [
@@ -107,6 +108,7 @@ def generated(tmp_path_factory):
     return augmentation, tokens, kept, tokenize.Tokenizer(file), model
 
 
+@pytest.mark.slow
 def test_one_masked_word_at_a_time_finds_what_the_batches_find(generated):
     from tfdistill.augmentation import CandidateFinder
 

@@ -41,6 +41,7 @@ def fuzz(files, *arguments, path=None):
     )
 
 
+@pytest.mark.slow
 def test_no_damaged_file_ends_a_command_that_reads_results_and_recipes(files):
     kinds = "recipe,sweep,result,measurement"
     done = fuzz(files, "--seed", "3", "--count", "100", "--kinds", kinds)

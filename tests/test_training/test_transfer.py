@@ -327,6 +327,7 @@ def check_equals(whole, results, weights, folder):
         assert ours == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kills",
     [
