@@ -258,10 +258,12 @@ def _is_open_file(descriptor: int, path: pathlib.Path) -> bool:
         return False
 
 
-def _made_and_locked(make: Callable[[], tuple[int, str]]) -> tuple[pathlib.Path, int]:
-    """Makes something temporary and locks it, before another process may take it for a leftover."""
+def _made_and_locked(make: Callable[[], tuple[int | None, str]]) -> tuple[pathlib.Path, int]:
+    """Makes something temporary and locks it; again, if another process took it for a leftover."""
     while True:
         descriptor, name = make()
+        if descriptor is None:
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -276,9 +278,12 @@ def _made_and_locked(make: Callable[[], tuple[int, str]]) -> tuple[pathlib.Path,
 
 @contextlib.contextmanager
 def _temporary(parent: pathlib.Path, prefix: str) -> Iterator[pathlib.Path]:
-    def make() -> tuple[int, str]:
+    def make() -> tuple[int | None, str]:
         name = tempfile.mkdtemp(prefix=prefix, dir=parent)
-        return os.open(name, os.O_RDONLY | os.O_CLOEXEC), name
+        try:
+            return os.open(name, os.O_RDONLY | os.O_CLOEXEC), name
+        except FileNotFoundError:  # removed before it could be locked
+            return None, name
 
     path, lock = _made_and_locked(make)
     try:

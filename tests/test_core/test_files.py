@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import hashlib
 import os
 import resource
@@ -238,6 +239,26 @@ def test_what_a_living_process_writes_is_no_leftover(tmp_path):
     ):
         files.remove_leftovers(tmp_path)
         assert file.is_file() and folder.is_dir() and other.is_dir()
+
+
+@pytest.mark.parametrize("moment", ["before it is opened", "before it is locked"])
+def test_a_folder_that_another_process_sweeps_before_it_is_locked_is_made_again(
+    moment, tmp_path, monkeypatch
+):
+    module, name = (os, "open") if moment == "before it is opened" else (fcntl, "flock")
+    real, swept = getattr(module, name), []
+
+    def call(*args, **kwargs):
+        if not swept:
+            swept.extend(tmp_path.iterdir())
+            for folder in tmp_path.iterdir():
+                folder.rmdir()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, call)
+    with files.temporary_folder("c", tmp_path) as folder:
+        assert len(swept) == 1 and folder.is_dir() and folder not in swept
+    assert only(tmp_path)
 
 
 def test_files_of_the_user_are_no_leftovers(tmp_path):
