@@ -475,7 +475,7 @@ def test_all_classes_are_in_the_dex(archive):
     assert dex.startswith(b"dex\n03")
     for name in (
         *("MainActivity", "BenchmarkActivity", "CompareActivity", "MeasureActivity"),
-        *("DistributionView", "runtime/InterpreterRunner", "runtime/GpuRunner"),
+        *("DistributionView", "runtime/InterpreterRunner", "runtime/AcceleratorRunner"),
     ):
         assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
     assert b"Lio/github/tfdistill/text/Tokenizer;" in dex

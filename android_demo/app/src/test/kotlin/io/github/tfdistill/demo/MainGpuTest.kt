@@ -9,7 +9,7 @@ import android.widget.TextView
 import io.github.tfdistill.demo.benchmark.Accelerator
 import io.github.tfdistill.demo.benchmark.Accelerator.CPU
 import io.github.tfdistill.demo.benchmark.Accelerator.GPU
-import io.github.tfdistill.demo.runtime.GpuException
+import io.github.tfdistill.demo.runtime.AcceleratorException
 import io.github.tfdistill.text.Bundles
 import io.github.tfdistill.text.FileSource
 import kotlinx.serialization.json.Json
@@ -117,7 +117,7 @@ class MainGpuTest {
         assertTrue(screen.switch())
         assertTrue("Computed on the GPU" in screen.answer())
         assertEquals(listOf("model.tflite", "model-gpu.tflite"), models.openedFiles)
-        models.openingOnGpu = { throw GpuException("no device") }
+        models.openingOnGpu = { throw AcceleratorException("no device") }
         assertFalse(screen.switch())
         assertOnCpu(screen)
         assertEquals("model.tflite", models.openedFiles.last())
@@ -158,7 +158,7 @@ class MainGpuTest {
 
     @Test
     fun `a GPU that is not there or does not take the model is refused with the reason`() {
-        models.openingOnGpu = { throw GpuException("Some ops are not accelerated.") }
+        models.openingOnGpu = { throw AcceleratorException("Some ops are not accelerated.") }
         val screen = start()
         assertFalse(screen.switch())
         val message = "The GPU cannot be used with this model: Some ops are not accelerated."
@@ -207,7 +207,7 @@ class MainGpuTest {
     fun `a GPU that fails later is left, and has to be compared again`() {
         val screen = start()
         assertTrue(screen.switch())
-        models.during = { throw GpuException("lost the device") }
+        models.during = { throw AcceleratorException("lost the device") }
         screen.answer()
         assertTrue(screen.text(R.id.answer), "lost the device" in screen.text(R.id.answer))
         assertTrue(screen.note(), "lost the device" in screen.note())
@@ -222,7 +222,7 @@ class MainGpuTest {
     @Test
     fun `a GPU that does not open at the start is left for the CPU, and the screen says so`() {
         assertTrue(start().switch())
-        models.openingOnGpu = { throw GpuException("no device") }
+        models.openingOnGpu = { throw AcceleratorException("no device") }
         val screen = start()
         assertTrue(screen.note(), "no device" in screen.note())
         assertOnCpu(screen)
@@ -293,7 +293,7 @@ class MainGpuTest {
         assertFalse(screen.find<Switch>(R.id.npu).isChecked)
         assertFalse(application.gpu.isOn(bundle, Accelerator.NPU))
         assertTrue(on(R.id.npu)) // its pass still counts
-        fake.openingOnGpu = { throw GpuException("no dispatch library") }
+        fake.openingOnGpu = { throw AcceleratorException("no dispatch library") }
         screen.find<Button>(R.id.run).performClick()
         worker.runAll()
         assertTrue(screen.note(), "The NPU cannot be used with this model: no d" in screen.note())

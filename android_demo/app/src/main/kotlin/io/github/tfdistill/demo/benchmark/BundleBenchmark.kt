@@ -3,7 +3,7 @@ package io.github.tfdistill.demo.benchmark
 import android.content.Context
 import io.github.tfdistill.demo.GpuRecord
 import io.github.tfdistill.demo.Services
-import io.github.tfdistill.demo.runtime.GpuException
+import io.github.tfdistill.demo.runtime.AcceleratorException
 import io.github.tfdistill.text.AnswerCheck
 import io.github.tfdistill.text.Bundle
 import io.github.tfdistill.text.Bundles
@@ -25,7 +25,7 @@ class BundleBenchmark(
      * @param heat is told the thermal status whenever Android tells it
      * @param progress is told after each measurement how many of how many are finished
      * @throws java.util.concurrent.CancellationException if it is told to stop
-     * @throws GpuException if the GPU does not take the model, or answers differently
+     * @throws AcceleratorException if the GPU does not take the model, or answers differently
      */
     fun measure(
         request: BenchmarkRequest,
@@ -44,7 +44,7 @@ class BundleBenchmark(
                 services.models.open(bundle, 1, request.accelerator).use {
                     AnswerCheck(bundle, golden, isCancelled).parity(it) to it.sharesWithCpu
                 }
-            if (!parity.passed) throw GpuException(parity.faults().joinToString("\n"))
+            if (!parity.passed) throw AcceleratorException(parity.faults().joinToString("\n"))
             // A start is no cold one any more.
             val found = measure(bundle, golden, request, null, isCancelled, heat, progress)
             found.copy(notes = found.notes + note(parity) + listOf(SHARED).filter { shared })

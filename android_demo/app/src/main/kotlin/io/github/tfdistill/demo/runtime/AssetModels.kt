@@ -12,10 +12,10 @@ import java.io.FileNotFoundException
 class AssetModels(private val context: Context) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
         if (accelerator == Accelerator.GPU)
-            return GpuRunner.open(context, bundle.modelPath, bundle.signatures)
+            return AcceleratorRunner.open(context, bundle.modelPath, bundle.signatures)
         if (accelerator == Accelerator.NPU) {
             val path = delivered(bundle) ?: bundle.modelPath
-            return GpuRunner.open(context, path, bundle.signatures, LiteRtAccelerator.NPU)
+            return AcceleratorRunner.open(context, path, bundle.signatures, LiteRtAccelerator.NPU)
         }
         val runner = InterpreterRunner(AssetSource(context.assets).map(bundle.modelPath), threads)
         try {

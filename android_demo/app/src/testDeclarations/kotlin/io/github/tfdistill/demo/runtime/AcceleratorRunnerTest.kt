@@ -21,7 +21,7 @@ import org.robolectric.annotation.Config
 /** Against this build's declarations of LiteRT: Gradle's has the library, and not this test. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class GpuRunnerTest {
+class AcceleratorRunnerTest {
     private val context = RuntimeEnvironment.getApplication()
     private val litert = Recorder()
 
@@ -108,7 +108,7 @@ class GpuRunnerTest {
     private val signatures = mapOf("len2" to tensors(2), "len4" to tensors(4))
     private val two = mapOf("input_ids" to intArrayOf(7, 8), "attention_mask" to intArrayOf(1, 0))
 
-    private fun open() = GpuRunner.open(context, "bundles/a/model.tflite", signatures)
+    private fun open() = AcceleratorRunner.open(context, "bundles/a/model.tflite", signatures)
 
     @Test
     fun `tensors are bound by name and signature, on the GPU alone, and all is closed`() {
@@ -160,7 +160,9 @@ class GpuRunnerTest {
         for (place in places) {
             litert.failsAt = place
             val error =
-                assertThrows(place, GpuException::class.java) { open().use { it.run("len2", two) } }
+                assertThrows(place, AcceleratorException::class.java) {
+                    open().use { it.run("len2", two) }
+                }
             assertTrue(error.message, " on the GPU: cannot $place" in error.message.orEmpty())
             assertEquals(place, emptySet<Long>(), litert.open)
         }
@@ -190,7 +192,7 @@ class GpuRunnerTest {
     fun `a GPU that takes nothing is none, whatever it is called`() {
         litert.failsAt = "on [GPU] in"
         litert.answers = { 0.5f }
-        val error = assertThrows(GpuException::class.java) { open() }
+        val error = assertThrows(AcceleratorException::class.java) { open() }
         val message = error.message.orEmpty()
         assertTrue(message, "takes no part of len2. LiteRT says: cannot on [GPU] in." in message)
         assertTrue(message, "(accelerators: CPU)" in message)
@@ -201,7 +203,7 @@ class GpuRunnerTest {
     fun `a GPU that takes nothing of one length is none either`() {
         litert.failsAt = "on [GPU] in"
         litert.answers = { if ("len4" in litert.names.getValue(it)) 0.5f else it.toFloat() }
-        val error = assertThrows(GpuException::class.java) { open() }
+        val error = assertThrows(AcceleratorException::class.java) { open() }
         assertTrue(error.message, "no part of len4" in error.message.orEmpty())
         assertEquals(emptySet<Long>(), litert.open)
     }
@@ -210,7 +212,7 @@ class GpuRunnerTest {
     fun `a library that is not there is told as any other reason`() {
         litert.failsAt = "environment"
         litert.fails = ::UnsatisfiedLinkError
-        val error = assertThrows(GpuException::class.java) { open() }
+        val error = assertThrows(AcceleratorException::class.java) { open() }
         assertTrue(error.message, "cannot environment." in error.message.orEmpty())
     }
 
@@ -227,7 +229,7 @@ class GpuRunnerTest {
     fun `an output of another size is no answer`() {
         litert.numbers = 4
         open().use { runner ->
-            val error = assertThrows(GpuException::class.java) { runner.run("len2", two) }
+            val error = assertThrows(AcceleratorException::class.java) { runner.run("len2", two) }
             assertTrue(error.message, "expected 3 numbers, received 4" in error.message.orEmpty())
         }
     }
@@ -235,15 +237,16 @@ class GpuRunnerTest {
     @Test
     fun `a package that was built without LiteRT says so`() {
         StandIn.current = null
-        val error = assertThrows(GpuException::class.java) { open() }
+        val error = assertThrows(AcceleratorException::class.java) { open() }
         assertTrue(error.message, "built without LiteRT 2" in error.message.orEmpty())
     }
 
     @Test
     fun `an NPU that computes nothing is refused, and a file that no CPU opens is the NPU's`() {
-        fun npu() = GpuRunner.open(context, "bundles/a/npu.tflite", signatures, Accelerator.NPU)
+        fun npu() =
+            AcceleratorRunner.open(context, "bundles/a/npu.tflite", signatures, Accelerator.NPU)
         litert.answers = { 1f }
-        val error = assertThrows(GpuException::class.java) { npu() }
+        val error = assertThrows(AcceleratorException::class.java) { npu() }
         assertTrue("$error", "The NPU takes no part of len2" in "$error")
         assertEquals(emptySet<Long>(), litert.open)
         litert.answers = { it.toFloat() }
@@ -259,7 +262,7 @@ class GpuRunnerTest {
         val rows =
             own.inputs - "input_ids" + ("word_rows" to TensorRecord("float32", listOf(1, 2, 1)))
         val model = mapOf("len2" to own.copy(inputs = rows))
-        GpuRunner.open(context, "bundles/a/npu-rows.tflite", model, Accelerator.NPU).use {
+        AcceleratorRunner.open(context, "bundles/a/npu-rows.tflite", model, Accelerator.NPU).use {
             it.run("len2", two - "input_ids", mapOf("word_rows" to floatArrayOf(0.5f, 2f)))
         }
         assertTrue("write [0.5, 2.0] to input word_rows of len2" in litert.calls)

@@ -11,7 +11,7 @@ import io.github.tfdistill.text.SignatureTensors
 import io.github.tfdistill.text.TensorRecord
 
 /** Why a model does not run on a GPU or NPU. */
-class GpuException(message: String, cause: Throwable? = null) : Exception(message, cause)
+class AcceleratorException(message: String, cause: Throwable? = null) : Exception(message, cause)
 
 /**
  * A model on the GPU or the NPU, bound by the names of its signatures.
@@ -23,7 +23,7 @@ class GpuException(message: String, cause: Throwable? = null) : Exception(messag
  *
  * @property signatures what the manifest says of the file: LiteRT looks names up and tells no types
  */
-class GpuRunner
+class AcceleratorRunner
 private constructor(
     private val environment: Environment?,
     private val model: CompiledModel,
@@ -59,7 +59,7 @@ private constructor(
                 val found = buffer.readFloat()
                 if (found.size != expected) {
                     val received = "expected $expected numbers, received ${found.size}"
-                    throw GpuException("output $name of $signature on the $on: $received.")
+                    throw AcceleratorException("output $name of $signature on the $on: $received.")
                 }
                 found
             }
@@ -92,14 +92,14 @@ private constructor(
          * Compiles a model for the GPU or the NPU; takes seconds.
          *
          * @param path of the model among the assets
-         * @throws GpuException if there is none, or it takes no part of a signature
+         * @throws AcceleratorException if there is none, or it takes no part of a signature
          */
         fun open(
             context: Context,
             path: String,
             signatures: Map<String, SignatureTensors>,
             on: Accelerator = Accelerator.GPU,
-        ): GpuRunner =
+        ): AcceleratorRunner =
             explained("open $path", on) {
                 val environment =
                     if (on == Accelerator.NPU)
@@ -113,8 +113,9 @@ private constructor(
                     // Without the CPU among them, LiteRT throws if any of it would be left over; of
                     // an NPU it may run the rest on the CPU and say nothing.
                     val whole = if (on == Accelerator.GPU) runCatching { compile(on) } else null
-                    whole?.getOrNull()?.let { GpuRunner(environment, it, signatures, false) }
-                        ?: shared(environment, signatures, on, whole?.exceptionOrNull(), ::compile)
+                    whole?.getOrNull()?.let {
+                        AcceleratorRunner(environment, it, signatures, false)
+                    } ?: shared(environment, signatures, on, whole?.exceptionOrNull(), ::compile)
                 } catch (error: Throwable) {
                     environment.close()
                     throw error
@@ -131,13 +132,13 @@ private constructor(
             on: Accelerator,
             refused: Throwable?,
             compile: (Array<Accelerator>) -> CompiledModel,
-        ): GpuRunner {
+        ): AcceleratorRunner {
             val both = arrayOf(on, Accelerator.CPU)
-            val runner = GpuRunner(environment, compile(both), signatures, true, on)
+            val runner = AcceleratorRunner(environment, compile(both), signatures, true, on)
             try {
                 val alone = runCatching { compile(arrayOf(Accelerator.CPU)) }
                 if (on == Accelerator.NPU && alone.isFailure) return runner
-                GpuRunner(null, alone.getOrThrow(), signatures, true, on).use { cpu ->
+                AcceleratorRunner(null, alone.getOrThrow(), signatures, true, on).use { cpu ->
                     for ((name, tensors) in signatures) {
                         val (floats, whole) =
                             tensors.inputs.entries.partition { it.value.dtype == "float32" }
@@ -149,7 +150,7 @@ private constructor(
                         if (!same) continue
                         val known = environment.getAvailableAccelerators().joinToString()
                         val why = refused?.let(::messageOf)
-                        throw GpuException(
+                        throw AcceleratorException(
                             "The $on takes no part of $name. LiteRT says: $why (accelerators: $known)"
                         )
                     }
@@ -181,12 +182,12 @@ private constructor(
         private fun <T> explained(what: String, on: Accelerator, job: () -> T): T =
             try {
                 job()
-            } catch (error: GpuException) {
+            } catch (error: AcceleratorException) {
                 throw error
             } catch (error: Exception) {
-                throw GpuException("$what on the $on: ${messageOf(error)}", error)
+                throw AcceleratorException("$what on the $on: ${messageOf(error)}", error)
             } catch (error: LinkageError) {
-                throw GpuException("$what on the $on: ${messageOf(error)}", error)
+                throw AcceleratorException("$what on the $on: ${messageOf(error)}", error)
             }
 
         private fun messageOf(error: Throwable) = error.message ?: "$error"
