@@ -26,6 +26,26 @@ def test_mcnemar_counts_the_examples_that_one_alone_has_right():
     assert found.interval == pytest.approx((0.06 - 1.96 * 0.034, 0.06 + 1.96 * 0.034), abs=0.015)
 
 
+@pytest.mark.parametrize("gained", [0, 1, 4, 12, 30])
+def test_the_interval_of_accuracy_has_zero_in_it_where_the_test_sees_chance(gained):
+    # 12 lost and 4 gained: the bootstrap alone gives (-0.053, -0.003) of 300, the test p = 0.077.
+    for lost in range(45):
+        after, before = np.zeros(300, int), np.zeros(300, int)
+        after[:lost] = 1
+        before[lost : lost + gained] = 1
+        gold = np.zeros(300, int)
+        found = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+        assert found.is_clear != (found.interval[0] <= 0 <= found.interval[1]), lost
+        assert found.interval[0] <= found.difference <= found.interval[1]
+
+
+def test_the_interval_of_a_large_difference_is_as_wide_as_the_draw_of_the_examples():
+    # 100 of 200 lost, none gained: the share that is lost is known to sqrt(1 / 4 / 200) = 0.035.
+    gold, wrong = np.zeros(200, int), np.arange(200) % 2
+    found = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
+    assert found.interval == pytest.approx((-0.5 - 0.069, -0.5 + 0.069), abs=0.015)
+
+
 def test_a_large_difference_is_clear_and_none_is_none():
     gold = np.arange(200) % 2
     wrong = np.where(np.arange(200) < 40, 1 - gold, gold)

@@ -59,7 +59,10 @@ def paired_difference(
 
     The interval is the percentile bootstrap over examples (drawn with replacement, seed 0).
     McNemar: of b examples that only the first model has right and c that only the second has, the
-    two-sided binomial test of b successes in b + c trials at 1/2.
+    two-sided binomial test of b successes in b + c trials at 1/2. The bootstrap alone can exclude 0
+    where the exact test does not, so with accuracy the interval also holds
+    ``(b + c)(1 - 2 t) / n`` for each t of the 95% Clopper-Pearson interval of ``b / (b + c)``,
+    which has 0 in it exactly where p >= 0.05.
 
     Args:
       task: Names the primary metric.
@@ -85,18 +88,25 @@ def paired_difference(
     whole, rng = np.arange(len(gold)), np.random.default_rng(0)
     first, second = score(before, whole), score(after, whole)
     lost = gained = p_value = None
+    exact = np.zeros(0)
     if task.kind == "classification":
         right = (before.argmax(axis=1) == gold), (after.argmax(axis=1) == gold)
         lost, gained = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
     if lost is not None and gained is not None and task.primary_metric == "accuracy":
         changed, n = lost + gained, len(gold)
-        p_value = float(scipy.stats.binomtest(lost, changed).pvalue) if changed else 1.0
+        test = scipy.stats.binomtest(lost, changed) if changed else None
+        p_value = 1.0 if test is None else float(test.pvalue)
         # A resample is a draw of how many examples are lost, gained and neither.
         shares = np.array([lost, gained, n - changed]) / n
         counts = rng.multinomial(n, shares, size=num_resamples)  # (resamples, 3)
         differences = (counts[:, 1] - counts[:, 0]) / n
+        if test is not None:
+            shares_lost = np.array(test.proportion_ci(1 - _LEVEL))
+            exact = changed * (1 - 2 * shares_lost) / n
     else:
         draws = rng.integers(len(gold), size=(num_resamples, len(gold)))
         differences = np.array([score(after, rows) - score(before, rows) for rows in draws])
-    low, high = np.percentile(differences, [2.5, 97.5])
-    return PairedDifference(first, second, (float(low), float(high)), lost, gained, p_value)
+    ends = np.concatenate([np.percentile(differences, [2.5, 97.5]), exact])
+    return PairedDifference(
+        first, second, (float(ends.min()), float(ends.max())), lost, gained, p_value
+    )

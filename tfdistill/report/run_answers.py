@@ -154,10 +154,10 @@ def _paired(found: AnswerSides) -> Table:
     title = fmt.metric_title(name)
     columns = ("Comparison", f"{title} before", f"{title} after", "Difference", "Lost", "Gained")
     notes = (
-        "The difference has its 95% interval: bootstrap over the examples, paired. Lost and gained "
-        "are examples that only the first or only the second answers rightly; p is that of the "
-        "exact McNemar test. Within chance: another sample of as many examples might show the "
-        "opposite.",
+        "The difference has its 95% interval: bootstrap over the examples, paired; of accuracy "
+        "also the exact one of lost against gained. Lost and gained are examples that only the "
+        "first or only the second answers rightly; p is that of the exact McNemar test. Within "
+        "chance: another sample of as many examples might show the opposite.",
     )
     made = cells.table(
         "paired", "Differences and chance", (*columns, "p", "Verdict"), rows, notes, drop_empty=True
