@@ -8,6 +8,7 @@ function nameLandmarks() {
   document.querySelectorAll("nav.md-code__nav").forEach((nav, index) => {
     nav.ariaLabel ??= `Code ${index + 1}`;
   });
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   for (const table of document.querySelectorAll(".md-typeset__scrollwrap")) table.tabIndex = 0;
 }
 new MutationObserver(nameLandmarks).observe(document.body, { childList: true, subtree: true });
