@@ -3,6 +3,7 @@
 import email
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
+from xml.etree import ElementTree
 
 import pytest
 
@@ -86,6 +88,20 @@ def test_the_metadata_of_the_wheel_names_licence_versions_and_readme(wheel):
     assert sorted(metadata["Requires-Python"].split(",")) == ["<3.14", ">=3.10"]
     assert "Typing :: Typed" in metadata.get_all("Classifier")
     assert "# tfdistill" in metadata.get_payload()
+
+
+def test_the_badges_are_true():
+    pictures = ROOT / "docs" / "pictures"
+    setup = (ROOT / "setup.py").read_text("utf-8")
+    lowest, limit = re.search(r'python_requires=">=3\.(\d+),<3\.(\d+)"', setup).groups()
+    licence = re.search(r'license="(.+?)"', setup).group(1)
+    for name, said in (
+        ("python", f"CPython: 3.{lowest} to 3.{int(limit) - 1}"),
+        ("licence", f"licence: {licence}"),
+    ):
+        badge = ElementTree.parse(pictures / f"badge-{name}.svg").getroot()
+        shown = [text.text for text in badge.iter("{http://www.w3.org/2000/svg}text")]
+        assert badge.get("aria-label") == ": ".join(shown) == said
 
 
 def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, tmp_path):
