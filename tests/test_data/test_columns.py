@@ -85,12 +85,15 @@ def test_columns_are_found_by_values_then_by_names(tmp_path, cells, roles):
 
 def test_an_unclear_column_is_asked_for_by_its_option(tmp_path):
     two = table_of(tmp_path, title=TEXTS, abstract=TEXTS[::-1], topic=KINDS, level=KINDS)
-    with pytest.raises(errors.ConfigError, match="--text-column 'title'"):
+    with pytest.raises(errors.ConfigError, match="--text-column 'title'.*--pair-column 'abstract'"):
         columns.choose_roles(two)
     with pytest.raises(errors.ConfigError, match=r"2 that may be: title .* abstract"):
         columns.choose_roles(two)
     with pytest.raises(errors.ConfigError, match=r"level .*--label-column 'level'"):
         columns.choose_roles(table_of(tmp_path, text=TEXTS, level=KINDS, colour=KINDS))
+    three = table_of(tmp_path, title=TEXTS, abstract=TEXTS[::-1], extra=TEXTS[1:] + TEXTS[:1])
+    with pytest.raises(errors.ConfigError, match=r"--text-column 'title'\.$"):
+        columns.choose_roles(three, pair="extra")
     found = columns.choose_roles(two, text="abstract", label="level")
     assert tuple(found) == ("abstract", None, "level")
     found = columns.choose_roles(two, text="abstract", pair="title")

@@ -206,7 +206,8 @@ def choose_roles(
         pair = pair or second
         free = [name for name in free if name not in (text, pair)]
         if text is None:
-            raise _unclear(table, "--text-column", texts or free, "texts")
+            also = "--pair-column" if pair is None else None
+            raise _unclear(table, "--text-column", texts or free, "texts", also)
     if label is None:
         others = [name for name in free if name not in texts and not _is_id(name, table)]
         label = _choose_label(others)
@@ -241,7 +242,7 @@ def _choose_label(others: list[str]) -> str | None:
 
 
 def _unclear(
-    table: RawTable, option: str, candidates: Sequence[str], what: str
+    table: RawTable, option: str, candidates: Sequence[str], what: str, also: str | None = None
 ) -> errors.ConfigError:
     shown = ", ".join(
         f"{name} (such as {errors.shortened(next(filter(None, table.columns[name]), ''))!r})"
@@ -249,11 +250,14 @@ def _unclear(
     )
     received = f"{len(candidates)} that may be: {shown}" if len(candidates) > 1 else shown
     example = candidates[0] if candidates else "NAME"
+    hint = f"Name it, such as {option} {example!r}"
+    if also and len(candidates) > 1:
+        hint += f"; if two are read together, also {also} {candidates[1]!r}"
     return errors.ConfigError(
         f"{table.path}",
         f"one column of {what}",
         received or f"the columns {', '.join(table.columns)}",
-        f"Name it, such as {option} {example!r}.",
+        f"{hint}.",
     )
 
 
