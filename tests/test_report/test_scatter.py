@@ -117,7 +117,7 @@ def test_small_differences_of_accuracy_are_not_blown_up():
 
 def test_baselines_are_lines_at_their_height_unless_they_would_squeeze_the_points():
     points = [point("a", 0.8), point("b", 0.9, 2.0)]
-    levels = (("most frequent answer", 0.2), ("TF-IDF", 0.85), ("frozen teacher", 0.95))
+    levels = (("one answer for all", 0.2), ("TF-IDF", 0.85), ("frozen teacher", 0.95))
     tree = chart_of(
         scatter.accuracy_chart(
             "k", points, against="latency", metric="accuracy", title="t", levels=levels

@@ -91,7 +91,7 @@ def test_the_page_has_students_teacher_and_baselines_in_one_picture(distilled):
     (latency, size) = built.sections[0].parts[0].pictures
     for picture in (latency, size):
         assert "teacher: 93.0% at" in picture.chart and "TF-IDF: 72.0%, a line" in picture.chart
-        assert "Below the picture: most frequent answer 20.0%" in picture.caption
+        assert "Below the picture: one answer for all 20.0%" in picture.caption
         assert chosen.name.removesuffix("_gelu") in picture.chart
     shapes = built.sections[0].parts[1].tables[0]
     verdicts = [row.cells[1].text for row in shapes.rows]

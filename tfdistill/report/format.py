@@ -33,7 +33,7 @@ _NAMES = (
     "ndcg_at_10",
 )  # whose capitals stay in a sentence
 _BASELINES = {
-    "majority": "Always the most frequent answer",
+    "majority": "Always the same answer",
     "tfidf": "TF-IDF and a linear model",
     "word_vectors": "The teacher’s word vectors and a linear model",
     "frozen_teacher": "The frozen teacher and a linear model",
@@ -41,7 +41,7 @@ _BASELINES = {
     "mean_word_vectors": "The mean of the teacher’s word vectors",
     "no_teacher": "The same student without a teacher",
 }
-_SHORT = {"tfidf": "TF-IDF", "tfidf_cosine": "TF-IDF", "majority": "most frequent answer"}
+_SHORT = {"tfidf": "TF-IDF", "tfidf_cosine": "TF-IDF", "majority": "one answer for all"}
 _SHARES = (
     "accuracy",
     "f1",
