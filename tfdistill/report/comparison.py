@@ -183,7 +183,7 @@ def _limits(measured: Sequence[DeviceResults], collection: Collection) -> list[s
     for label in collection.synthetic:
         found.append(f"{label}: the data is synthetic and says nothing about real text.")
     for label in collection.unmeasured:
-        found.append(f"{label}: not measured (`tfdistill benchmark`), so it is not shown.")
+        found.append(f"{label}: not measured (command: tfdistill benchmark), so it is not shown.")
     notes = dict.fromkeys(
         f"{named.label}: {note}" for named in collection.results for note in named.result.notes
     )

@@ -144,7 +144,8 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         missing.append("metrics.json is missing: nothing is known of how the models were trained.")
     if benchmark is None and manifests:
         missing.append(
-            "benchmark.json is missing: latency was not measured (`tfdistill benchmark --out`)."
+            "benchmark.json is missing: latency was not measured (command: "
+            "tfdistill benchmark --out)."
         )
     name = metrics.recipe if metrics is not None else folder.resolve().name
     recipe = _text(folder / "recipe.yaml")
@@ -201,7 +202,7 @@ def _manifests(
                 f"{export.manifest} is missing: nothing is known of the {export.name} file."
             )
     if not metrics.exports:
-        missing.append("Nothing was exported: no file size, no parity (`tfdistill export`).")
+        missing.append("Nothing was exported: no file size, no parity (command: tfdistill export).")
     return found
 
 
