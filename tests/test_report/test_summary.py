@@ -1,6 +1,7 @@
 import pytest
 
-from tfdistill.report import summary
+from tfdistill import report
+from tfdistill.report import run_analysis, summary
 
 
 def test_the_headline_says_what_came_of_it(analysis_of):
@@ -54,6 +55,11 @@ def test_a_file_that_was_checked_on_random_ids_or_not_at_all_is_named(analysis_o
     said = summary.limits(analysis_of())
     assert "The student file was checked on random token ids, not on sentences." in said
     assert "The teacher file was not compared with its model." in said
+
+
+def test_the_metric_of_a_file_alone_is_of_the_development_set(run_dir):
+    run = run_analysis.RunAnalysis(report.collect(run_dir / "export"))
+    assert any("of the development set" in text for text in summary.limits(run))
 
 
 def test_two_figures_that_are_written_alike_are_called_as_good(analysis_of, run_dir, edit):

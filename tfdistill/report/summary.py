@@ -188,10 +188,13 @@ def limits(run: RunAnalysis) -> list[str]:
         found.append(
             f"Size and speed compare the student’s {student.quantization} file with the teacher’s "
             f"{teacher.quantization} file: a part of both comes from the quantization. Both as "
-            f"{student.quantization} were not measured; `tfdistill run RECIPE --out RUN --resume "
-            f"--set export.also_quantize=[{student.quantization}]` adds that to a run."
+            f"{student.quantization} were not measured; to add that to a run: tfdistill run RECIPE "
+            f"--out RUN --resume --set export.also_quantize=[{student.quantization}]"
         )
-    if metrics is not None and metrics.models:
+    scored = any(
+        made.parity and made.parity.file_metrics for made in run.results.manifests.values()
+    )
+    if scored or (metrics is not None and metrics.models):
         found.append(
             "All metrics are of the development set, on which checkpoints may have been chosen; "
             "an independent test set would be a little lower."
