@@ -85,7 +85,9 @@ def test_columns_are_found_by_values_then_by_names(tmp_path, cells, roles):
 
 def test_an_unclear_column_is_asked_for_by_its_option(tmp_path):
     two = table_of(tmp_path, title=TEXTS, abstract=TEXTS[::-1], topic=KINDS, level=KINDS)
-    with pytest.raises(errors.ConfigError, match="--text-column 'title'.*--pair-column 'abstract'"):
+    with pytest.raises(
+        errors.ConfigError, match=r"--text-column 'title'.*--pair-column 'abstract'"
+    ):
         columns.choose_roles(two)
     with pytest.raises(errors.ConfigError, match=r"2 that may be: title .* abstract"):
         columns.choose_roles(two)
