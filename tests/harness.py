@@ -1,17 +1,18 @@
 """Reusable checks, one set for each kind of object.
 
 `ObjectiveCase` describes an objective on a small batch; the `check_*` functions hold what is true
-of every objective. A test parametrises over its cases and calls them one by one.
+of every objective. A test parametrises over its cases and these checks (`every_check`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from unittest import mock
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tfdistill.objectives import reduction
@@ -37,6 +38,7 @@ class ObjectiveCase:
       minimum: The value at equality for a teacher and weights; 0 unless said otherwise.
       size_is_divisor: The reduction divides by the tensor's size, so that padding and splitting
         do move the value.
+      step: Of the finite differences that the gradient is compared with.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ObjectiveCase:
     counts: Callable[[np.ndarray], np.ndarray]
     minimum: Callable[[np.ndarray, np.ndarray], float] = lambda teacher, weights: 0.0
     size_is_divisor: bool = False
+    step: float = 1e-2
 
 
 @lru_cache(maxsize=64)
@@ -195,8 +198,9 @@ def check_weight_counts_examples(case: ObjectiveCase) -> None:
         )
 
 
-def check_gradients(case: ObjectiveCase, step: float = 1e-2) -> None:
+def check_gradients(case: ObjectiveCase) -> None:
     """The student's gradient is the loop's slope; teacher and weights get none."""
+    step = case.step
     batch = [*case.batch[:2], case.batch[2].astype(np.float32)]
     _, (teacher, gradient, weights) = value_and_gradients(case, *batch)
     assert teacher is None
@@ -254,3 +258,32 @@ def check_nothing_real_is_zero(case: ObjectiveCase) -> None:
     assert value == 0.0
     assert gradient is not None
     np.testing.assert_array_equal(gradient, 0.0)
+
+
+CHECKS = {
+    "equals_loop": check_equals_loop,
+    "minimum_at_equality": check_minimum_at_equality,
+    "ignores_padding": check_ignores_padding,
+    "ignores_batch_order": check_ignores_batch_order,
+    "splits": check_splits,
+    "replicas": check_replicas,
+    "weight_counts_examples": check_weight_counts_examples,
+    "gradients": check_gradients,
+    "finite_at_extremes": check_finite_at_extremes,
+    "float16": partial(check_low_precision, dtype=tf.float16),
+    "bfloat16": partial(check_low_precision, dtype=tf.bfloat16),
+    "nothing_real_is_zero": check_nothing_real_is_zero,
+}
+
+
+def every_check(cases: Sequence[ObjectiveCase]) -> pytest.MarkDecorator:
+    """Parametrises ``test(case, check)``; a reduction that divides by the size sees padding."""
+    return pytest.mark.parametrize(
+        ("case", "check"),
+        [
+            pytest.param(case, check, id=f"{case.name}-{name}")
+            for name, check in CHECKS.items()
+            for case in cases
+            if not (check is check_ignores_padding and case.size_is_divisor)
+        ],
+    )

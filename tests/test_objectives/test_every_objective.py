@@ -1,8 +1,6 @@
 """What is true of every objective, checked case by case with the shared harness."""
 
 import numpy as np
-import pytest
-import tensorflow as tf
 
 import harness
 from tfdistill import objectives
@@ -290,68 +288,11 @@ CASES = [
         reduction="reference",
     ),
 ]
-BY_NAME = {case.name: case for case in CASES}
-INVARIANT = [case for case in CASES if not case.size_is_divisor]
 
 
-def each(cases):
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
-
-
-@each(CASES)
-def test_value_equals_a_numpy_loop(case):
-    harness.check_equals_loop(case)
-
-
-@each(CASES)
-def test_equality_is_the_stated_minimum(case):
-    harness.check_minimum_at_equality(case)
-
-
-@each(INVARIANT)
-def test_padding_does_not_change_the_value(case):
-    harness.check_ignores_padding(case)
-
-
-@each(CASES)
-def test_batch_order_does_not_change_the_value(case):
-    harness.check_ignores_batch_order(case)
-
-
-@each(CASES)
-def test_parts_of_a_batch_average_to_the_whole(case):
-    harness.check_splits(case)
-
-
-@each(CASES)
-def test_replicas_average_to_the_whole(case):
-    harness.check_replicas(case)
-
-
-@each(CASES)
-def test_a_weight_counts_its_example_that_often(case):
-    harness.check_weight_counts_examples(case)
-
-
-@each(CASES)
-def test_gradient_reaches_the_student_only_and_is_the_slope(case):
-    harness.check_gradients(case)
-
-
-@each(CASES)
-def test_extreme_inputs_stay_finite(case):
-    harness.check_finite_at_extremes(case)
-
-
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
-@each(CASES)
-def test_low_precision_inputs_are_computed_in_float32(case, dtype):
-    harness.check_low_precision(case, dtype)
-
-
-@each(CASES)
-def test_nothing_real_gives_zero_and_no_nan(case):
-    harness.check_nothing_real_is_zero(case)
+@harness.every_check(CASES)
+def test_it_is_an_objective(case, check):
+    check(case)
 
 
 # Objectives whose cases stand in a file of their own, which checks that they are complete.
@@ -362,7 +303,7 @@ ELSEWHERE = {
         *("matryoshka", "ranking_cross_entropy", "similarity_kl", "similarity_mse"),
         *("vector_cosine", "vector_mse"),
     ),
-    "test_transfer.py": (
+    "test_features.py": (
         *("attention_cross_entropy", "attention_kl_divergence"),
         *("feature_map_mse", "feature_mean_mse", "feature_variance_mae"),
     ),
@@ -381,5 +322,6 @@ def test_every_objective_has_a_case():
         "logit_mse": "logit_mse",
     }
     assert functions == set(stems)
+    names = [case.name for case in CASES]
     for stem in stems.values():
-        assert any(name.startswith(stem) for name in BY_NAME)
+        assert any(name.startswith(stem) for name in names)

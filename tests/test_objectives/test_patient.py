@@ -63,37 +63,11 @@ CASES = [
         size_is_divisor=True,
     ),
 ]
-each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-@each
-@pytest.mark.parametrize(
-    "check",
-    [
-        harness.check_equals_loop,
-        harness.check_minimum_at_equality,
-        harness.check_ignores_batch_order,
-        harness.check_splits,
-        harness.check_replicas,
-        harness.check_weight_counts_examples,
-        harness.check_gradients,
-        harness.check_finite_at_extremes,
-        harness.check_nothing_real_is_zero,
-    ],
-    ids=lambda check: check.__name__.removeprefix("check_"),
-)
+@harness.every_check(CASES)
 def test_it_is_an_objective(case, check):
     check(case)
-
-
-def test_examples_of_weight_zero_do_not_count():
-    harness.check_ignores_padding(CASES[0])
-
-
-@each
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
-def test_low_precision_inputs_are_computed_in_float32(case, dtype):
-    harness.check_low_precision(case, dtype)
 
 
 def test_only_the_direction_counts():
