@@ -27,12 +27,12 @@ SHALLOW_TEACHER = TEACHER.replace(num_layers=2)
 NUM_LABELS = 3
 
 
-def randomise(model: keras.Model, seed: int) -> keras.Model:
+def randomise(model: keras.Model, seed: int = 0, *, scale: float = 0.3) -> keras.Model:
     """Gives every weight a value that counts: a fresh model answers almost the same to anything."""
     random = np.random.default_rng(seed)
     for variable in model.weights:
         centre = 1.0 if "gamma" in variable.name else 0.0
-        variable.assign(random.normal(centre, 0.3, variable.shape))
+        variable.assign(random.normal(centre, scale, variable.shape))
     return model
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import toys
 
 from tfdistill import errors, models
 
@@ -47,14 +48,6 @@ def batch(config, width=7, seed=0):
     return features
 
 
-def randomise(model, seed=0, scale=0.3):
-    """Weights at which every part of the network matters: also biases and LayerNorm."""
-    rng = np.random.default_rng(seed)
-    for variable in model.variables:
-        variable.assign(rng.normal(0, scale, variable.shape) + ("gamma" in variable.name))
-    return model
-
-
 @pytest.fixture(params=CONFIGS, ids=lambda name: name.replace(" ", "-"), scope="module")
 def config(request):
     return CONFIGS[request.param]
@@ -62,7 +55,7 @@ def config(request):
 
 @pytest.fixture(scope="module")  # no test changes it
 def classifier(config):
-    return randomise(models.build_classifier(config, 3))
+    return toys.randomise(models.build_classifier(config, 3))
 
 
 def test_the_counted_parameters_are_those_of_the_built_model(config):

@@ -1,9 +1,15 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import toys
 
 from tfdistill import errors, models
+
+# Small enough for a network without normalizations.
+randomise = functools.partial(toys.randomise, scale=0.2)
 
 MOBILEBERT = models.MobileBertConfig(
     num_layers=2,
@@ -52,14 +58,6 @@ def batch(config, width=7, seed=0):
     if config.type_vocab_size:
         features["token_type_ids"] = rng.integers(0, 2, mask.shape, np.int32) * mask
     return features
-
-
-def randomise(model, seed=0, scale=0.2):
-    """Weights at which every part matters, small enough for a network without normalizations."""
-    rng = np.random.default_rng(seed)
-    for variable in model.variables:
-        variable.assign(rng.normal(0, scale, variable.shape) + ("gamma" in variable.name))
-    return model
 
 
 @pytest.fixture(params=CONFIGS, ids=lambda name: name.replace(" ", "-"), scope="module")

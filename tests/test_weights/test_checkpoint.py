@@ -1,10 +1,14 @@
+import functools
 import json
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import toys
 
 from tfdistill import errors, models, weights
+
+randomise = functools.partial(toys.randomise, scale=0.4)
 
 CONFIG = models.EncoderConfig(
     num_layers=1,
@@ -45,13 +49,6 @@ def features(config):
     ids = np.array([[2, 5, 3], [2, 6, 3]], np.int32)
     both = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
     return {**both, "token_type_ids": ids // 5} if config.type_vocab_size else both
-
-
-def randomise(model):
-    rng = np.random.default_rng(0)
-    for variable in model.variables:
-        variable.assign(rng.normal(0, 0.4, variable.shape))
-    return model
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 """Model Garden encoders, built and saved by tf-models-official itself, at random toy weights."""
 
+import functools
 import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import toys
 from official.modeling import tf_utils
 from official.modeling.hyperparams import params_dict
 from official.nlp.configs import bert as bert_config
@@ -15,6 +17,9 @@ from official.nlp.modeling import models as garden_models
 
 from tfdistill import errors, models, weights
 from tfdistill.weights import garden_config
+
+# Small enough that a network without normalizations stays at O(1).
+randomise = functools.partial(toys.randomise, scale=0.2)
 
 # Float32 sums over at most 48 products of O(1) values; a wrong GELU shows at 1e-3.
 TOLERANCE = 1e-5
@@ -98,14 +103,6 @@ def theirs(features):
         "input_type_ids": "token_type_ids",
     }
     return {name: tf.constant(features[ours]) for name, ours in names.items()}
-
-
-def randomise(model):
-    rng = np.random.default_rng(2)
-    for variable in model.variables:
-        # Small enough that a network without normalizations stays at O(1).
-        variable.assign(rng.normal(0, 0.2, variable.shape) + ("gamma" in variable.name))
-    return model
 
 
 def encoder_config(kind, shape):

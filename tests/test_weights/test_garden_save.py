@@ -1,11 +1,16 @@
 """What is saved here fills the encoders of tf-models-official, variable by variable."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import toys
 from official.nlp.modeling import layers, networks
 
 from tfdistill import errors, models, weights
+
+randomise = functools.partial(toys.randomise, scale=0.2)
 
 MOBILEBERT = models.MobileBertConfig(
     num_layers=2,
@@ -50,13 +55,6 @@ THEIR_BERT = {
     "type_vocab_size": 2,
     "inner_dim": 24,
 }
-
-
-def randomise(model):
-    rng = np.random.default_rng(2)
-    for variable in model.variables:
-        variable.assign(rng.normal(0, 0.2, variable.shape) + ("gamma" in variable.name))
-    return model
 
 
 def batch():

@@ -1,12 +1,16 @@
+import functools
 import json
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+import toys
 
 from tfdistill import errors, models, weights
 from tfdistill.weights import keys
+
+randomise = functools.partial(toys.randomise, scale=0.4)
 
 CONFIG = models.EncoderConfig(
     num_layers=1,
@@ -32,13 +36,6 @@ MLM_KEYS = (
 )
 NSP_KEYS = ("cls.seq_relationship.bias", "cls.seq_relationship.weight")
 POOLER_KEYS = ("pooler.dense.bias", "pooler.dense.weight")
-
-
-def randomise(model):
-    rng = np.random.default_rng(0)
-    for variable in model.variables:
-        variable.assign(rng.normal(0, 0.4, variable.shape))
-    return model
 
 
 def answers(model):
