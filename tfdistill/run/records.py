@@ -121,7 +121,7 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
             if data.task.labels
             else ["the files answer other texts"]
         ),
-        is_model=given is None,
+        source="answers" if given else "training" if recipe.teacher.finetune else "checkpoint",
     )
     return model
 

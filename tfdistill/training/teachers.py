@@ -77,7 +77,7 @@ def check_model(
     *,
     allow_weak: bool = False,
     causes: Callable[[], Sequence[str]] = tuple,
-    is_model: bool = True,
+    source: Literal["checkpoint", "training", "answers"] = "checkpoint",
 ) -> None:
     """Refuses a teacher or a student that answers near chance.
 
@@ -88,7 +88,8 @@ def check_model(
       labels: The development labels.
       allow_weak: Accept it all the same.
       causes: Finds what may be the reason, clauses for the message; asked only where it is weak.
-      is_model: Whether a teacher could be fine-tuned; False for answers from elsewhere.
+      source: Where a teacher's answers come from: weights as they were found, a training on this
+        task, or files of answers.
 
     Raises:
       TeacherError: If the primary metric is below ``chance + MARGIN * (1 - chance)``.
@@ -102,13 +103,15 @@ def check_model(
     if role == "student":
         accepts = "--allow-weak (student.allow_weak in a recipe) accepts it."
         raise errors.StudentError(what, *fault, f"{_likely(found)} {accepts}")
-    tune = "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), check "
-    raise errors.TeacherError(
-        what,
-        *fault,
-        f"{_likely(found) + ' ' if found else ''}{tune if is_model else 'Check '}"
-        "the order of its labels, or continue all the same with --set teacher.allow_weak=true.",
-    )
+    remedy = {
+        "checkpoint": "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), "
+        "check the order of its labels,",
+        "training": "Check that the texts tell what the labels say,",
+        "answers": "Check the order of its labels,",
+    }[source]
+    accepts = "or continue all the same with --set teacher.allow_weak=true."
+    likely = _likely(found) + " " if found else ""
+    raise errors.TeacherError(what, *fault, f"{likely}{remedy} {accepts}")
 
 
 def _likely(causes: Sequence[str]) -> str:
