@@ -165,6 +165,11 @@ def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
     rows[1]["metrics"]["accuracy"] = 0.87
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
     assert summary.headline(analysis_of()).startswith("A 3-layer")
+    figure = summary.key_figures(analysis_of())[0]
+    assert (figure.value, figure.detail.split("; ")[1:]) == (
+        "97.8%",
+        ["TF-IDF and a linear model: 87.0%"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -115,14 +115,7 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
         return None
     words = fmt.metric_words(name)
     if subject is teacher or teacher is None:
-        best = run.best_baseline
-        value = best.metrics.get(name) if best else None
-        detail = (
-            ""
-            if value is None or best is None
-            else (f"{fmt.baseline_title(best.name)}: {fmt.metric(name, value)}")
-        )
-        return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", detail)
+        return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", _baseline(run))
     kept = run.kept(subject)
     if kept is None and run.teacher_part:
         return KeyFigure(_value(run, subject), f"{words} of the {subject.role}", "")
@@ -130,6 +123,7 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
         return None
     detail = f"{_value(run, subject)} against {_value(run, teacher)}"
     if _is_lower(run):
+        detail = "; ".join(filter(None, (detail, _baseline(run))))
         return KeyFigure(_percent(kept), f"of the teacher’s {words}", detail)
     paired = run.against_teacher
     if _alike(run):
@@ -141,6 +135,15 @@ def _kept_figure(run: RunAnalysis) -> KeyFigure | None:
     else:
         label = f"{words}; the difference from the teacher’s may be chance"
     return KeyFigure(_value(run, subject), label, detail)
+
+
+def _baseline(run: RunAnalysis) -> str:
+    """The best baseline and its metric: a share of the teacher's says little without it."""
+    best = run.best_baseline
+    value = best.metrics.get(run.metric) if best else None
+    if best is None or value is None:
+        return ""
+    return f"{fmt.baseline_title(best.name)}: {fmt.metric(run.metric, value)}"
 
 
 def _gain_figure(run: RunAnalysis) -> KeyFigure | None:
