@@ -96,6 +96,9 @@ def test_an_unclear_column_is_asked_for_by_its_option(tmp_path):
     three = table_of(tmp_path, title=TEXTS, abstract=TEXTS[::-1], extra=TEXTS[1:] + TEXTS[:1])
     with pytest.raises(errors.ConfigError, match=r"--text-column 'title'\.$"):
         columns.choose_roles(three, pair="extra")
+    numbers = table_of(tmp_path, first=SCORES, second=SCORES)
+    with pytest.raises(errors.ConfigError, match=r"--text-column 'first'\.$"):
+        columns.choose_roles(numbers)
     found = columns.choose_roles(two, text="abstract", label="level")
     assert tuple(found) == ("abstract", None, "level")
     found = columns.choose_roles(two, text="abstract", pair="title")

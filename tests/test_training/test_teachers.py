@@ -354,6 +354,21 @@ def test_chance_is_reached_by_a_constant_answer(metric, positive):
     assert training.chance_level(spec, labels) == pytest.approx(max(constant))
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("checkpoint", "Fine-tune it first"),
+        ("training", "Check that the texts tell"),
+        ("answers", "Check the order of its labels"),
+    ],
+)
+def test_advice_on_a_weak_teacher_fits_where_it_comes_from(source, said):
+    with pytest.raises(errors.TeacherError, match=f"received 0.630. {said}.*allow_weak"):
+        training.check_model(
+            "teacher", {"accuracy": 0.63}, SPEC, np.array([0] * 60 + [1] * 40), source=source
+        )
+
+
 def test_a_teacher_near_chance_is_refused_unless_told():
     labels = np.array([0] * 60 + [1] * 40)
     with pytest.raises(errors.TeacherError) as caught:

@@ -206,7 +206,7 @@ def choose_roles(
         pair = pair or second
         free = [name for name in free if name not in (text, pair)]
         if text is None:
-            also = "--pair-column" if pair is None else None
+            also = "--pair-column" if pair is None and texts else None
             raise _unclear(table, "--text-column", texts or free, "texts", also)
     if label is None:
         others = [name for name in free if name not in texts and not _is_id(name, table)]

@@ -121,7 +121,11 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
             if data.task.labels
             else ["the files answer other texts"]
         ),
-        source="answers" if given else "training" if recipe.teacher.finetune else "checkpoint",
+        source="answers"
+        if given is not None
+        else "training"
+        if recipe.teacher.finetune is not None
+        else "checkpoint",
     )
     return model
 
