@@ -167,6 +167,7 @@ def test_the_manifest_holds_parity_and_the_metric_of_the_file_itself(name, toy, 
     assert recorded.model_metrics == {"accuracy": 0.9}  # a tenth of the labels is wrong
     assert recorded.file_metrics == metrics.compute_metrics(toy.task, said.file, toy.encoded.labels)
     usual = quantize.quantization(name).bounds
+    usual = usual.replace({"metric_drop": 2 / 120})  # what is allowed among so few
     assert recorded.bounds["metric_drop"] == usual.metric_drop
     if name == "float32":
         assert recorded.bounds == usual.as_dict()
@@ -255,7 +256,8 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
     with pytest.raises(errors.ParityError) as e:
         export.to_tflite(toy.model, tmp_path / "m.tflite", **arguments)
     faults = str(e.value).splitlines()[1:]
-    assert faults == ["  - accuracy: expected a drop of at most 0.01667, received 1 -> 0.9667"]
+    assert len(faults) == 1  # 1.645 standard errors of four changes
+    assert "accuracy: expected a drop of at most 0.02742, received 1 -> 0.9667" in faults[0]
 
 
 def test_a_float32_file_that_is_not_the_reference_is_checked_itself(
