@@ -111,6 +111,8 @@ def test_texts_that_are_cut_are_counted_with_the_length_that_would_do():
     assert "max_length 112 would hold 100%" in found
     longer = warnings_of(TASK, *GOOD, lengths=np.array([700] * 20 + [9] * 80), max_length=64)
     assert "max_length 512 would hold 80%" in longer  # what BERT's position table serves
+    longest = warnings_of(TASK, *GOOD, lengths=np.array([700] * 20 + [9] * 80), max_length=512)
+    assert "are cut" in longest and longest.endswith("a BERT reads at most 512.")
     assert warnings_of(TASK, *GOOD, lengths=lengths, max_length=128) == ""
 
 

@@ -185,6 +185,25 @@ def test_the_student_fits_its_teacher(layers, width, heads, ffn, student):
     structured.pruned_config(teacher, config.parse_pruned(student))
 
 
+@pytest.mark.parametrize(
+    ("longest", "positions", "length", "told"),
+    [
+        (40, 512, 48, "max_length 48: holds 99.9% of the training texts (longest 300 tokens)"),
+        (200, 128, 128, "max_length 128: holds 62.9%"),
+        (300, 512, 256, "--set data.max_length=304 holds 100.0%, and takes 1.2 times as long"),
+        (900, 512, 256, "holds 27.9% of the training texts (longest 900 tokens); --set data.max_"),
+        (900, 512, 256, "--set data.max_length=512 holds 56.6%, and takes 2.0 times as long"),
+    ],
+)
+def test_the_length_holds_nearly_all_texts_and_is_no_more_than_256(
+    longest, positions, length, told
+):
+    lengths = np.linspace(8, longest, 999).astype(int)
+    found, note = quickstart_recipe.fit_length(np.append(lengths, max(300, longest)), positions)
+    assert found == length and told in note
+    assert ("--set" in note) == (longest > 256)
+
+
 def test_a_teacher_that_cannot_be_cut_gets_a_preset():
     for teacher in (models.preset("mobilebert"), SHAPE.replace(family="electra", pooler=False)):
         assert quickstart_recipe.choose_student(teacher) == "tinybert_4l_312d"

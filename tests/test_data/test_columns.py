@@ -52,10 +52,21 @@ def test_a_file_without_header_or_with_broken_rows_is_refused(tmp_path, text, to
         columns.read_columns(tmp_path / "x.csv")
 
 
-def test_other_formats_are_refused(tmp_path):
-    (tmp_path / "x.xlsx").write_bytes(b"PK")
-    with pytest.raises(errors.DataError, match="Save tables of other programs as CSV"):
-        columns.read_columns(tmp_path / "x.xlsx")
+@pytest.mark.parametrize(
+    ("suffix", "told"),
+    [
+        (".xlsx", "Save tables of other programs as CSV"),
+        (".json", "an object a line"),
+        (".conll", "--kind token"),
+    ],
+)
+def test_other_formats_are_refused(tmp_path, suffix, told):
+    (tmp_path / f"x{suffix}").write_bytes(b"PK")
+    with pytest.raises(errors.DataError, match=told):
+        columns.read_columns(tmp_path / f"x{suffix}")
+
+
+def test_a_folder_is_refused(tmp_path):
     with pytest.raises(errors.DataError, match="one file of labelled texts, received a folder"):
         columns.read_columns(tmp_path)
 
@@ -105,6 +116,35 @@ def test_an_unclear_column_is_asked_for_by_its_option(tmp_path):
     assert tuple(found) == ("abstract", "title", "topic")
     with pytest.raises(errors.ConfigError, match=r"--label-column: .* Did you mean 'topic'"):
         columns.choose_roles(two, text="abstract", label="topics")
+
+
+def test_words_with_tags_are_no_texts_with_labels(tmp_path):
+    rows = [{"tokens": text.split(), "tags": ["O"] * 5, "text": text} for text in TEXTS]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    table = columns.read_columns(tmp_path / "x.jsonl")
+    assert columns.choose_roles(table, label="tags").text == "text"
+    with pytest.raises(errors.DataError, match=r"lists in 'tokens', 'tags'.*--kind token"):
+        columns.choose_roles(table, text="tokens", label="tags")
+    del table.columns["text"]
+    with pytest.raises(errors.DataError, match=r"lists in 'tokens', 'tags'.*--kind token"):
+        columns.choose_roles(table)
+
+
+def test_the_hint_names_the_likely_label_and_a_constant_column_is_none(tmp_path):
+    halves = {"colour": KINDS, "film_sentiment": KINDS[::-1], "source": ["web"] * 60}
+    table = table_of(tmp_path, text=TEXTS, **halves)
+    with pytest.raises(errors.ConfigError, match=r"2 that may be.*--label-column 'film_senti"):
+        columns.choose_roles(table)
+    del table.columns["colour"]
+    assert columns.choose_roles(table).label == "film_sentiment"
+
+
+def test_a_column_for_each_label_is_explained(tmp_path):
+    marks = {"toxic": ["0", "1"] * 30, "insult": ["1", "0", "0"] * 20}
+    with pytest.raises(errors.ConfigError, match=r"several labels a text.*with \| between"):
+        columns.choose_roles(table_of(tmp_path, text=TEXTS, **marks))
+    with pytest.raises(errors.ConfigError, match=r"--label-column 'level'\.$"):
+        columns.choose_roles(table_of(tmp_path, text=TEXTS, level=KINDS, colour=KINDS))
 
 
 @pytest.mark.parametrize(

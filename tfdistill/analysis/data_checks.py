@@ -241,10 +241,14 @@ def _check_lengths(
         return
     wanted = 16 * math.ceil(np.quantile(lengths, 1 - _MOST_CUT) / 16)
     reached = min(wanted, _LONGEST_INPUT)
+    advice = (
+        f"max_length {reached} would hold {np.mean(lengths <= reached):.0%} of them."
+        if reached > max_length
+        else f"a BERT reads at most {_LONGEST_INPUT}."
+    )
     warnings.append(
         f"{len(longer) / len(lengths):.0%} of the training texts are longer than max_length "
-        f"{max_length} and are cut ({_located(train, longer)}): max_length {reached} would hold "
-        f"{np.mean(lengths <= reached):.0%} of them."
+        f"{max_length} and are cut ({_located(train, longer)}): {advice}"
     )
 
 

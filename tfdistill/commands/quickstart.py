@@ -37,7 +37,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     for field in ("text_column", "pair_column", "label_column"):
         options.add_field(group, config.DataConfig, field)
     text = "kind of task (default: by the labels)"
-    options.add_field(group, config.DataConfig, "kind", help=text)
+    shown = "{" + ",".join(_KINDS) + "}"  # words and questions are refused with a remedy
+    options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
     group = parser.add_argument_group("training")
     group.add_argument(
         "--student",

@@ -22,6 +22,7 @@ _TEACHER_RATE, _TEACHER_WIDTH = 5e-5, 768  # at this width; twice the rate at ha
 _SHORT_SET, _LONG_SET = 200, 60_000  # rows: smaller batches below, a single epoch above
 _ROUNDED_TO = 16  # tokens
 _HELD = 0.995  # share of the texts that are not cut
+_LONGEST, _MOST_POSITIONS = 256, 512  # tokens that are chosen, and that can be asked for
 _USUAL_PRESET = "tinybert_4l_312d"
 
 
@@ -183,11 +184,7 @@ def choose_student(teacher: models.EncoderConfig) -> str:
 def choose_length(
     checkpoint: Checkpoint, shape: models.EncoderConfig, data: LabelledFile
 ) -> tuple[int, str]:
-    """The tokens that 99.5% of the training texts have at most, as far as the teacher goes.
-
-    Returns:
-      The length, a multiple of 16, and a sentence about it.
-    """
+    """The length that fits the training texts, and a sentence about it; see `fit_length`."""
     from tfdistill.data import tokenize
 
     if checkpoint.vocab_file is None:
@@ -195,11 +192,32 @@ def choose_length(
         raise errors.VocabularyError("teacher", "a vocab.txt next to the weights", "none", remedy)
     train = data.sets["train"]
     tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
-    lengths = tokenizer.lengths(train.texts, train.pairs)
+    return fit_length(tokenizer.lengths(train.texts, train.pairs), shape.max_positions)
+
+
+def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:
+    """The tokens that 99.5% of the training texts have at most, and no more than 256.
+
+    Time grows with the tokens, in training and on the phone, so longer texts are cut unless the
+    user asks for more.
+
+    Args:
+      lengths: Tokens of the texts, (examples,).
+      positions: The most tokens that the teacher reads.
+
+    Returns:
+      The length, a multiple of 16 where the teacher allows it, and a sentence about it.
+    """
     wanted = _ROUNDED_TO * math.ceil(np.quantile(lengths, _HELD) / _ROUNDED_TO)
-    length = int(min(wanted, shape.max_positions, 512))
-    held = float(np.mean(lengths <= length))
-    return length, (
-        f"max_length {length}: holds {held:.1%} of the training texts (longest {lengths.max()} "
-        "tokens)"
+    possible = int(min(wanted, positions, _MOST_POSITIONS))
+    length = min(possible, _LONGEST)
+    note = (
+        f"max_length {length}: holds {np.mean(lengths <= length):.1%} of the training texts "
+        f"(longest {lengths.max()} tokens)"
     )
+    if possible > length:
+        note += (
+            f"; --set data.max_length={possible} holds {np.mean(lengths <= possible):.1%}, and "
+            f"takes {possible / length:.1f} times as long or longer"
+        )
+    return length, note

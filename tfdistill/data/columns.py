@@ -32,6 +32,13 @@ _PAIR_NAMES = (
 )
 _NUMBERED = re.compile(r"(?i)(.*?)[ _#]*(?:[12]|[ab])\b(.*)")
 _ID_NAME = re.compile(r"(?i)(^|[_ #\d])(id|idx|index|uid|uuid|guid|row|nr|no)$")
+_TAGS_REMEDY = (
+    "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
+)
+_OTHER_FORMATS = {
+    ".json": "Write an object a line, for example with `jq -c '.[]' data.json > data.jsonl`.",
+    ".conll": _TAGS_REMEDY,
+}
 _MARKS = ("|", ";", ",")  # that may separate the labels of a cell
 _MOST_CLASSES = 20  # whole numbers of more different values are a regression
 _MOST_NAMES = 500  # different names that a column of labels may have
@@ -107,7 +114,9 @@ def read_columns(path: pathlib.Path) -> RawTable:
             f"data file {path}",
             f"one of {', '.join(tables.SUFFIXES)}",
             path.suffix or "a name without suffix",
-            "Save tables of other programs as CSV in UTF-8.",
+            _OTHER_FORMATS.get(
+                path.suffix.lower(), "Save tables of other programs as CSV in UTF-8."
+            ),
         )
     text = tables.read_text(path)
     if path.suffix.lower() == ".jsonl":
@@ -189,6 +198,7 @@ def choose_roles(
     Raises:
       ConfigError: If a column is not there, or it is not clear which one is meant; the message
         names the option to give.
+      DataError: If the texts are lists, such as those of words.
     """
     given = {"--text-column": text, "--pair-column": pair, "--label-column": label}
     for option, name in given.items():
@@ -201,6 +211,11 @@ def choose_roles(
     if not texts:  # of single words, or of a script without blanks
         named = [name for name in free if not _ID_NAME.search(name)]
         texts = [name for name in named if _holds_texts(table.columns[name], least_words=0)]
+    lists = [name for name in table.columns if _holds_lists(table.columns[name])]
+    if {text, pair} & {*lists} or (text is None and lists and not texts):
+        raise errors.DataError(
+            f"{table.path}", "texts", f"lists in {', '.join(map(repr, lists))}", _TAGS_REMEDY
+        )
     if text is None:
         text, second = _choose_texts(texts, None if pair is None else [])
         pair = pair or second
@@ -210,9 +225,11 @@ def choose_roles(
             raise _unclear(table, "--text-column", texts or free, "texts", also)
     if label is None:
         others = [name for name in free if name not in texts and not _is_id(name, table)]
+        others = [name for name in others if len(set(table.columns[name])) > 1] or others
         label = _choose_label(others)
         if label is None:
-            raise _unclear(table, "--label-column", others or free, "labels")
+            likely = sorted(others or free, key=lambda name: not _ends_as_label(name))
+            raise _unclear(table, "--label-column", likely, "labels")
     return Roles(text, pair, label)
 
 
@@ -241,6 +258,11 @@ def _choose_label(others: list[str]) -> str | None:
     return known[0] if len(known) == 1 else None
 
 
+def _ends_as_label(name: str) -> bool:
+    """Whether the last word of a name is one of labels, as in "airline_sentiment"."""
+    return re.split(r"[ _-]", name.casefold())[-1] in _LABEL_NAMES
+
+
 def _unclear(
     table: RawTable, option: str, candidates: Sequence[str], what: str, also: str | None = None
 ) -> errors.ConfigError:
@@ -253,6 +275,12 @@ def _unclear(
     hint = f"Name it, such as {option} {example!r}"
     if also and len(candidates) > 1:
         hint += f"; if two are read together, also {also} {candidates[1]!r}"
+    marked = [name for name in candidates if {*table.columns[name]} == {"0", "1"}]
+    if what == "labels" and len(marked) > 1:
+        hint += (
+            ". For several labels a text, write the names of the columns that hold 1 into one "
+            "column, with | between them"
+        )
     return errors.ConfigError(
         f"{table.path}",
         f"one column of {what}",
@@ -264,13 +292,17 @@ def _unclear(
 def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
     """Whether cells are mostly different, no numbers, and of several words or of some length."""
     filled = [cell for cell in cells if cell.strip()]
-    if not filled or _numbers(filled) is not None:
+    if not filled or _holds_lists(filled) or _numbers(filled) is not None:
         return False
     varied = len(set(filled)) / len(filled)
     words = np.mean([len(cell.split()) for cell in filled])
     characters = np.mean([len(cell) for cell in filled])
     long = words > least_words or characters > _LONG_TEXT
     return bool(varied > _LEAST_VARIED and long)
+
+
+def _holds_lists(cells: Sequence[str]) -> bool:
+    return any(cell.endswith(tables.LIST_MARK) for cell in cells)
 
 
 def _is_id(name: str, table: RawTable) -> bool:
@@ -307,7 +339,7 @@ def kind_of(labels: Sequence[str]) -> LabelKind:
       The kind.
     """
     cells = [cell for cell in labels if cell.strip()]
-    if any(cell.endswith(tables.LIST_MARK) for cell in cells):
+    if _holds_lists(cells):
         return LabelKind("multi_label", ",", "lists of labels")
     numbers = _numbers(cells)
     if numbers is not None:
