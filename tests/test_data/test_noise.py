@@ -1,3 +1,5 @@
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -103,9 +105,106 @@ def test_epochs_differ_and_a_resumed_stream_does_not(tokenizer):
     tf.nest.map_structure(np.testing.assert_array_equal, whole[1:], stream(epochs=3, start_step=1))
 
 
+def pairs_of(tokenizer, sizes, *, width):
+    """Rows [CLS] A [SEP] B [SEP] of texts that share no token, and the texts."""
+    ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids).tolist()
+    texts, columns = [], {"input_ids": [], "attention_mask": [], "token_type_ids": []}
+    for size in sizes:
+        first, second = ([ordinary.pop() for _ in range(length)] for length in size)
+        texts.append((first, second))
+        row = [tokenizer.cls_id, *first, tokenizer.sep_id]
+        types = [0] * len(row) + [1] * (len(second) + 1 if second else 0)
+        row += [*second, tokenizer.sep_id] if second else []
+        padding = width - len(row)
+        columns["input_ids"].append(row + [tokenizer.pad_id] * padding)
+        columns["attention_mask"].append([1] * len(row) + [0] * padding)
+        columns["token_type_ids"].append(types + [0] * padding)
+    features = {name: tf.constant(values, tf.int32) for name, values in columns.items()}
+    return {**features, "weight": tf.range(len(sizes))}, texts
+
+
+def read_pair(tokenizer, features, row):
+    """The two texts of a row, read by its mask and types alone."""
+    ids, mask, types = (
+        features[name][row].numpy() for name in ("input_ids", "attention_mask", "token_type_ids")
+    )
+    count = mask.sum()
+    np.testing.assert_array_equal(mask, np.arange(len(mask)) < count)  # no holes
+    assert (ids[count:] == tokenizer.pad_id).all() and not types[count:].any()
+    first, second = ids[:count][types[:count] == 0], ids[:count][types[:count] == 1]
+    assert (np.diff(types[:count]) >= 0).all()
+    assert first[0] == tokenizer.cls_id and first[-1] == second[-1] == tokenizer.sep_id
+    return first[1:-1].tolist(), second[:-1].tolist()
+
+
+def test_pairs_become_unrelated_equal_or_exchanged_ones(tokenizer):
+    sizes = [(2, 5), (4, 1), (1, 3), (7, 2), (3, 3), (1, 1), (5, 6), (6, 4)]
+    width = 14  # the longest row; some of the new pairs do not fit
+    batch, texts = pairs_of(tokenizer, sizes, width=width)
+    change = tf.function(noise.PairNoise(tokenizer, share=0.6))
+    counts: collections.Counter[str] = collections.Counter()
+    cut = 0
+    for step in range(150):
+        after = change(batch, tf.constant([5, step], tf.int64))
+        assert after.keys() == batch.keys() and after["weight"] is not None
+        for row, (own_first, own_second) in enumerate(texts):
+            found = read_pair(tokenizer, after, row)
+            kinds = {"exchanged": (own_second, own_first), "equal": (own_first, own_first)}
+            kinds["as it was"] = (own_first, own_second)
+            for _, second in texts:
+                if second != own_second:
+                    kinds[f"unrelated {second}"] = (own_first, second)
+            fits = {
+                name: (first, second[: width - 3 - len(first)])
+                for name, (first, second) in kinds.items()
+            }
+            (kind,) = (name for name, pair in fits.items() if pair == found)
+            cut += fits[kind] != kinds[kind]
+            counts[kind.split(" [")[0]] += 1
+    assert cut > 10
+    shares = {name: count / 1200 for name, count in counts.items()}
+    # 0.2 each, one in eight of the unrelated being the pair itself.
+    assert shares == pytest.approx(
+        {"as it was": 0.425, "unrelated": 0.175, "equal": 0.2, "exchanged": 0.2}, abs=0.035
+    )
+
+
+def test_rows_without_a_second_text_keep_what_they_have(tokenizer):
+    batch, texts = pairs_of(tokenizer, [(3, 0), (2, 4), (5, 0)], width=12)
+    change = noise.PairNoise(tokenizer, share=1.0)
+    for step in range(20):
+        after = change(batch, tf.constant([0, step], tf.int64))
+        for name in after:
+            np.testing.assert_array_equal(after[name][0], batch[name][0])
+            np.testing.assert_array_equal(after[name][2], batch[name][2])
+        assert read_pair(tokenizer, after, 1)[0] in texts[1]
+
+
+def test_other_pairs_follow_from_the_seed_and_are_not_those_of_other_tokens(tokenizer):
+    batch, _ = pairs_of(tokenizer, [(1, 1)] * 25, width=5)  # twenty-five pairs, forty times
+    batch = {name: tf.repeat(value, 40, axis=0) for name, value in batch.items()}
+    change = noise.PairNoise(tokenizer, share=0.5)
+    first, again, other = (change(batch, tf.constant([5, k], tf.int64)) for k in (0, 0, 1))
+    tf.nest.map_structure(np.testing.assert_array_equal, first, again)
+    assert (first["input_ids"].numpy() != other["input_ids"].numpy()).any()
+    # The two kinds of noise choose their examples independently under one seed.
+    tokens, _ = changed(tokenizer, batch, share=0.5)
+    pairs, words = (
+        (ids != batch["input_ids"]).numpy().any(axis=1) for ids in (first["input_ids"], tokens)
+    )
+    assert (pairs & words).mean() == pytest.approx(pairs.mean() * words.mean(), abs=0.03)
+    same = noise.PairNoise(tokenizer, share=0.0)(batch, tf.constant([1, 0], tf.int64))
+    tf.nest.map_structure(np.testing.assert_array_equal, same, batch)
+
+
 @pytest.mark.parametrize(
     "options", [{"share": -0.1}, {"share": 1.1}, {"highest_rate": 0.0}, {"highest_rate": 1.5}]
 )
 def test_values_out_of_range_are_refused(tokenizer, options):
     with pytest.raises(errors.ConfigError, match=next(iter(options))):
         noise.TokenNoise(tokenizer, **options)
+
+
+def test_a_share_of_pairs_out_of_range_is_refused(tokenizer):
+    with pytest.raises(errors.ConfigError, match="share"):
+        noise.PairNoise(tokenizer, share=1.5)

@@ -444,6 +444,48 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
         texts("explicit", "static", token_noise=0.5)
 
 
+@pytest.mark.slow
+def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
+    distilled, data_dir, tmp_path, until_fit, capsys
+):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    words = "set play call stop light music timer alarm".split()
+    rows = [f"{a} it\t{b} it now\t{a == b}" for a in words for b in words]
+    for split, part in (("train", rows[1::4] + rows[2::4] + rows[3::4]), ("dev", rows[::4])):
+        text = "\n".join(["first\tsecond\tsame", *part, ""])
+        (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
+
+    def texts(name, **joint):
+        columns = {"text_column": "first", "pair_column": "second", "label_column": "same"}
+        recipe = recipe_of(
+            folder,
+            data={"task": "likeness", "dir": str(folder), "max_length": 24, **columns}
+            | {"vocab": "train:64"},
+            teacher={"source": "preset:bert_tiny", "allow_weak": True, "export": False}
+            | {"finetune": {"epochs": 1, "batch_size": 16, "min_steps": 1}},
+            stages={"joint": {"kind": "joint", **STEP, **joint}},
+            baselines="none",
+        )
+        _, train = until_fit(recipe, tmp_path / name)
+        said = "made of other texts" in capsys.readouterr().err
+        return said, [features["token_type_ids"].numpy() for features, _ in train.dataset()]
+
+    said, plain = texts("off", token_noise=0)
+    assert not said
+    said, other = texts("usual")
+    assert said
+    # "play it" [SEP] "stop it now": the second text of an equal or an exchanged pair is shorter.
+    rows = np.concatenate([(a != b).any(axis=1) for a, b in zip(plain, other, strict=True)])
+    assert 0.15 < rows.mean() < 0.5  # two thirds of the half
+    said, other = texts("tokens", pair_noise=0)
+    assert not said and all(map(np.array_equal, plain, other))
+    with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
+        joint = {"kind": "joint", **STEP, "pair_noise": 0.5}
+        single = recipe_of(data_dir, distilled[0], stages={"joint": joint}, baselines="none")
+        until_fit(single, tmp_path / "single")
+
+
 def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(data_dir):
     with pytest.raises(errors.ConfigError, match=r"token_noise.*gold labels"):
         recipe_of(
@@ -455,5 +497,12 @@ def test_noise_does_not_go_with_gold_labels_nor_into_runs_that_began_without(dat
     assert config.JointStage(loss_weights={"label": 0.5}).noisy_share == 0
     saved = joint.model_dump()
     assert config.JointStage.model_validate(saved).noisy_share == 0.5
-    del saved["token_noise"]  # every option of the versions before
-    assert config.JointStage.model_validate(saved).noisy_share == 0
+    assert config.JointStage.model_validate(saved).noisy_pairs == 0.5
+    del saved["pair_noise"]  # every option of the versions before
+    before = config.JointStage.model_validate(saved)
+    assert (before.noisy_share, before.noisy_pairs) == (0.5, 0)
+    del saved["token_noise"]
+    before = config.JointStage.model_validate(saved)
+    assert (before.noisy_share, before.noisy_pairs) == (0, 0)
+    assert config.JointStage(token_noise=0).noisy_pairs == 0
+    assert config.JointStage(token_noise=0, pair_noise=0.2).noisy_pairs == 0.2

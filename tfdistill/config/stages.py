@@ -39,7 +39,7 @@ _FORMER_DEFAULTS: dict[str, Any] = {
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
 Prediction = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
-TOKEN_NOISE = 0.5
+TOKEN_NOISE = PAIR_NOISE = 0.5
 Temperature = Annotated[float, pydantic.Field(gt=0)]
 
 
@@ -219,30 +219,40 @@ class JointStage(PrunedStage):
         calibrates them on the development set.
       token_noise: The share of a batch's examples with replaced tokens, see `data.noise`; None:
         `TOKEN_NOISE`, but 0 where gold labels count or the answers were stored before.
+      pair_noise: The share of a batch's pairs of texts that become other pairs, see
+        `data.noise.PairNoise`; None: `PAIR_NOISE` where tokens are replaced, otherwise 0.
     """
 
     kind: Literal["joint"] = "joint"
     prediction: Prediction = "kl_divergence"
     temperature: Temperature | None = None
     token_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
+    pair_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _saved_before_noise(cls, values: Any) -> Any:
-        """A recipe that was saved with every option but this one goes on without noise."""
-        options = cls.model_fields.keys() - {"token_noise"}
-        if isinstance(values, Mapping) and "token_noise" not in values and options <= set(values):
-            return {**values, "token_noise": 0.0}
+        """A recipe that was saved with every option but these goes on without such noise."""
+        kinds = {"token_noise", "pair_noise"}
+        if isinstance(values, Mapping) and cls.model_fields.keys() - kinds <= set(values):
+            return {**dict.fromkeys(kinds, 0.0), **values}
         return values
 
     @pydantic.model_validator(mode="after")
     def _check_noise(self) -> JointStage:
-        if self.token_noise and needs_labels(self):
-            raise ValueError(
-                "token_noise: expected 0 with a weight for gold labels, which are not those of "
-                f"changed texts, received {self.token_noise}. Leave one of the two out."
-            )
+        for name, share in self.asked_noise.items():
+            if needs_labels(self):
+                raise ValueError(
+                    f"{name}: expected 0 with a weight for gold labels, which are not those of "
+                    f"changed texts, received {share}. Leave one of the two out."
+                )
         return self
+
+    @property
+    def asked_noise(self) -> dict[str, float]:
+        """The kinds of noise that the recipe asks for, with their shares."""
+        shares = {"token_noise": self.token_noise, "pair_noise": self.pair_noise}
+        return {name: share for name, share in shares.items() if share}
 
     @property
     def noisy_share(self) -> float:
@@ -250,6 +260,13 @@ class JointStage(PrunedStage):
         if self.token_noise is not None:
             return self.token_noise
         return 0.0 if needs_labels(self) else TOKEN_NOISE
+
+    @property
+    def noisy_pairs(self) -> float:
+        """The same of pairs of texts."""
+        if self.pair_noise is not None:
+            return self.pair_noise
+        return PAIR_NOISE if self.noisy_share else 0.0
 
 
 class EmbeddingStage(PrunedStage):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
 
 HIGHEST_RATE = 0.5
-_EXAMPLES, _RATES, _TOKENS, _REPLACEMENTS = range(4)  # independent streams of random numbers
+# Independent streams of random numbers.
+_EXAMPLES, _RATES, _TOKENS, _REPLACEMENTS, _PAIRS, _PARTNERS = range(6)
 
 
 class TokenNoise:
@@ -44,8 +45,7 @@ class TokenNoise:
         self, tokenizer: Tokenizer, *, share: float = 0.5, highest_rate: float = HIGHEST_RATE
     ):
         """Checks the options; see the class."""
-        if not 0 <= share <= 1:
-            raise errors.ConfigError("share", "0 to 1", share)
+        _check_share(share)
         if not 0 < highest_rate <= 1:
             raise errors.ConfigError("highest_rate", "above 0, at most 1", highest_rate)
         self._special, self._share = tokenizer.special_ids, share
@@ -89,3 +89,100 @@ class TokenNoise:
         )
         changed = tf.tensor_scatter_nd_update(ids, tf.where(replaced), tf.gather(drawable, places))
         return {**features, "input_ids": tf.ensure_shape(changed, ids.shape)}
+
+
+class PairNoise:
+    """Makes other pairs of the texts of a batch.
+
+    Each example (A, B) becomes another pair with the probability `share`, one of three that are
+    equally likely: (A, C), with the second text C of an example drawn from the batch; (A, A); or
+    (B, A). Before `TokenNoise`, which changes some of them again, these are unrelated, equal and
+    nearly equal texts: a few thousand pairs show a student few of the relations that its teacher
+    knows. Second texts end where the batch's rows do.
+
+    Args:
+      tokenizer: Gives the special tokens.
+      share: The probability of an example to be changed, 0 to 1.
+
+    Raises:
+      ConfigError: If it is out of range.
+
+    Reference: as for `TokenNoise`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, share: float = 0.5):
+        """Checks the option; see the class."""
+        _check_share(share)
+        self._separator, self._padding = tokenizer.sep_id, tokenizer.pad_id
+        self._share = share
+
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
+        """Changes one batch; runs in a graph.
+
+        Args:
+          features: ``input_ids``, ``attention_mask`` and ``token_type_ids``, int32 (batch,
+            tokens), rows ``[CLS] A [SEP] B [SEP]``; others pass through, and so do rows without a
+            second text.
+          seed: int32 or int64 (2,). The same seed gives the same pairs.
+
+        Returns:
+          The features, with these three changed.
+        """
+        import tensorflow as tf
+
+        ids, mask = features["input_ids"], features["attention_mask"]
+        types = features["token_type_ids"]
+        rows, width = tf.unstack(tf.shape(ids))
+        seconds = tf.reduce_sum(types * mask, axis=1)  # (batch,): B [SEP]
+        firsts = tf.reduce_sum(mask, axis=1) - seconds  # [CLS] A [SEP]
+
+        def uniform(stream: int) -> tf.Tensor:
+            return tf.random.stateless_uniform(
+                [rows], tf.random.experimental.stateless_fold_in(seed, stream)
+            )
+
+        partners = tf.argsort(uniform(_PARTNERS))
+        drawn, third = uniform(_PAIRS), self._share / 3
+        changed = (drawn < self._share) & (seconds > 0) & (tf.gather(seconds, partners) > 0)
+        unrelated, equal = drawn < third, (drawn >= third) & (drawn < 2 * third)
+        # Where the texts of the new pair begin, and how many tokens they have.
+        start = tf.where(unrelated | equal, 1, firsts)
+        length = tf.where(unrelated | equal, firsts - 2, seconds - 1)
+        sources = tf.where(unrelated, partners, tf.range(rows))
+        other_start = tf.where(unrelated, tf.gather(firsts, partners), 1)
+        other_length = tf.minimum(
+            tf.where(unrelated, tf.gather(seconds, partners) - 1, firsts - 2), width - 3 - length
+        )
+
+        position = tf.range(width)[None]  # (1, tokens)
+        middle = 1 + length[:, None]  # of the first [SEP]; (batch, 1)
+        end = middle + 1 + other_length[:, None]  # of the second
+        first = _shifted(ids, start[:, None] + position - 1)
+        second = _shifted(tf.gather(ids, sources), other_start[:, None] + position - middle - 1)
+        new_ids = tf.where(position < middle, first, second)
+        new_ids = tf.where((position == middle) | (position == end), self._separator, new_ids)
+        new_ids = tf.where(position > end, self._padding, new_ids)
+        new = {
+            "input_ids": tf.where(position == 0, ids[:, :1], new_ids),
+            "attention_mask": tf.cast(position <= end, mask.dtype),
+            "token_type_ids": tf.cast((position > middle) & (position <= end), types.dtype),
+        }
+        return {**features} | {
+            name: tf.ensure_shape(
+                tf.where(changed[:, None], value, features[name]), features[name].shape
+            )
+            for name, value in new.items()
+        }
+
+
+def _shifted(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """The tokens at other positions of each row, (batch, tokens); at the ends those of the ends."""
+    import tensorflow as tf
+
+    last = tf.shape(ids)[1] - 1
+    return tf.gather(ids, tf.clip_by_value(positions, 0, last), axis=1, batch_dims=1)
+
+
+def _check_share(share: float) -> None:
+    if not 0 <= share <= 1:
+        raise errors.ConfigError("share", "0 to 1", share)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from tfdistill import config, distillers, errors, training
-from tfdistill.data import batches, noise, streaming, tokenize
+from tfdistill.data import batches, noise, streaming
 from tfdistill.distillers import base
 from tfdistill.run import given, prepare
 from tfdistill.run.context import RunContext
@@ -86,7 +86,7 @@ def _of_task(
     if extra:
         _check_no_noise(stage)
         return plain
-    return _noisy(plain, stage, data.tokenizer, seed)
+    return _noisy(plain, stage, data, seed)
 
 
 def _check_no_noise(stage: config.JointStage) -> None:
@@ -95,28 +95,49 @@ def _check_no_noise(stage: config.JointStage) -> None:
     Raises:
       ConfigError: If the stage asks for it.
     """
-    if stage.token_noise:
+    for name, share in stage.asked_noise.items():
         raise errors.ConfigError(
-            "token_noise",
+            name,
             "0 where the student learns from stored answers alone",
-            stage.token_noise,
-            "Noise needs a teacher that answers during the training: leave token_noise out.",
+            share,
+            f"Noise needs a teacher that answers during the training: leave {name} out.",
         )
 
 
 def _noisy(
-    plain: batches.Batches, stage: config.JointStage, tokenizer: tokenize.Tokenizer, seed: int
+    plain: batches.Batches, stage: config.JointStage, data: prepare.TaskData, seed: int
 ) -> training.TrainingBatches:
-    share = stage.noisy_share
-    if not share:
-        return plain
-    print(
-        f"{stage.kind}: {share:.0%} of the texts that the teacher answers have tokens replaced, "
-        f"each with a probability of up to {noise.HIGHEST_RATE:.0%} (token_noise)",
-        file=sys.stderr,
-        flush=True,
-    )
-    return streaming.MappedBatches(plain, noise.TokenNoise(tokenizer, share=share), seed)
+    """The batches with other pairs of texts, then other tokens, as the stage says.
+
+    Raises:
+      ConfigError: If it asks for other pairs and the task has single texts.
+    """
+    noisy: training.TrainingBatches = plain
+    pairs = data.task.pair_column is not None and data.task.head not in ("token", "span")
+    if stage.pair_noise and not pairs:
+        raise errors.ConfigError(
+            "pair_noise", "0 for a task without pairs of texts", stage.pair_noise
+        )
+    if pairs and stage.noisy_pairs:
+        print(
+            f"{stage.kind}: {stage.noisy_pairs:.0%} of the pairs that the teacher answers are "
+            "made of other texts of the batch (pair_noise)",
+            file=sys.stderr,
+            flush=True,
+        )
+        change = noise.PairNoise(data.tokenizer, share=stage.noisy_pairs)
+        noisy = streaming.MappedBatches(noisy, change, seed)
+    if stage.noisy_share:
+        print(
+            f"{stage.kind}: {stage.noisy_share:.0%} of the texts that the teacher answers have "
+            f"tokens replaced, each with a probability of up to {noise.HIGHEST_RATE:.0%} "
+            "(token_noise)",
+            file=sys.stderr,
+            flush=True,
+        )
+        change = noise.TokenNoise(data.tokenizer, share=stage.noisy_share)
+        noisy = streaming.MappedBatches(noisy, change, seed)
+    return noisy
 
 
 def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedExamples:
