@@ -116,28 +116,31 @@ def _noisy(
     pairs = data.task.pair_column is not None and data.task.head not in ("token", "span")
     if stage.pair_noise and not pairs:
         raise errors.ConfigError(
-            "pair_noise", "0 for a task without pairs of texts", stage.pair_noise
+            "pair_noise",
+            "0 for a task without pairs of texts",
+            stage.pair_noise,
+            "Leave pair_noise out.",
         )
     if pairs and stage.noisy_pairs:
-        print(
+        _tell(
             f"{stage.kind}: {stage.noisy_pairs:.0%} of the pairs that the teacher answers are "
-            "made of other texts of the batch (pair_noise)",
-            file=sys.stderr,
-            flush=True,
+            "made of other texts of the batch (pair_noise)"
         )
         change = noise.PairNoise(data.tokenizer, share=stage.noisy_pairs)
         noisy = streaming.MappedBatches(noisy, change, seed)
     if stage.noisy_share:
-        print(
+        _tell(
             f"{stage.kind}: {stage.noisy_share:.0%} of the texts that the teacher answers have "
             f"tokens replaced, each with a probability of up to {noise.HIGHEST_RATE:.0%} "
-            "(token_noise)",
-            file=sys.stderr,
-            flush=True,
+            "(token_noise)"
         )
         change = noise.TokenNoise(data.tokenizer, share=stage.noisy_share)
         noisy = streaming.MappedBatches(noisy, change, seed)
     return noisy
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedExamples:
