@@ -271,7 +271,11 @@ class ExportedFile(ResultPart):
 
 
 class RunMetrics(ResultPart):
-    """metrics.json of a run."""
+    """metrics.json of a run.
+
+    `test_metrics` are those of "teacher", "student" and "file" on a test set, where one was split
+    off (`quickstart`); all others are of the development set.
+    """
 
     format_version: Literal[1]
     recipe: str = "run"
@@ -283,6 +287,7 @@ class RunMetrics(ResultPart):
     baselines: tuple[BaselineResult, ...] = ()
     chosen: str | None = None
     exports: tuple[ExportedFile, ...] = ()
+    test_metrics: dict[str, dict[str, float | None]] = {}
 
 
 class Trial(ResultPart):

@@ -111,7 +111,13 @@ def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     given += ["--text-column", "utterance", "--label-column", "intent", "--json"]
     assert cli.main(["evaluate", str(done.run / "export"), *given]) == 0
     (row,) = (line.split() for line in done.shown.splitlines() if line.startswith("file "))
-    assert row[2] == f"{json.loads(capsys.readouterr().out)['accuracy']:.4f}"
+    found = json.loads(capsys.readouterr().out)
+    assert row[2] == f"{found['accuracy']:.4f}"
+    kept = json.loads((done.run / "metrics.json").read_text())["test_metrics"]
+    assert list(kept) == ["teacher", "student", "file"]
+    assert kept["file"]["accuracy"] == pytest.approx(found["accuracy"])
+    page = (done.run / "report.md").read_text()
+    assert f"| The student’s file | {kept['file']['accuracy']:.1%} |" in page
 
 
 @pytest.mark.slow

@@ -26,6 +26,26 @@ def test_the_models_are_compared_with_their_numbers(run_dir):
     assert len(rows) == 5
 
 
+def test_the_test_set_has_a_table_of_its_own(run_dir, edit, analysis_of):
+    def score(metrics):
+        metrics["test_metrics"] = {
+            "teacher": {"accuracy": 0.8},
+            "student": {"accuracy": 0.72},
+            "file": {"accuracy": 0.7},
+        }
+
+    assert "an independent test set would be" in "".join(summary.limits(analysis_of()))
+    edit(run_dir / "metrics.json", score)
+    limits = "".join(summary.limits(analysis_of()))
+    assert "independent" not in limits and "expect those of the test set" in limits
+    assert table_of(page_of(run_dir), "test-set") == [
+        ["Model", "Accuracy", "Of the teacher’s"],
+        ["Teacher", "80.0%", "100.0%"],
+        ["Student", "72.0%", "90.0%"],
+        ["The student’s file", "70.0%", "87.5%"],
+    ]
+
+
 def test_heads_are_named_where_they_do_not_share_the_width(run_dir, edit):
     def prune(metrics):
         for model in metrics["models"]:

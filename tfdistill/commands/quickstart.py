@@ -121,8 +121,15 @@ def _quickstart(args: argparse.Namespace) -> None:
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
         metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
     test = _test_metrics(recipe, out)
-    result = {**metrics.model_dump(mode="json"), "test_metrics": test}
-    base.show(result, as_json=args.json, lines=_summary(metrics, test, out))
+    if test:
+        from tfdistill import report
+
+        metrics = metrics.model_copy(update={"test_metrics": test})
+        results.write_result_file(metrics, out / results.METRICS_FILE)
+        report.write(out)
+    base.show(
+        metrics.model_dump(mode="json"), as_json=args.json, lines=_summary(metrics, test, out)
+    )
 
 
 def _say(notes: Any) -> None:

@@ -134,7 +134,7 @@ def latency_chart(run: RunAnalysis) -> Picture | None:
 def _models(run: RunAnalysis) -> Iterator[ReportSection]:
     models, seeds, formats = run_tables.models(run), run_tables.seeds(run), run_tables.formats(run)
     if models is not None:
-        shown = (models, formats) if formats else (models,)
+        shown = tuple(t for t in (models, run_tables.test_set(run), formats) if t is not None)
         part = SectionPart("models-part", tables=shown, folded=(seeds,) if seeds else ())
         yield ReportSection("models", "Models", "Models", parts=(part,))
 

@@ -183,6 +183,30 @@ def seeds(run: RunAnalysis) -> Table | None:
     return cells.table("seeds", caption, columns, rows)
 
 
+def test_set(run: RunAnalysis) -> Table | None:
+    """Teacher, student and file on examples that nothing was chosen by."""
+    found = run.results.metrics.test_metrics if run.results.metrics else {}
+    if not found:
+        return None
+    names = list(dict.fromkeys(name for scores in found.values() for name in scores))
+    best = found.get("teacher", {}).get(run.metric)
+    rows = []
+    for model, scores in found.items():
+        own = scores.get(run.metric)
+        kept = own / best if own is not None and best is not None and best > 0 else None
+        title = {"file": "The student’s file"}.get(model, model.capitalize())
+        rows.append(
+            row(
+                Cell(title),
+                *(cells.metric(name, scores.get(name)) for name in names),
+                cells.share(kept, 1),
+            )
+        )
+    columns = ("Model", *map(fmt.metric_title, names), "Of the teacher’s")
+    caption = "On the test set, which no choice was made on"
+    return cells.table("test-set", caption, columns, rows)
+
+
 def training(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table | None:
     """Start and end of every training curve."""
     rows = []

@@ -198,9 +198,15 @@ def limits(run: RunAnalysis) -> list[str]:
         made.parity and made.parity.file_metrics for made in run.results.manifests.values()
     )
     if scored or (metrics is not None and metrics.models):
+        tested = metrics is not None and metrics.test_metrics
+        which = "All metrics but those of the test set" if tested else "All metrics"
         found.append(
-            "All metrics are of the development set, on which checkpoints may have been chosen; "
-            "an independent test set would be a little lower."
+            f"{which} are of the development set, on which checkpoints may have been chosen; "
+            + (
+                "expect those of the test set."
+                if tested
+                else "an independent test set would be a little lower."
+            )
         )
         found += _uncertainty(run)
     for name, made in run.results.manifests.items():
