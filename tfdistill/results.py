@@ -271,11 +271,7 @@ class ExportedFile(ResultPart):
 
 
 class RunMetrics(ResultPart):
-    """metrics.json of a run.
-
-    `test_metrics` are those of "teacher", "student" and "file" on a test set, where one was split
-    off (`quickstart`); all others are of the development set.
-    """
+    """metrics.json of a run: of the development set, but for `test_metrics` of each role."""
 
     format_version: Literal[1]
     recipe: str = "run"

@@ -91,7 +91,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     findings.check()
     _say(data.notes)
 
-    from tfdistill import run, weights
+    from tfdistill import report, run, weights
 
     teacher = config.model_folder(args.teacher)
     recipe, notes = quickstart_recipe.make_recipe(
@@ -120,13 +120,11 @@ def _quickstart(args: argparse.Namespace) -> None:
             _place(out, recipe, written, overwrite=args.overwrite)
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
         metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
-    test = _test_metrics(recipe, out)
-    if test:
-        from tfdistill import report
-
-        metrics = metrics.model_copy(update={"test_metrics": test})
-        results.write_result_file(metrics, out / results.METRICS_FILE)
-        report.write(out)
+        test = _test_metrics(recipe, out)
+        if test:
+            metrics = metrics.model_copy(update={"test_metrics": test})
+            results.write_result_file(metrics, out / results.METRICS_FILE)
+            report.write(out)
     base.show(
         metrics.model_dump(mode="json"), as_json=args.json, lines=_summary(metrics, test, out)
     )

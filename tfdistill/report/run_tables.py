@@ -186,8 +186,6 @@ def seeds(run: RunAnalysis) -> Table | None:
 def test_set(run: RunAnalysis) -> Table | None:
     """Teacher, student and file on examples that nothing was chosen by."""
     found = run.results.metrics.test_metrics if run.results.metrics else {}
-    if not found:
-        return None
     names = list(dict.fromkeys(name for scores in found.values() for name in scores))
     best = found.get("teacher", {}).get(run.metric)
     rows = []

@@ -199,14 +199,13 @@ def limits(run: RunAnalysis) -> list[str]:
     )
     if scored or (metrics is not None and metrics.models):
         tested = metrics is not None and metrics.test_metrics
-        which = "All metrics but those of the test set" if tested else "All metrics"
+        which, then = (
+            ("All metrics but those of the test set", "expect those of the test set.")
+            if tested
+            else ("All metrics", "an independent test set would be a little lower.")
+        )
         found.append(
-            f"{which} are of the development set, on which checkpoints may have been chosen; "
-            + (
-                "expect those of the test set."
-                if tested
-                else "an independent test set would be a little lower."
-            )
+            f"{which} are of the development set, on which checkpoints may have been chosen; {then}"
         )
         found += _uncertainty(run)
     for name, made in run.results.manifests.items():
