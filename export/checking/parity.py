@@ -19,7 +19,7 @@ from ..conversion.quantize import Bounds
 from ..model.heads import neighbours
 
 _NEIGHBOURS = 10
-_CHANCE = 0.05  # what happens by chance no more often is not chance
+_ONE_SIDED = 1.645  # standard errors: 5% of a normal distribution lie beyond
 _ROUNDING = 1e-9  # of decimal bounds such as 1 - 0.97
 
 
@@ -169,23 +169,20 @@ def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list
 def allowed_drop(bound: float, num_examples: int, agreement: Agreement | None = None) -> float:
     """The most that a metric may fall: its bound, or what chance explains on so few examples.
 
-    ``max(bound, 2 / n, d / m)``: a metric of n examples moves in steps of about 1 / n, and where k
-    of m decisions change, each for better or worse with the probability 1/2, the most that these
-    lose is ``d = 2 x - k``, with x the largest number of worse ones that chance reaches in more
-    than 5% of the cases, ``P(X >= x) > 0.05``, X binomial (McNemar's exact test, one-sided).
+    ``max(bound, 2 / n, 1.645 sqrt(k) / m)``: a metric of n examples moves in steps of about 1 / n,
+    and where k of m decisions change, each for better or worse by chance, the share of right ones
+    has a standard error of at most ``sqrt(k) / m`` and falls by more than that in 5% of the cases
+    (McNemar, 1947, one-sided).
 
     Args:
       bound: What is allowed of a large set.
       num_examples: Examples n behind the metric.
       agreement: How many decisions changed; without it the third term is 0.
     """
-    import scipy.stats  # half a second
-
     chance = 0.0
     if agreement is not None and agreement.argmax_agreement is not None:
-        changed = round(agreement.num_decisions * (1 - agreement.argmax_agreement))
-        worse = scipy.stats.binom.isf(_CHANCE, changed, 0.5) if changed else 0
-        chance = float(2 * worse - changed) / agreement.num_decisions
+        changed = agreement.num_decisions * (1 - agreement.argmax_agreement)
+        chance = _ONE_SIDED * math.sqrt(changed) / agreement.num_decisions
     return max(bound, 2 / num_examples, chance)
 
 
@@ -208,5 +205,5 @@ def metric_violations(
     return [
         f"{primary}: expected a drop of at most {allowed:.4g}, "
         f"received {model[primary]:.4g} -> {file[primary]:.4g} "
-        "(`--quantize auto` looks for a format that keeps it)"
+        "(`tfdistill export --quantize auto` looks for a format that keeps it)"
     ]
