@@ -265,10 +265,15 @@ def test_a_regression_needs_one_output():
 
 
 @pytest.mark.parametrize(
-    ("changes", "formats"), [([], ("dynamic_wi8_afp32",)), (["export.also_quantize=[]"], ())]
+    ("changes", "formats", "fallback"),
+    [
+        ([], ("dynamic_wi8_afp32",), ("weight_only_wi8_afp32",)),
+        (["export.also_quantize=[]", "export.fallback=[float16]"], (), ("float16",)),
+        (["export.variants.gpu=float16"], ("dynamic_wi8_afp32",), ()),
+    ],
 )
-def test_the_teacher_gets_the_student_s_format_unless_asked_otherwise(
-    changes, formats, tmp_path, monkeypatch
+def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_asked_otherwise(
+    changes, formats, fallback, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(quickstart_recipe, "choose_length", lambda *given: (16, ""))
     checkpoint = types.SimpleNamespace(
@@ -280,4 +285,5 @@ def test_the_teacher_gets_the_student_s_format_unless_asked_otherwise(
     recipe, _ = quickstart_recipe.make_recipe(
         "t", str(tmp_path), checkpoint, data, tmp_path, changes=changes
     )
-    assert recipe.export.also_quantize == formats
+    assert (recipe.export.also_quantize, recipe.export.fallback) == (formats, fallback)
+    assert config.parse_recipe(recipe.model_dump(mode="json")) == recipe

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from export.checking import verify
 from tfdistill import config, errors, manifest, models, results, run, training
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import prepare, records, students, teachers, variables
@@ -128,6 +129,52 @@ def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
     )
     again = run.run_recipe(config.parse_recipe(values), out, resume=True)
     assert again.models == metrics.models
+
+
+@pytest.mark.slow
+def test_a_format_that_differs_too_far_falls_back_to_one_that_does_not(
+    finished, values, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "run"
+    shutil.copytree(finished[0], out)
+    shutil.rmtree(out / "export")
+    (out / "benchmark.json").unlink()
+    compare = verify._compare
+
+    def plant(plan, *given):  # a toy is too small to lose anything
+        record, faults = compare(plan, *given)
+        planted = plan.quantization.name == "dynamic_wi8_afp32"
+        return record, [*faults, *(["planted fault"] if planted else [])]
+
+    monkeypatch.setattr(verify, "_compare", plant)
+    with pytest.raises(errors.ParityError, match="planted fault"):
+        run.run_recipe(config.parse_recipe(values), out, resume=True)
+    assert not (out / "export").exists()
+
+    formats = {"also_quantize": ["dynamic_wi8_afp32"], "fallback": ["weight_only_wi8_afp32"]}
+    changed = {**values, "export": {**values["export"], **formats}}
+    capsys.readouterr()
+    metrics = run.run_recipe(config.parse_recipe(changed), out, resume=True)
+    card = manifest.read_manifest(out / "export")
+    assert card.quantization == "weight_only_wi8_afp32" and not card.quantized_layers
+    assert card.parity is not None and card.parity.num_examples == 40
+    told = capsys.readouterr().err
+    assert "no dynamic_wi8_afp32 file, another is looked for: " in told
+    assert "dynamic_wi8_afp32: " in told and "beyond bounds" in told
+    assert "took weight_only_wi8_afp32: a quarter of the size at float32's speed" in told
+    # What is compared like for like follows the format of the student.
+    alike = "teacher-weight_only_wi8_afp32"
+    assert [file.name for file in metrics.exports] == ["student", "teacher", alike]
+    measured = json.loads((out / "benchmark.json").read_text())
+    assert measured["models"][0]["name"] == alike
+    again = run.run_recipe(config.parse_recipe(changed), out, resume=True)
+    assert again.exports == metrics.exports
+
+
+def test_a_file_for_several_devices_has_no_fallback(values):
+    formats = {"variants": {"gpu": "float16"}, "fallback": ["float16"]}
+    with pytest.raises(errors.ConfigError, match=r"fallback: expected none with export\.variants"):
+        config.parse_recipe({**values, "export": formats})
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from tfdistill.commands.export_job import Job
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
-    from tfdistill.results import Trial
 
 AUTO = "auto"
 _NUM_CALIBRATION = 200
@@ -324,6 +322,7 @@ def _tflite(
 ) -> Manifest:
     import export
     from tfdistill import benchmark
+    from tfdistill.run import deliver
 
     arguments: dict[str, Any] = {
         **job.options(calibrate=_calibrated(args, layers)),
@@ -346,17 +345,9 @@ def _tflite(
         max_drop=0.01 if args.max_drop is None else args.max_drop,
         prefer=args.prefer or "size",
         measure=benchmark.quick_benchmark if args.prefer == "latency" else None,
-        report=_report,
+        report=deliver.tell_trial,
         **arguments,
     )
-
-
-def _report(trial: Trial) -> None:
-    """Prints on stderr what auto found out about a quantization."""
-    what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
-    size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
-    drop = "" if trial.metric_drop is None else f" {trial.primary_metric} -{trial.metric_drop:.4f},"
-    print(f"{what}:{size}{drop} {trial.verdict}", file=sys.stderr)
 
 
 COMMANDS = (

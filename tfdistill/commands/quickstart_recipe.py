@@ -24,6 +24,7 @@ _ROUNDED_TO = 16  # tokens
 _HELD = 0.995  # share of the texts that are not cut
 _LONGEST, _MOST_POSITIONS = 256, 512  # tokens that are chosen, and that can be asked for
 _USUAL_PRESET = "tinybert_4l_312d"
+_CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
 def make_recipe(
@@ -97,10 +98,13 @@ def make_recipe(
         "seeds": [seed],
     }
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
-    if "also_quantize" not in recipe.export.model_fields_set:
+    usual: dict[str, Any] = {
         # The teacher in the format of the student: like for like.
-        export = recipe.export.model_copy(update={"also_quantize": (recipe.export.quantize,)})
-        recipe = recipe.model_copy(update={"export": export})
+        "also_quantize": (recipe.export.quantize,),
+        "fallback": () if recipe.export.variants else (_CLOSEST,),
+    }
+    kept = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}
+    recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=kept)})
     return recipe, notes
 
 

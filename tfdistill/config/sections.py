@@ -263,6 +263,10 @@ class ExportConfig(Section):
     Student and teacher (where that is exported) are exported and measured in `also_quantize`, too:
     what is to be compared like for like. A file of these that differs too far from its model is
     left out. `variants` are files of the student for other devices, in the same manifest.
+
+    Where the student's file in `quantize` differs too far from it, and `fallback` names formats,
+    `export.auto` takes the smallest of them, or `quantize` with some layers in float32, that does
+    not. It stands for `quantize` in `also_quantize`, too.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"
@@ -270,9 +274,16 @@ class ExportConfig(Section):
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
     also_quantize: tuple[Quantize, ...] = ()
+    fallback: tuple[Quantize, ...] = ()
     variants: dict[Literal["gpu", "npu", "npu-rows"], Quantize] = pydantic.Field(
         default_factory=dict
     )
+
+    @pydantic.model_validator(mode="after")
+    def _one_file_falls_back(self) -> ExportConfig:
+        if self.fallback and self.variants:
+            raise ValueError("fallback: expected none with export.variants, received both")
+        return self
 
 
 class BenchmarkConfig(Section):

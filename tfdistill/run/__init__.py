@@ -8,7 +8,17 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from tfdistill import config, errors, files, models, objectives, report, results, safe_paths
+from tfdistill import (
+    config,
+    errors,
+    files,
+    manifest,
+    models,
+    objectives,
+    report,
+    results,
+    safe_paths,
+)
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
     augmentation,
@@ -222,7 +232,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
     if exports and not (measured.is_file() and deliver.holds(measured, exports, recipe.export)):
         say("measuring on this host")
         # The teacher's files first, and of these the one in the student's format: the baseline.
-        alike = f"teacher-{recipe.export.quantize}"
+        alike = f"teacher-{_format_of(root / 'export')}"
         order = sorted(exports, key=lambda e: (e.of != "teacher", e.name != alike))
         folders = {e.name: (root / e.manifest).parent for e in order}
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
@@ -277,41 +287,52 @@ def _export_all(
 ) -> tuple[results.ExportedFile, ...]:
     """Exports the student, and the teacher where the recipe says so, unless that is done."""
     root, recipe = context.root, context.recipe
-    wanted = [("student", str(chosen.folder), "student", "export", recipe.export.quantize)]
-    if recipe.teacher.export and recipe.teacher.answers is None:
-        quantize = recipe.export.teacher_quantize
-        wanted.append(("teacher", "teacher", "teacher/model", "teacher/export", quantize))
-    for name, of, source, _, usual in tuple(wanted):
-        wanted += [
-            (f"{name}-{quantize}", of, source, f"also/{name}-{quantize}", quantize)
-            for quantize in dict.fromkeys(recipe.export.also_quantize)
-            if quantize != usual
-        ]
-    exported = []
-    for name, of, source, target, quantize in wanted:
+    settings = recipe.export
+
+    def export(name: str, of: str, source: str, target: str, quantize: str) -> None:
         if not (root / target / "model.json").is_file():
             say(f"exporting {of} as {quantize}")
             data = context.task_data if of == "teacher" else context.student_task_data
             model = task_models.open_saved(safe_paths.inside(root, source), data.task)
-            name_of_file = f"{recipe.name}-{name}"
             try:
                 deliver.export_model(
                     model,
                     data,
                     recipe,
                     root / target,
-                    name=name_of_file,
+                    name=f"{recipe.name}-{name}",
                     quantize=quantize,
-                    variants=recipe.export.variants if name == "student" else None,
+                    variants=settings.variants if name == "student" else None,
+                    fallback=settings.fallback if name == "student" else (),
                 )
             except errors.ParityError as error:
                 if name in ("student", "teacher"):
                     raise
                 say(f"WARNING: no {name} file to compare with: {error}")
-                continue
-        manifest = f"{target}/model.json"
-        exported.append(results.ExportedFile(name=name, of=of, manifest=manifest))
+                return
+        made = results.ExportedFile(name=name, of=of, manifest=f"{target}/model.json")
+        exported.append(made)
+
+    exported: list[results.ExportedFile] = []
+    student = ("student", str(chosen.folder), "student")
+    export(*student, "export", settings.quantize)
+    own = _format_of(root / "export")  # that of `fallback`, where the other differed too far
+    usual: dict[tuple[str, str, str], str] = {student: own}
+    if recipe.teacher.export and recipe.teacher.answers is None:
+        teacher = ("teacher", "teacher", "teacher/model")
+        export(*teacher, "teacher/export", settings.teacher_quantize)
+        usual[teacher] = settings.teacher_quantize
+    also = (own if named == settings.quantize else named for named in settings.also_quantize)
+    for quantize in dict.fromkeys(also):
+        for (name, of, source), format_ in usual.items():
+            if quantize != format_:
+                name = f"{name}-{quantize}"
+                export(name, of, source, f"also/{name}", quantize)
     return tuple(exported)
+
+
+def _format_of(folder: pathlib.Path) -> str:
+    return manifest.read_manifest(folder).quantization
 
 
 def _say_layer_maps(context: RunContext) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ def export_model(
     name: str,
     quantize: str,
     variants: Mapping[Any, str] | None = None,
+    fallback: Sequence[str] = (),
 ) -> None:
     """Exports a model into `folder`, checked on the development set.
 
@@ -74,6 +76,8 @@ def export_model(
       name: Name in the manifest.
       quantize: Name of the quantization.
       variants: Files for other devices: device -> quantization.
+      fallback: Quantizations to choose from where the file differs too far; see
+        `config.ExportConfig`.
 
     Raises:
       ConfigError: If the model has positions for none of the lengths.
@@ -95,24 +99,39 @@ def export_model(
         )
     if quantize not in QUANTIZE_AWARE:  # its float weights are trained, too
         model = compress.strip(model)
-    export.to_tflite(
-        model,
-        folder / "model.tflite",
-        quantize=quantize,
-        variants=variants or {},
-        calibrate_on=data.train,
-        lengths=lengths,
-        softmax=recipe.export.softmax,
-        check_on=check_on,
-        task=data.task,
-        vocab_file=data.vocab_file,
-        lower_case=data.tokenizer.lower_case,
-        labels=data.task.labels,
-        texts=data.dev_examples,
-        answers=True,
-        name=name,
-        overwrite=True,
-    )
+    path = folder / "model.tflite"
+    options: dict[str, Any] = {
+        "calibrate_on": data.train,
+        "lengths": lengths,
+        "softmax": recipe.export.softmax,
+        "check_on": check_on,
+        "task": data.task,
+        "vocab_file": data.vocab_file,
+        "lower_case": data.tokenizer.lower_case,
+        "labels": data.task.labels,
+        "texts": data.dev_examples,
+        "answers": True,
+        "name": name,
+        "overwrite": True,
+    }
+    try:
+        export.to_tflite(model, path, quantize=quantize, variants=variants or {}, **options)
+    except errors.ParityError as error:
+        if not fallback:
+            raise
+        print(f"WARNING: no {quantize} file, another is looked for: {error}", file=sys.stderr)
+        formats = (quantize, *fallback)
+        card = export.auto(model, path, names=formats, report=tell_trial, **options)
+        chosen = quantizing.quantization(card.quantization)
+        print(f"took {chosen.name}: {chosen.summary}", file=sys.stderr)
+
+
+def tell_trial(trial: results.Trial) -> None:
+    """Prints on stderr what `export.auto` found out about a quantization."""
+    what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
+    size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
+    drop = "" if trial.metric_drop is None else f" {trial.primary_metric} -{trial.metric_drop:.4f},"
+    print(f"{what}:{size}{drop} {trial.verdict}", file=sys.stderr)
 
 
 def check_variants(settings: config.ExportConfig) -> None:

@@ -121,7 +121,8 @@ class RunFolder:
         for values in (before, now):  # what changes no training
             for section in ("teacher", "student"):
                 del values[section]["allow_weak"]
-            del values["export"]["also_quantize"]  # more files of the same models
+            for key in ("also_quantize", "fallback"):  # other files of the same models
+                del values["export"][key]
             if values["export"]["lengths"] == [32, 64, 128]:  # the default of earlier versions
                 values["export"]["lengths"] = None
         changed = [key for key in now if before.get(key) != now[key]]
