@@ -137,6 +137,26 @@ def test_like_is_compared_with_like_where_the_teacher_has_the_students_format(
     assert mixed[4:6] == ["36.0 ms", "2.00 ms"] and mixed[6].startswith("18.0×[")
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, None),
+        ({"quantization": "weight_only_wi8_afp32"}, "is weight_only_wi8_afp32: as dynamic_wi8_"),
+        (
+            {"quantized_layers": {"pooler": "float32"}},
+            "is dynamic_wi8_afp32 with pooler in float32: as dynamic_wi8_afp32 it lost too much",
+        ),
+    ],
+)
+def test_a_file_in_another_format_than_the_recipe_asks_for_is_named(
+    changes, told, run_dir, edit, analysis_of
+):
+    (run_dir / "recipe.yaml").write_text("export:\n  quantize: dynamic_wi8_afp32\n")
+    edit(run_dir / "export" / "model.json", lambda card: card.update(changes))
+    said = [line for line in summary.limits(analysis_of()) if "lost too much" in line]
+    assert (told is None and not said) or (told is not None and told in said[0])
+
+
 def test_baselines_say_what_they_weigh_and_take(run_dir, edit):
     rows = [
         {"name": "tfidf", "metrics": {"accuracy": 0.8}, "parameters": 50_000, "latency_ms": 0.3},

@@ -97,6 +97,11 @@ class RunResults:
         stages = (yaml.safe_load(self.recipe or "") or {}).get("stages") or {}
         return {name: stage.get("kind", name) for name, stage in stages.items()}
 
+    @property
+    def asked_quantization(self) -> str | None:
+        """The format of the student's file by the recipe; None where that says none."""
+        return ((yaml.safe_load(self.recipe or "") or {}).get("export") or {}).get("quantize")
+
 
 def is_run(path: files.Path) -> bool:
     """Whether a path is a folder of one run or of one export, with something to report."""

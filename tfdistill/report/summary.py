@@ -187,6 +187,14 @@ def limits(run: RunAnalysis) -> list[str]:
     if benchmark is not None:
         found += _of_device(benchmark)
     teacher, student = run.manifest_of(run.teacher), run.manifest_of(run.student)
+    asked = run.results.asked_quantization
+    if student and asked and (student.quantization != asked or student.quantized_layers):
+        layers = ", ".join(student.quantized_layers)
+        kept = f" with {layers} in float32" if layers else ""
+        found.append(
+            f"The student’s file is {student.quantization}{kept}: as {asked} it lost too much, and "
+            "was not written. Such a file is slower or larger."
+        )
     if run.speeds and teacher and student and teacher.quantization != student.quantization:
         found.append(
             f"Size and speed compare the student’s {student.quantization} file with the teacher’s "
