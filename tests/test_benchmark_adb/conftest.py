@@ -1,4 +1,4 @@
-"""The real adb client with a server of its own, and phones for it."""
+"""The real adb client with a server of its own for each test, and phones for it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,18 @@ def signals_of_a_terminal():
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    """The adb program with a server that knows nothing but the phones of these tests."""
+def adb_home(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Where the adb of the tests keeps its key."""
+    return tmp_path_factory.mktemp("adb-home")
+
+
+@pytest.fixture
+def adb(adb_home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The adb program, with a server that knows nothing but the phones of this test.
+
+    This process and those that it starts talk to that server, which ends with the test: one that
+    went on would try for minutes to find again what an earlier test connected.
+    """
     program = shutil.which("adb")
     if program is None:
         if os.environ.get("CI"):
@@ -45,25 +55,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
         pytest.skip("no adb on this machine: scripts/runtimes sets it up")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    variables = {
-        "HOME": str(tmp_path_factory.mktemp("adb-home")),
-        "ANDROID_ADB_SERVER_PORT": str(port),
-        "ADB_LOCAL_TRANSPORT_MAX_PORT": "5554",  # looks for no emulators
-    }
-    options = {"env": {**os.environ, **variables}, "capture_output": True, "timeout": 60}
-    subprocess.run([program, "start-server"], check=True, **options)
-    yield program, variables
-    subprocess.run([program, "kill-server"], check=False, **options)
-
-
-@pytest.fixture
-def adb(server: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> str:
-    """The adb program; this process and those that it starts talk to the server of the tests."""
-    program, variables = server
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(adb_home))
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
+    monkeypatch.setenv("ADB_LOCAL_TRANSPORT_MAX_PORT", "5554")  # looks for no emulators
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
-    return program
+    environment = dict(os.environ)
+    subprocess.run([program, "start-server"], check=True, capture_output=True, timeout=60)
+    yield program
+    kill = [program, "kill-server"]
+    subprocess.run(kill, check=False, capture_output=True, timeout=60, env=environment)
 
 
 @pytest.fixture
@@ -85,8 +85,6 @@ def connect(adb: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., Daemon]]
     yield make
     for daemon in daemons:
         daemon.close()
-        command = [adb, "disconnect", daemon.serial]
-        subprocess.run(command, check=False, capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="session")
