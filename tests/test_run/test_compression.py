@@ -1,13 +1,16 @@
 """Stages that compress the student, in a run from the teacher to the file."""
 
+import dataclasses
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 
+from export.checking import verify
 from tfdistill import arrays, compress, config, errors, manifest, models, run, training
 from tfdistill.commands import compression as command
-from tfdistill.data import synthetic
+from tfdistill.data import batches, from_config, synthetic
 from tfdistill.run import inputs
 
 STEP = {"kind": "prediction", "epochs": 2, "batch_size": 16, "learning_rate": 1e-3}
@@ -74,6 +77,37 @@ def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(fi
     assert min(compress.sparsity_of(plain).values()) >= 0.5
     assert max(compress.clusters_of(plain).values()) <= 8
     assert models.config_of(plain) == models.config_of(opened)
+
+
+@pytest.mark.slow
+def test_a_quantization_aware_student_falls_back_to_its_float_weights(
+    recipe, finished, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    shutil.rmtree(out / "export")
+    (out / "benchmark.json").unlink()
+    compare = verify._compare
+
+    def plant(plan, *given):
+        record, faults = compare(plan, *given)
+        planted = plan.quantization.name == "static_wi8_ai8"
+        return record, [*faults, *(["planted fault"] if planted else [])]
+
+    monkeypatch.setattr(verify, "_compare", plant)
+    values = recipe.model_dump()
+    values["export"]["fallback"] = ["dynamic_wi8_afp32"]
+    run.run_recipe(config.parse_recipe(values), out, resume=True)
+    card = manifest.read_manifest(out / "export")
+    assert card.quantization == "dynamic_wi8_afp32"
+    assert "impossible" not in capsys.readouterr().err
+    trained = inputs.open_classifier(str(out))
+    assert compress.is_quantize_aware(trained.model)  # what was trained is kept
+    plain = dataclasses.replace(trained, model=compress.strip(trained.model))
+    task, examples = from_config.labelled(recipe.data, "dev")
+    dev = batches.Batches(plain.encode(examples, recipe.data), batch_size=64, shuffle=False)
+    assert card.parity is not None
+    assert card.parity.model_metrics == pytest.approx(plain.evaluate(dev, task))
 
 
 def check_equal(ours, theirs):

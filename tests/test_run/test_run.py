@@ -11,7 +11,7 @@ import yaml
 
 from export.checking import verify
 from tfdistill import config, errors, manifest, models, results, run, training
-from tfdistill.data import parallel, synthetic
+from tfdistill.data import from_config, parallel, synthetic
 from tfdistill.run import prepare, records, students, teachers, variables
 
 
@@ -114,6 +114,52 @@ def test_the_manifest_describes_the_files_beside_it_and_the_task_of_the_run(fini
     assert card.parity.model_metrics["accuracy"] == pytest.approx(full.metrics["accuracy"])
 
 
+@pytest.fixture
+def on_test_set(finished, values, data_dir, tmp_path):
+    """Scores the models of the finished run with another test.tsv, or none."""
+
+    def score(content: str | None, **changes: str) -> dict:
+        for split in ("train", "dev"):
+            shutil.copy(data_dir / f"{split}.tsv", tmp_path)
+        if content is not None:
+            (tmp_path / "test.tsv").write_text(content)
+        data = {**values["data"], "dir": str(tmp_path), **changes}
+        recipe = config.parse_recipe({**values, "data": data})
+        spec = from_config.task_of(recipe.data, tmp_path)
+        given = types.SimpleNamespace(task=spec)
+        return records.test_metrics(
+            types.SimpleNamespace(recipe=recipe, root=finished[0], task_data=given)
+        )
+
+    return score
+
+
+def test_the_test_set_is_scored_as_the_development_set_is(finished, data_dir, on_test_set):
+    out, metrics = finished
+    assert list(metrics.test_metrics) == ["teacher", "student", "file"]
+    again = on_test_set((data_dir / "dev.tsv").read_text())
+    by_folder = {model.folder: model.metrics for model in metrics.models}
+    assert again["teacher"] == pytest.approx(by_folder["teacher"])
+    assert again["student"] == pytest.approx(by_folder[metrics.chosen])
+    parity = manifest.read_manifest(out / "export").parity
+    assert parity is not None and again["file"] == pytest.approx(parity.file_metrics)
+    assert metrics.test_metrics != again  # of other rows
+
+
+def test_a_test_set_without_labels_or_none_has_no_figures(data_dir, on_test_set, capsys):
+    lines = (data_dir / "test.tsv").read_text().splitlines()
+    assert on_test_set(None) == {}
+    texts = [line.split("\t")[0] for line in lines]
+    assert texts[0] == "text" and on_test_set("\n".join(texts)) == {}
+    own = {"task": "own", "text_column": "text", "label_column": "label"}
+    assert on_test_set("\n".join(lines), **own) != {}
+    assert on_test_set("\n".join(lines), **own, dev_split="test") == {}
+    assert "WARNING" not in capsys.readouterr().err
+    assert on_test_set("\n".join([*lines, "play a song\tno_such_intent"])) == {}
+    said = capsys.readouterr().err
+    assert "WARNING: no figures on the test set: " in said and "no_such_intent" in said
+
+
 def test_an_existing_run_is_refused_and_left_as_it_is(finished, values):
     out, _ = finished
     before = (out / "metrics.json").stat().st_mtime_ns
@@ -128,7 +174,7 @@ def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
         training, "fit", lambda *a, **k: pytest.fail("trained a finished stage again")
     )
     again = run.run_recipe(config.parse_recipe(values), out, resume=True)
-    assert again.models == metrics.models
+    assert again.models == metrics.models and again.test_metrics == metrics.test_metrics
 
 
 @pytest.mark.slow

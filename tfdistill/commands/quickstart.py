@@ -91,7 +91,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     findings.check()
     _say(data.notes)
 
-    from tfdistill import report, run, weights
+    from tfdistill import run, weights
 
     teacher = config.model_folder(args.teacher)
     recipe, notes = quickstart_recipe.make_recipe(
@@ -120,14 +120,7 @@ def _quickstart(args: argparse.Namespace) -> None:
             _place(out, recipe, written, overwrite=args.overwrite)
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
         metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
-        test = _test_metrics(recipe, out)
-        if test:
-            metrics = metrics.model_copy(update={"test_metrics": test})
-            results.write_result_file(metrics, out / results.METRICS_FILE)
-            report.write(out)
-    base.show(
-        metrics.model_dump(mode="json"), as_json=args.json, lines=_summary(metrics, test, out)
-    )
+    base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=_summary(metrics, out))
 
 
 def _say(notes: Any) -> None:
@@ -189,31 +182,9 @@ def _place(
         files.atomic_write_text(temporary / config.RECIPE_FILE, config.dump_recipe(recipe))
 
 
-def _test_metrics(recipe: config.Recipe, out: pathlib.Path) -> dict[str, dict[str, float]]:
-    """The metrics of teacher, student and file on the test set, which no choice was made on."""
-    from tfdistill.data import batches, from_config
-    from tfdistill.run import inputs
-
-    found = {}
-    task, examples = from_config.labelled(recipe.data, "test")
-    if not len(examples):
-        return {}
-    for name, source in {
-        "teacher": "teacher/model",
-        "student": "student",
-        "file": "export",
-    }.items():
-        model = inputs.open_answerer(str(out / source), task)
-        encoded = batches.Batches(model.encode(examples, recipe.data), batch_size=64, shuffle=False)
-        found[name] = model.evaluate(encoded, task)
-    return found
-
-
-def _summary(
-    metrics: results.RunMetrics, test: Mapping[str, Mapping[str, float]], out: pathlib.Path
-) -> list[str]:
+def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
     """The table of teacher, baselines, student and file, and what comes next."""
-    metric = metrics.task.primary_metric
+    metric, test = metrics.task.primary_metric, metrics.test_metrics
     sizes, latencies = _files(metrics, out)
     length = max(length for _, length in latencies)
     rows = [["", f"{metric} (dev)", "(test)", "size", f"latency, {length} tokens"]]

@@ -266,7 +266,8 @@ class ExportConfig(Section):
 
     Where the student's file in `quantize` differs too far from it, and `fallback` names formats,
     `export.auto` takes the smallest of them, or `quantize` with some layers in float32, that does
-    not. It stands for `quantize` in `also_quantize`, too.
+    not; of a quantization-aware student its float weights. It stands for `quantize` in
+    `also_quantize`, too.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"

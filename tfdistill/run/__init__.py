@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 import shutil
 import sys
+import types
 from collections.abc import Mapping, Sequence
 
 from tfdistill import (
@@ -236,7 +237,8 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
         order = sorted(exports, key=lambda e: (e.of != "teacher", e.name != alike))
         folders = {e.name: (root / e.manifest).parent for e in order}
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
-    metrics = _report(context, found, compared, chosen, exports)
+    tested = records.test_metrics(context)
+    metrics = _report(context, found, compared, chosen, exports, tested)
     model_cards.write_all(root, exports)
     say(f"report: {root / 'report.html'}")
     return metrics
@@ -248,6 +250,7 @@ def _report(
     compared: Sequence[results.BaselineResult],
     chosen: results.ModelResult | None = None,
     exports: Sequence[results.ExportedFile] = (),
+    tested: Mapping[str, dict[str, float | None]] = types.MappingProxyType({}),
 ) -> results.RunMetrics:
     """Writes metrics.json and the report of what was trained, compared and exported."""
     recipe, task = context.recipe, context.data.task
@@ -269,6 +272,7 @@ def _report(
         baselines=tuple(compared),
         chosen=None if chosen is None else chosen.folder,
         exports=tuple(exports),
+        test_metrics=dict(tested),
     )
     results.write_result_file(metrics, context.root / results.METRICS_FILE)
     report.write(context.root)

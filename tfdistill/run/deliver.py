@@ -121,7 +121,8 @@ def export_model(
             raise
         print(f"WARNING: no {quantize} file, another is looked for: {error}", file=sys.stderr)
         formats = (quantize, *fallback)
-        card = export.auto(model, path, names=formats, report=tell_trial, **options)
+        # Ranges that were trained are for one format: the others take the float weights.
+        card = export.auto(compress.strip(model), path, names=formats, report=tell_trial, **options)
         chosen = quantizing.quantization(card.quantization)
         print(f"took {chosen.name}: {chosen.summary}", file=sys.stderr)
 

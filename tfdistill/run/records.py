@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import pathlib
 import statistics
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import compress, config, models, results, training
-from tfdistill.data import answers, tasks
+from tfdistill import compress, config, errors, models, results, training
+from tfdistill.data import answers, batches, from_config, tasks
 from tfdistill.data import metrics as task_metrics
-from tfdistill.run import deliver, prepare, students, teachers, weakness
+from tfdistill.run import deliver, inputs, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
 from tfdistill.run.given import GivenTeacher
 
@@ -192,6 +193,42 @@ def choose(found: Sequence[results.ModelResult], variant: str, metric: str) -> r
     known = [(model, -math.inf if value is None else value) for model, value in own]
     median = statistics.median_low([value for _, value in known])
     return next(model for model, value in known if value == median)
+
+
+def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
+    """Scores teacher, chosen student and its file on the test set.
+
+    Args:
+      context: The run, whose models are trained and exported.
+
+    Returns:
+      "teacher", "student", "file" -> metrics. Empty without a labelled test set, or where that is
+      the development set.
+    """
+    settings, task = context.recipe.data, context.task_data.task
+    generated = context.root / "data"
+    source = from_config.source_of(settings, generated)
+    try:
+        path = task.split_file(source, "test")
+    except errors.DataError:  # there is none
+        return {}
+    if path == task.split_file(source, task.dev_split):
+        return {}
+    try:
+        _, examples = from_config.labelled(settings, "test", folder=generated, may_hide_labels=True)
+    except errors.DataError as error:
+        print(f"WARNING: no figures on the test set: {error}", file=sys.stderr)
+        return {}
+    if examples.labels is None:
+        return {}
+    found: dict[str, dict[str, float | None]] = {}
+    for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
+        if not (context.root / folder).is_dir():  # a teacher that is known by its answers
+            continue
+        model = inputs.open_answerer(str(context.root / folder), task)
+        encoded = batches.Batches(model.encode(examples, settings), batch_size=64, shuffle=False)
+        found[role] = {**model.evaluate(encoded, task)}
+    return found
 
 
 def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[str, float]:
