@@ -11,8 +11,8 @@ import yaml
 
 from export.checking import verify
 from tfdistill import config, errors, manifest, models, results, run, training
-from tfdistill.data import from_config, parallel, synthetic
-from tfdistill.run import prepare, records, students, teachers, variables
+from tfdistill.data import from_config, parallel, synthetic, tasks
+from tfdistill.run import inputs, prepare, records, students, teachers, variables
 
 
 def toy_values(data_dir: pathlib.Path) -> dict:
@@ -126,7 +126,8 @@ def on_test_set(finished, values, data_dir, tmp_path):
         data = {**values["data"], "dir": str(tmp_path), **changes}
         recipe = config.parse_recipe({**values, "data": data})
         spec = from_config.task_of(recipe.data, tmp_path)
-        given = types.SimpleNamespace(task=spec)
+        train = tasks.load_examples(spec, tmp_path, "train")
+        given = types.SimpleNamespace(task=spec, train_examples=train)
         return records.test_metrics(
             types.SimpleNamespace(recipe=recipe, root=finished[0], task_data=given)
         )
@@ -134,16 +135,35 @@ def on_test_set(finished, values, data_dir, tmp_path):
     return score
 
 
-def test_the_test_set_is_scored_as_the_development_set_is(finished, data_dir, on_test_set):
+def test_the_test_set_is_scored_as_the_development_set_is(
+    finished, data_dir, on_test_set, monkeypatch
+):
     out, metrics = finished
     assert list(metrics.test_metrics) == ["teacher", "student", "file"]
+    original, opened = inputs.open_answerer, []
+
+    def opening(source, task):  # the figures of a toy and of its file are mostly the same
+        opened.append(pathlib.Path(source).relative_to(out).as_posix())
+        return original(source, task)
+
+    monkeypatch.setattr(inputs, "open_answerer", opening)
     again = on_test_set((data_dir / "dev.tsv").read_text())
+    assert opened == ["teacher/model", "student", "export"]
     by_folder = {model.folder: model.metrics for model in metrics.models}
     assert again["teacher"] == pytest.approx(by_folder["teacher"])
     assert again["student"] == pytest.approx(by_folder[metrics.chosen])
     parity = manifest.read_manifest(out / "export").parity
     assert parity is not None and again["file"] == pytest.approx(parity.file_metrics)
     assert metrics.test_metrics != again  # of other rows
+
+
+def test_a_test_set_that_shares_texts_with_the_training_set_is_named(data_dir, on_test_set, capsys):
+    train, dev = ((data_dir / f"{name}.tsv").read_text().splitlines() for name in ("train", "dev"))
+    known = {line.split("\t")[0] for line in train[1:]}
+    shared = sum(line.split("\t")[0] in known for line in dev[1:])
+    assert on_test_set("\n".join([*dev, train[1], train[2]])) != {}
+    expected = f"WARNING: {shared + 2} of {len(dev) + 1} test texts are training texts too"
+    assert expected in capsys.readouterr().err
 
 
 def test_a_test_set_without_labels_or_none_has_no_figures(data_dir, on_test_set, capsys):
@@ -154,7 +174,7 @@ def test_a_test_set_without_labels_or_none_has_no_figures(data_dir, on_test_set,
     own = {"task": "own", "text_column": "text", "label_column": "label"}
     assert on_test_set("\n".join(lines), **own) != {}
     assert on_test_set("\n".join(lines), **own, dev_split="test") == {}
-    assert "WARNING" not in capsys.readouterr().err
+    assert "WARNING: no figures" not in capsys.readouterr().err
     assert on_test_set("\n".join([*lines, "play a song\tno_such_intent"])) == {}
     said = capsys.readouterr().err
     assert "WARNING: no figures on the test set: " in said and "no_such_intent" in said

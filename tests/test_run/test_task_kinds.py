@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -183,6 +184,8 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     values["variants"]["full"]["stages"] = ["prediction"]
     values["stages"]["prediction"]["epochs"] = 3
     values["export"] = {"quantize": "float32", **({"lengths": [16]} if name == "ner" else {})}
+    (dev,) = (tmp_path / "data").glob("dev.*")
+    shutil.copy(dev, dev.with_stem("test"))
     metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
     kind = metrics.task.kind
     assert [entry.name for entry in metrics.exports] == ["student"]
@@ -196,6 +199,8 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     assert "student" in (tmp_path / "run" / "report.md").read_text()
 
     chosen = next(row for row in metrics.models if row.folder == metrics.chosen)
+    assert metrics.test_metrics["student"] == pytest.approx(chosen.metrics)
+    assert metrics.test_metrics["file"] == pytest.approx(card.parity.file_metrics)
     data = ["--task", name, "--data-dir", str(tmp_path / "data"), "--json"]
     windows = ["--max-length", "18", "--doc-stride", "6"]
     for source, more, expected in (
@@ -228,10 +233,13 @@ def test_several_labels_are_exported_and_measured(tmp_path):
     values["student"]["allow_weak"] = True
     for stage in values["stages"].values():
         stage["epochs"] = 1
-    run.run_recipe(config.parse_recipe(values), tmp_path / "run")
+    shutil.copy(tmp_path / "data" / "dev.jsonl", tmp_path / "data" / "test.jsonl")
+    metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
     card = json.loads((tmp_path / "run" / "export" / "model.json").read_text())
     assert card["task"]["kind"] == "multi_label"
     assert set(card["parity"]["model_metrics"]) == {"micro_f1", "macro_f1", "exact_match"}
+    assert metrics.test_metrics["student"] == pytest.approx(card["parity"]["model_metrics"])
+    assert metrics.test_metrics["file"] == pytest.approx(card["parity"]["file_metrics"])
 
 
 # The data section.

@@ -15,6 +15,7 @@ import tf_keras as keras
 from tfdistill import compress, config, errors, models, results, training
 from tfdistill.data import answers, batches, from_config, tasks
 from tfdistill.data import metrics as task_metrics
+from tfdistill.data.unlabelled import example_keys
 from tfdistill.run import deliver, inputs, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
 from tfdistill.run.given import GivenTeacher
@@ -221,6 +222,13 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
         return {}
     if examples.labels is None:
         return {}
+    known = set(example_keys(context.task_data.train_examples))
+    if shared := sum(key in known for key in example_keys(examples)):
+        print(
+            f"WARNING: {shared} of {len(examples)} test texts are training texts too: their metric "
+            "is too good by up to that share.",
+            file=sys.stderr,
+        )
     found: dict[str, dict[str, float | None]] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
         if not (context.root / folder).is_dir():  # a teacher that is known by its answers
