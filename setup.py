@@ -13,7 +13,9 @@ ROOT = pathlib.Path(__file__).parent
 VERSION = runpy.run_path(str(ROOT / "tfdistill" / "_version.py"))["__version__"]
 
 # Upper bounds stand where the next major version is known or likely to break. TensorFlow, tf-keras,
-# tensorflow-text and tf-models-official are released together and only fit at the same minor one.
+# tensorflow-text and tf-models-official are released together and only fit at the same minor one:
+# TensorFlow 2.21 waits for tf-models-official, whose newest is 2.20. CPython 3.14 waits for the
+# wheels of TensorFlow and tensorflow-text.
 INSTALL_REQUIRES = [
     "tensorflow~=2.20.0",
     "tf-keras~=2.20.0",
@@ -21,8 +23,8 @@ INSTALL_REQUIRES = [
     "tf-models-official~=2.20.0",
     "tensorflow-model-optimization>=0.8.1,<0.9",
     "keras>=3.11,<4",
-    "transformers>=4.57,<5",
-    "huggingface-hub>=0.34,<1",
+    "transformers>=4.57,<6",
+    "huggingface-hub>=0.34,<3",
     "safetensors>=0.5,<1",
     "h5py>=3.11,<4",
     "tokenizers>=0.22,<1",

@@ -5,7 +5,7 @@ that an interrupted set-up starts over. Versions are locked. To renew the locks,
 
     echo 'mediapipe==VERSION' | uv pip compile - --universal --generate-hashes (and so on)
 
-in the way of scripts/lock, OpenCV replaced by opencv-contrib-python-headless; package-lock.json
+in the way of scripts/lock, which renews newest.lock; OpenCV replaced by opencv-contrib-python-headless; package-lock.json
 with `npm install --omit-lockfile-registry-resolved`.
 """
 
@@ -95,6 +95,15 @@ def mediapipe(folder: pathlib.Path) -> None:
     run(sys.executable, "-m", "venv", folder)
     pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet")
     run(*pip, "--require-hashes", "--no-deps", "--requirement", LOCKS / "mediapipe.lock")
+
+
+def newest(folder: pathlib.Path) -> None:
+    """Creates a virtual environment with this package beside the newest transformers and PyTorch."""
+    run(sys.executable, "-m", "venv", folder)
+    pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet", "--no-deps")
+    # Two packages come as sources alone, and are built with what the environment's are.
+    run(*pip, "--require-hashes", "--requirement", SCRIPT.parents[1] / "requirements-build.lock")
+    run(*pip, "--no-build-isolation", "--require-hashes", "--requirement", LOCKS / "newest.lock")
 
 
 def web(folder: pathlib.Path) -> None:
@@ -213,6 +222,7 @@ def adbd(folder: pathlib.Path) -> None:
 
 RUNTIME_MAKERS: dict[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {
     "mediapipe": (mediapipe, ("mediapipe.lock",)),
+    "newest": (newest, ("newest.lock",)),
     "web": (web, ("package.json", "package-lock.json")),
     "arm64": (arm64, ("arm64.lock",)),
     "adbd": (adbd, ()),

@@ -13,7 +13,6 @@ pieces, and so its answer, may differ from ours.
 from __future__ import annotations
 
 import io
-import pathlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
+from tfdistill.data import vocab
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
@@ -177,7 +177,7 @@ def attach(
     }
     _set(model, names.pack(root))
     editing.write(model, file)
-    contents = {VOCAB_FILE: pathlib.Path(vocab_file).read_bytes()}
+    contents = {VOCAB_FILE: vocab.format_vocab(vocab.read_vocab(vocab_file)).encode()}
     if outputs != {EMBEDDING}:
         contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
     _append(file, contents)

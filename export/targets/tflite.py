@@ -12,7 +12,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files
-from tfdistill.data import answers
+from tfdistill.data import answers, vocab
 from tfdistill.manifest import Manifest
 from tfdistill.tflite import word_rows
 
@@ -90,7 +90,8 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
     plan = plans[0]
     others: dict[pathlib.Path, bytes] = {}
     if request.vocab_file is not None:
-        others[paths.vocab] = pathlib.Path(request.vocab_file).read_bytes()
+        tokens = vocab.read_vocab(request.vocab_file)
+        others[paths.vocab] = vocab.format_vocab(tokens).encode()
     if plan.labels:
         others[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
     places = [paths, *(paths.for_device(own.device.name) for own in plans[1:])]

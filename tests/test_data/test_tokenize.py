@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 import tensorflow as tf
 import transformers
+from random_texts import random_texts
 
 from tfdistill import errors
 from tfdistill.data import basic_tokenizer, tokenize
@@ -91,24 +92,6 @@ def assert_equal_to_reference(vocab_file, texts, pairs=None, *, lower_case=True,
         row = slice(ours.offsets[index], ours.offsets[index + 1])
         assert ours.ids[row].tolist() == theirs["input_ids"][index], repr(text)
         assert ours.types[row].tolist() == theirs["token_type_ids"][index], repr(text)
-
-
-def random_texts(count):
-    """Texts of characters from all planes, ASCII letters in between."""
-    source = random.Random(1)
-    ranges = [
-        (32, 127),
-        (32, 127),
-        (0, 0x300),
-        (0x300, 0x3000),
-        (0x3000, 0xD7FF),
-        (0xE000, 0x10FFFF),
-    ]
-    texts = []
-    for _ in range(count):
-        codes = [source.randrange(*source.choice(ranges)) for _ in range(source.randrange(1, 25))]
-        texts.append("".join(map(chr, codes)))
-    return texts
 
 
 @pytest.mark.parametrize("lower_case", [True, False])

@@ -442,6 +442,7 @@ def test_a_config_without_model_type_gets_a_hint(folder):
 def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
     with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("d\ne\nf\n")
+    (folder / "tokenizer.json").unlink()
     with pytest.raises(errors.WeightsError, match=r"expected at most 10 tokens.*received 11"):
         weights.load_encoder(folder)
 
@@ -449,15 +450,36 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
 def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
     asked = []
 
-    def fetch(name, allow_patterns):
-        asked.append((name, sorted(allow_patterns)))
+    def fetch(name, revision, allow_patterns):
+        asked.append((name, revision, sorted(allow_patterns)))
         return str(folder)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     assert weights.load_classifier("someone/some-bert").labels == ("bad", "good")
     weight_files = ["model-*.safetensors", "model.safetensors", "model.safetensors.index.json"]
-    files = ["config.json", *weight_files, "tokenizer_config.json", "vocab.txt"]
-    assert asked == [("someone/some-bert", files)]
+    tokenizer_files = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
+    files = ["added_tokens.json", "config.json", *weight_files, *tokenizer_files, "vocab.txt"]
+    assert asked == [("someone/some-bert", None, files)]
+
+
+def test_a_revision_of_a_hub_id_is_fetched_and_its_commit_is_known(folder, monkeypatch):
+    asked = []
+    commit = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
+    cached = folder.parent / "snapshots" / commit
+    cached.parent.mkdir()
+    folder.rename(cached)
+
+    def fetch(name, revision, allow_patterns):
+        asked.append((name, revision))
+        return str(cached)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    for revision in ("v1.0", "refs/pr/3", commit[:8]):
+        source = f"someone/some-bert@{revision}"
+        assert weights.load_classifier(source).labels == ("bad", "good")
+        assert asked[-1] == ("someone/some-bert", revision)
+        assert weights.hub_commit(source) == commit
+    assert weights.hub_commit(cached) is None
 
 
 def test_an_unreachable_hub_says_how_to_go_on_without(monkeypatch):

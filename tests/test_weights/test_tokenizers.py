@@ -1,6 +1,15 @@
-import pytest
+import json
+import pathlib
+import shutil
 
-from tfdistill import errors
+import pytest
+import toys
+import transformers
+from random_texts import random_texts
+
+from tfdistill import errors, models, weights
+from tfdistill.data import tokenize, tokenizer_json, vocab
+from tfdistill.run import inputs
 from tfdistill.weights import tokenizers
 
 
@@ -43,3 +52,226 @@ def test_all_such_settings_are_named_at_once():
     settings = {"strip_accents": False, "tokenize_chinese_chars": False}
     with pytest.raises(errors.WeightsError, match=r"tokenize_chinese_chars[^$]*strip_accents"):
         tokenizers.check_settings(settings)
+
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "é", "E"]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A classifier with its tokenizer, as save_hf writes it."""
+    vocab_file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    vocab_file.write_text("\n".join(TOKENS) + "\n", encoding="utf-8")
+    shape = toys.STUDENT.replace(num_layers=1, vocab_size=len(TOKENS))
+    model = toys.randomise(models.build_classifier(shape, 2))
+    return weights.save_hf(model, vocab_file.parent / "hf", vocab_file=vocab_file, lower_case=False)
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    return pathlib.Path(shutil.copytree(saved, tmp_path / "hf"))
+
+
+def edit(path, **changes):
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**known, **changes}), encoding="utf-8")
+
+
+def edit_tokenizer(folder, change):
+    path = folder / "tokenizer.json"
+    described = json.loads(path.read_text(encoding="utf-8"))
+    change(described)
+    path.write_text(json.dumps(described), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
+def test_either_file_alone_says_the_same(folder, name):
+    (folder / name).unlink()
+    alone = weights.load_classifier(folder)
+    assert vocab.read_vocab(alone.vocab_file) == TOKENS
+    assert alone.lower_case is False
+    assert alone.max_length == toys.STUDENT.max_positions
+
+
+def test_without_settings_the_case_of_tokenizer_json_must_be_that_of_transformers(folder):
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(errors.WeightsError, match="do_lower_case"):
+        weights.load_classifier(folder)
+    edit(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    assert weights.load_classifier(folder).lower_case is False  # this class asks for nothing else
+    edit_tokenizer(folder, lambda described: described["normalizer"].update(lowercase=True))
+    assert weights.load_classifier(folder).lower_case is True
+
+
+def test_a_vocabulary_that_disagrees_is_refused_with_its_lines(folder):
+    swapped = [*TOKENS[:5], "b", "a", *TOKENS[7:]]
+    (folder / "vocab.txt").write_text("\n".join(swapped) + "\n", encoding="utf-8")
+    with pytest.raises(errors.WeightsError, match=r"2 lines.*line 6 has 'b', id 5.*'a'"):
+        weights.load_classifier(folder)
+    (folder / "vocab.txt").write_text("\n".join(TOKENS[:-1]) + "\n", encoding="utf-8")
+    with pytest.raises(errors.WeightsError, match="line 10 has no token"):
+        weights.load_classifier(folder)
+
+
+def _add(described, *tokens):
+    described["added_tokens"] += [
+        {"id": len(TOKENS) + index, "content": token} for index, token in enumerate(tokens)
+    ]
+
+
+ADDED = {
+    "tokenizer.json": lambda folder: edit_tokenizer(
+        folder, lambda described: _add(described, "[E11]", "[E12]")
+    ),
+    "added_tokens.json": lambda folder: edit(folder / "added_tokens.json", **{"[E11]": 10}),
+    "special_tokens_map.json": lambda folder: edit(
+        folder / "special_tokens_map.json", additional_special_tokens=["[E11]"]
+    ),
+    "added_tokens_decoder": lambda folder: edit(
+        folder / "tokenizer_config.json",
+        added_tokens_decoder={"5": {"content": "a"}, "10": {"content": "[E11]"}},
+    ),
+    "additional_special_tokens": lambda folder: edit(
+        folder / "tokenizer_config.json", additional_special_tokens=[{"content": "[E11]"}]
+    ),
+    "extra_special_tokens": lambda folder: edit(
+        folder / "tokenizer_config.json", extra_special_tokens={"entity": "[E11]"}
+    ),
+    "bos_token": lambda folder: edit(folder / "tokenizer_config.json", bos_token="[E11]"),
+}
+
+
+@pytest.mark.parametrize("where", ADDED)
+def test_added_tokens_are_refused_by_name_wherever_they_are_listed(where, folder):
+    ADDED[where](folder)
+    with pytest.raises(errors.TfdistillError, match=r"added: .*'\[E11\]'") as raised:
+        weights.load_classifier(folder)
+    assert where in str(raised.value)
+
+
+def test_bert_s_own_special_tokens_may_be_listed_everywhere(folder):
+    listed = {str(index): {"content": token} for index, token in enumerate(TOKENS[:5])}
+    edit(folder / "tokenizer_config.json", added_tokens_decoder=listed, bos_token="[CLS]")
+    edit(folder / "special_tokens_map.json", cls_token={"content": "[CLS]", "lstrip": False})
+    edit(folder / "added_tokens.json", **{"[MASK]": 4})
+    assert weights.load_classifier(folder).lower_case is False
+
+
+def test_special_tokens_that_only_the_list_holds_are_part_of_the_vocabulary(folder):
+    def move(described):
+        del described["model"]["vocab"]["[MASK]"]
+        described["model"]["vocab"]["E"] = 4
+        described["added_tokens"][-1]["id"] = 9
+
+    edit_tokenizer(folder, move)
+    (folder / "vocab.txt").unlink()
+    tokens = vocab.read_vocab(weights.load_classifier(folder).vocab_file)
+    assert (tokens[4], tokens[9]) == ("E", "[MASK]")
+
+
+def _set(section, **values):
+    return lambda described: described[section].update(values)
+
+
+OTHER_TOKENIZERS = {
+    "BPE": _set("model", type="BPE"),
+    "max_input_chars_per_word": _set("model", max_input_chars_per_word=200),
+    "continuing_subword_prefix": _set("model", continuing_subword_prefix="@@"),
+    "unk_token": _set("model", unk_token="<unk>"),
+    "no normalizer": lambda described: described.update(normalizer=None),
+    "clean_text": _set("normalizer", clean_text=False),
+    "handle_chinese_chars": _set("normalizer", handle_chinese_chars=False),
+    "strip_accents": _set("normalizer", strip_accents=True),
+    "further normalizer": lambda described: described.update(
+        normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, described["normalizer"]]}
+    ),
+    "pre_tokenizer": lambda described: described.update(pre_tokenizer={"type": "Whitespace"}),
+    "post_processor": lambda described: described["post_processor"]["single"].pop(),
+    "pair types": lambda described: described["post_processor"]["pair"][3]["Sequence"].update(
+        type_id=0
+    ),
+    "truncation side": lambda described: described.update(truncation={"direction": "Left"}),
+    "padding side": lambda described: described.update(padding={"direction": "Left"}),
+    "a hole": lambda described: described["model"]["vocab"].update({"a": 20}),
+    "two tokens of one id": lambda described: described["model"]["vocab"].update({"a": 6}),
+    "no ids": lambda described: described["model"].update(vocab=TOKENS),
+    "wrong id": lambda described: described["model"]["vocab"].update({"a": "5"}),
+    "further section": lambda described: described.update(dropout={"p": 0.1}),
+    "other special id": lambda described: described["added_tokens"][0].update(id=3),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_TOKENIZERS)
+def test_a_tokenizer_json_that_is_not_berts_is_refused(other, folder):
+    edit_tokenizer(folder, OTHER_TOKENIZERS[other])
+    with pytest.raises(errors.TfdistillError, match=r"tokenizer\.json"):
+        weights.load_classifier(folder)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"truncation_side": "left"},
+        {"padding_side": "left"},
+        {"a_key_of_next_year": 1},
+        {"model_max_length": "many"},
+        {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": "maybe"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_a_setting_that_nobody_reads_is_refused_by_name_and_file(settings, folder):
+    edit(folder / "tokenizer_config.json", **settings)
+    with pytest.raises(errors.WeightsError, match=rf"tokenizer_config\.json, {[*settings][-1]}"):
+        weights.load_classifier(folder)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(12, 12), (int(1e30), None), (None, None)])
+def test_the_tokens_that_a_tokenizer_allows_are_known(limit, expected, folder):
+    edit(folder / "tokenizer_config.json", model_max_length=limit)
+    assert weights.load_classifier(folder).max_length == expected
+    source = inputs.open_classifier(str(folder))
+    assert source.max_length == (expected or toys.STUDENT.max_positions)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_file, tmp_path):
+    vocab_size = len(vocab.read_vocab(toy_vocab_file))
+    shape = toys.STUDENT.replace(num_layers=1, vocab_size=vocab_size)
+    folder = weights.save_hf(
+        models.build_encoder(shape),
+        tmp_path / "hf",
+        vocab_file=toy_vocab_file,
+        lower_case=lower_case,
+    )
+    texts = random_texts(20_000)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)(texts, split_special_tokens=True)
+    (folder / "vocab.txt").unlink()
+    loaded = weights.open_encoder(folder)
+    ours = tokenize.Tokenizer(loaded.vocab_file, loaded.lower_case).encode_batch(
+        texts, None, 10_000
+    )
+    differing = [
+        text
+        for index, text in enumerate(texts)
+        if ours.row(index).tolist() != theirs["input_ids"][index]
+    ]
+    assert not differing
+
+
+def test_a_folder_that_transformers_reads_otherwise_is_not_written(
+    toy_vocab_file, tmp_path, monkeypatch
+):
+    shape = toys.STUDENT.replace(num_layers=1, vocab_size=len(vocab.read_vocab(toy_vocab_file)))
+    build = tokenizer_json.build_tokenizer
+    monkeypatch.setattr(
+        tokenizer_json,
+        "build_tokenizer",
+        lambda tokens, lower_case: build(
+            [*tokens[:5], *tokens[6:], tokens[5]], lower_case=lower_case
+        ),
+    )
+    with pytest.raises(errors.WeightsError, match="the ids"):
+        weights.save_hf(
+            models.build_encoder(shape), tmp_path / "hf", vocab_file=toy_vocab_file, texts=["the a"]
+        )
+    assert not (tmp_path / "hf").exists()

@@ -204,10 +204,9 @@ def load_finder(
     if tokenizer is not None:
         if loaded.vocab_file is not None:
             vocab.check_same_vocabulary(loaded.vocab_file, tokenizer.vocab)
-    elif loaded.vocab_file is None:
-        raise errors.WeightsError(f"{source}", "a vocab.txt next to the weights", "none")
     else:
-        tokenizer = tokenize.Tokenizer(loaded.vocab_file, lower_case=loaded.lower_case)
+        vocab_file = weights.existing_vocab(loaded.vocab_file, source)
+        tokenizer = tokenize.Tokenizer(vocab_file, lower_case=loaded.lower_case)
     model = loaded.model
     if dtype_policy != "float32":
         model = models.with_policy(model, dtype_policy)

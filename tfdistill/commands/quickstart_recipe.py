@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import config, errors, models
+from tfdistill import config, models, weights
 from tfdistill.data import tasks
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _ROUNDED_TO = 16  # tokens
 _HELD = 0.995  # share of the texts that are not cut
 _LONGEST, _MOST_POSITIONS = 256, 512  # tokens that are chosen, and that can be asked for
 _USUAL_PRESET = "tinybert_4l_312d"
+_VOCAB = "data.vocab="  # the change that names another vocabulary
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
@@ -71,7 +72,17 @@ def make_recipe(
         )
     chosen = student or choose_student(shape)
     notes.append(f"student: {chosen}{'' if student else ', chosen by the shape of the teacher'}")
-    max_length, said = choose_length(checkpoint, shape, data)
+    chosen_vocab = [change for change in changes or [] if change.startswith(_VOCAB)]
+    vocab_file = checkpoint.vocab_file
+    if chosen_vocab:
+        vocab_file = pathlib.Path(chosen_vocab[-1].removeprefix(_VOCAB))
+    limit = checkpoint.max_length if tuned else None
+    max_length, said = choose_length(
+        weights.existing_vocab(vocab_file, teacher),
+        data,
+        lower_case=checkpoint.lower_case,
+        positions=min(shape.max_positions, limit or shape.max_positions),
+    )
     notes.append(said)
     training = teacher_training(num_train, shape.hidden_size, task.num_labels)
     values: dict[str, Any] = {
@@ -186,17 +197,14 @@ def choose_student(teacher: models.EncoderConfig) -> str:
 
 
 def choose_length(
-    checkpoint: Checkpoint, shape: models.EncoderConfig, data: LabelledFile
+    vocab_file: pathlib.Path, data: LabelledFile, *, lower_case: bool, positions: int
 ) -> tuple[int, str]:
     """The length that fits the training texts, and a sentence about it; see `fit_length`."""
     from tfdistill.data import tokenize
 
-    if checkpoint.vocab_file is None:
-        remedy = "Copy the tokenizer's vocab.txt next to them."
-        raise errors.VocabularyError("teacher", "a vocab.txt next to the weights", "none", remedy)
     train = data.sets["train"]
-    tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
-    return fit_length(tokenizer.lengths(train.texts, train.pairs), shape.max_positions)
+    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    return fit_length(tokenizer.lengths(train.texts, train.pairs), positions)
 
 
 def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:

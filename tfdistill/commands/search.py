@@ -303,7 +303,7 @@ def _files_of(recipe: config.Recipe) -> list[pathlib.Path]:
     for source in (recipe.teacher.source, recipe.teacher.general):
         folder = pathlib.Path(source or "").expanduser()
         if source and folder.is_dir():
-            names = ("config.json", "vocab.txt", "tokenizer_config.json", "*.safetensors")
+            names = ("*.json", "vocab.txt", "*.safetensors")
             found += sorted(path for name in names for path in folder.glob(name))
     if recipe.data.dir is not None:
         task = from_config.declared_task(recipe.data)

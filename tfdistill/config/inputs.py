@@ -57,7 +57,7 @@ def model_folder(source: str) -> str:
 def is_missing(source: str) -> bool:
     """Whether a model's name is a path that does not exist, and no name on the hub."""
     path = pathlib.Path(source).expanduser()
-    explicit = source.startswith((".", "/", "~")) or source.count("/") > 1
+    explicit = source.startswith((".", "/", "~")) or source.partition("@")[0].count("/") > 1
     inside = source.count("/") == 1 and path.parent.is_dir()
     return (explicit or inside) and not path.exists()
 

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfdistill import errors, files, reading, storage
+from tfdistill.data import tokenizer_json
+from tfdistill.data.tokenizer_json import SPECIAL_TOKENS, SUFFIX_INDICATOR
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SUFFIX_INDICATOR = "##"
 _LONGEST = 50  # characters of a word that the trainer learns from
 _GATHERED = 1_000_000  # characters of texts that are split into words together
 
@@ -17,17 +17,18 @@ Path = str | os.PathLike[str]
 
 
 def read_vocab(path: Path) -> list[str]:
-    """Reads a vocabulary: one token a line, the id of a token is its line (from 0).
+    """Reads a vocabulary.
 
     Args:
-      path: A `vocab.txt` in UTF-8.
+      path: A `vocab.txt` in UTF-8, one token a line, where the id of a token is its line (from 0);
+        or the `tokenizer.json` of a BERT.
 
     Returns:
       The tokens in the order of their ids.
 
     Raises:
       VocabularyError: If the file is missing, is not UTF-8, has an empty line or the same token
-        twice, or lacks one of `SPECIAL_TOKENS`.
+        twice, lacks one of `SPECIAL_TOKENS`, or is the tokenizer.json of another tokenizer.
     """
     file = storage.located(path)
     if not file.is_file():
@@ -35,8 +36,12 @@ def read_vocab(path: Path) -> list[str]:
             "vocabulary",
             "a file with one token a line",
             f"{str(file)!r}, which is not a file",
-            "A Hugging Face model folder holds it as vocab.txt.",
+            "A Hugging Face model folder holds it as tokenizer.json or vocab.txt.",
         )
+    if file.suffix == ".json":
+        tokens = tokenizer_json.read_tokenizer_json(file).tokens
+        check_vocab(tokens, str(file))
+        return tokens
     text = reading.read_text(file, error=errors.VocabularyError, what=f"vocabulary {file}")
     # Not splitlines(): real vocabularies hold U+2028 as a token.
     tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -89,13 +94,30 @@ def write_vocab(tokens: Sequence[str], path: Path) -> None:
     Raises:
       VocabularyError: If the tokens are not a usable vocabulary, or one holds a line break.
     """
+    files.atomic_write_text(storage.located(path), format_vocab(tokens))
+
+
+def format_vocab(tokens: Sequence[str]) -> str:
+    """The content of a vocab.txt, checked.
+
+    Args:
+      tokens: Tokens in the order of their ids.
+
+    Raises:
+      VocabularyError: As `write_vocab`.
+    """
     check_vocab(tokens)
     for index, token in enumerate(tokens):
         if "\n" in token or "\r" in token:
             raise errors.VocabularyError(
                 "vocabulary", "tokens on one line", f"{token!r} as id {index}"
             )
-    files.atomic_write_text(storage.located(path), "\n".join(tokens) + "\n")
+    return "\n".join(tokens) + "\n"
+
+
+def copy_vocab(source: Path, target: Path) -> None:
+    """Writes the vocabulary of a vocab.txt or a tokenizer.json as a vocab.txt."""
+    write_vocab(read_vocab(source), target)
 
 
 def check_same_vocabulary(

@@ -52,6 +52,7 @@ def save_model(
             labels=labels or None,
             vocab_file=data.vocab_file,
             lower_case=data.tokenizer.lower_case,
+            texts=data.dev_examples.texts if isinstance(data, prepare.TaskData) else (),
         )
 
 

@@ -31,6 +31,7 @@ class Source:
       labels: Its label names, in the order of its outputs.
       vocab_file: Its vocabulary.
       lower_case: Whether its tokenizer lower-cases.
+      limit: The most tokens of an example that its tokenizer allows, or None.
       data: The data section of its run, or None outside a run folder.
       data_folder: Where that run keeps generated data.
     """
@@ -39,13 +40,15 @@ class Source:
     labels: tuple[str, ...]
     vocab_file: pathlib.Path
     lower_case: bool
+    limit: int | None
     data: config.DataConfig | None
     data_folder: pathlib.Path
 
     @property
     def max_length(self) -> int:
-        """The most tokens that it takes."""
-        return models.config_of(self.model).max_positions
+        """The most tokens that it takes, by its positions and by its tokenizer."""
+        positions = models.config_of(self.model).max_positions
+        return positions if self.limit is None else min(positions, self.limit)
 
     def encode(
         self, examples: tasks.Examples, settings: config.DataConfig
@@ -275,7 +278,7 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
         )
     found = roberta.load_roberta(path)
     loaded = found.loaded
-    return RobertaSource(loaded.model, loaded.labels, found.tokenizer_file, False, None, path)
+    return RobertaSource(loaded.model, loaded.labels, found.tokenizer_file, False, None, None, path)
 
 
 def _source(
@@ -284,10 +287,14 @@ def _source(
     data: config.DataConfig | None,
     data_folder: pathlib.Path,
 ) -> Source:
-    if loaded.vocab_file is None:
-        raise errors.WeightsError(name, "a vocab.txt next to the weights", "none")
     return Source(
-        loaded.model, loaded.labels, loaded.vocab_file, loaded.lower_case, data, data_folder
+        loaded.model,
+        loaded.labels,
+        weights.existing_vocab(loaded.vocab_file, name),
+        loaded.lower_case,
+        loaded.max_length,
+        data,
+        data_folder,
     )
 
 

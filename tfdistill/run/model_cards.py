@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pathlib
-import re
 
-from tfdistill import benchmark, config, errors, manifest, model_card, results
+from tfdistill import benchmark, config, errors, manifest, model_card, results, weights
 from tfdistill.benchmark import terminal
-
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def evidence(root: pathlib.Path, file: manifest.Manifest | None = None) -> model_card.CardFacts:
@@ -55,7 +52,7 @@ def _hub_id(source: str | None) -> str | None:
     """A teacher's name on the hub; None of a preset, and of a path, which is nobody's business."""
     if source is None or pathlib.Path(source).expanduser().exists():
         return None
-    return source if _HUB_ID.fullmatch(source) else None
+    return source if weights.HUB_ID.fullmatch(source) else None
 
 
 def _latency(

@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tfdistill import analysis, config, errors, files, reading, weights
-from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
+from tfdistill.data import (
+    batches,
+    corpus,
+    from_config,
+    synthetic,
+    tasks,
+    tokenize,
+    tokenizer_json,
+    vocab,
+)
 from tfdistill.run import corpora, given, unlabelled
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
@@ -201,9 +210,9 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
         if rows != data.tokenizer.vocab_size:
             raise errors.VocabularyError(
                 f"student {settings.preset}",
-                f"a vocab.txt, or the teacher's {data.tokenizer.vocab_size} tokens",
-                f"{rows} tokens and no vocab.txt",
-                "Copy its vocab.txt into the folder.",
+                f"a tokenizer.json, or the teacher's {data.tokenizer.vocab_size} tokens",
+                f"{rows} tokens and neither tokenizer.json nor vocab.txt",
+                "Copy its tokenizer.json into the folder.",
             )
         return None
     if vocab.read_vocab(checkpoint.vocab_file) == vocab.read_vocab(data.vocab_file):
@@ -303,20 +312,17 @@ def _vocabulary(
             vocab.write_vocab(words, path)
         return path, lower_case
     if choice != "teacher":
-        return pathlib.Path(choice), lower_case
+        path = pathlib.Path(choice)
+        if recipe.data.lower_case is None and path.suffix == ".json":
+            lower_case = tokenizer_json.read_tokenizer_json(path).lower_case
+        return path, lower_case
     # Answers alone have no vocabulary: the student's checkpoint has one.
     named = recipe.teacher.source if recipe.teacher.answers is None else recipe.student.start
     checkpoint = weights.open_checkpoint(named)
-    if checkpoint.vocab_file is None:
-        raise errors.VocabularyError(
-            f"vocabulary of {named}",
-            "a vocab.txt next to the weights",
-            "none",
-            "Give one with --set data.vocab=FILE.",
-        )
+    vocab_file = weights.existing_vocab(checkpoint.vocab_file, named)
     if recipe.data.lower_case is None:
         lower_case = checkpoint.lower_case
-    return checkpoint.vocab_file, lower_case
+    return vocab_file, lower_case
 
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, distillers, models, results, training, weights
+from tfdistill import config, distillers, errors, models, results, training, weights
 from tfdistill.data import batches, tasks, vocab
 from tfdistill.data import metrics as task_metrics
 from tfdistill.run import given, prepare, task_models
@@ -245,6 +245,14 @@ def load_classifier(
         shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
         return task_models.build_for_task(shape, data.task)
     loaded = task_models.open_for_task(source, data.task, new_head=fresh_head)
+    limit, longest = loaded.max_length, int(data.train.lengths.max())
+    if not fresh_head and limit is not None and longest > limit:
+        raise errors.ConfigError(
+            "data.max_length",
+            f"at most {limit} tokens, where the tokenizer of {source} cuts",
+            f"texts of {longest} tokens",
+            f"Use --max-length {limit}, or fine-tune the teacher on longer texts.",
+        )
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
     if not fresh_head and data.task.head not in ("span", "embedding"):

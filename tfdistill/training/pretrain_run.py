@@ -248,7 +248,10 @@ def _open_model(
     vocab_file = source.vocab_file or loaded.vocab_file
     if vocab_file is None:
         raise errors.ConfigError(
-            f"{source.name}", "a vocab.txt in it, or --vocab", "neither", "Pass --vocab FILE."
+            f"{source.name}",
+            "a tokenizer.json or vocab.txt in it, or --vocab",
+            "neither",
+            "Pass --vocab FILE.",
         )
     lower_case = loaded.lower_case if source.lower_case is None else source.lower_case
     model = loaded.model

@@ -1,7 +1,7 @@
 """Checkpoints of Hugging Face and of the Model Garden <-> our models, both directions."""
 
 from tfdistill.weights.bilstm import DESCRIPTION, load_bilstm, save_bilstm
-from tfdistill.weights.checkpoint import Checkpoint, open_checkpoint
+from tfdistill.weights.checkpoint import HUB_ID, Checkpoint, hub_commit, open_checkpoint
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.garden import load_garden, load_garden_masked_lm
 from tfdistill.weights.garden_save import save_garden
@@ -20,13 +20,17 @@ from tfdistill.weights.load import (
 )
 from tfdistill.weights.save import save_hf
 from tfdistill.weights.sentence_modules import has_modules
+from tfdistill.weights.tokenizers import existing_vocab
 
 __all__ = [
     "DESCRIPTION",
+    "HUB_ID",
     "Checkpoint",
     "LoadReport",
     "LoadedModel",
+    "existing_vocab",
     "has_modules",
+    "hub_commit",
     "load_bilstm",
     "load_classifier",
     "load_embedder",

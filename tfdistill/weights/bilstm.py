@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import pathlib
-import shutil
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -66,7 +65,7 @@ def save_bilstm(
     }
     with files.atomic_write(folder / checkpoint.WEIGHTS_FILE) as temporary:
         safetensors.numpy.save_file(tensors, temporary)
-    shutil.copyfile(vocab_file, folder / checkpoint.VOCAB_FILE)
+    vocab.copy_vocab(vocab_file, folder / checkpoint.VOCAB_FILE)
     description = {
         "format_version": _FORMAT_VERSION,
         "labels": list(labels),

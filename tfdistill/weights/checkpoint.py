@@ -13,19 +13,21 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors, files, reading, safe_paths
+from tfdistill.data import vocab
 from tfdistill.weights import filling, hf_config, keys, tokenizers
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-VOCAB_FILE = "vocab.txt"
-TOKENIZER_FILE = "tokenizer_config.json"
+VOCAB_FILE = tokenizers.VOCAB_FILE
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"  # of a checkpoint in several parts
 _PARTS = "model-*.safetensors"
 _OF_MODULE = ("*.json", "model*.safetensors", VOCAB_FILE)
 # Those of a sentence encoder: its modules, each in a folder such as 1_Pooling.
 SENTENCE_FILES = ("modules.json", "*sentence*.json", *(f"[0-9]_*/{name}" for name in _OF_MODULE))
 _FLOATS = ("F16", "BF16", "F32", "F64")
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+HUB_ID = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +39,10 @@ class Checkpoint:
       raw_config: The content of config.json.
       tensors: Canonical key -> array in PyTorch's layout; ignored ones left out.
       ignored: Keys that hold nothing for us, as in the file, sorted.
-      vocab_file: vocab.txt, or None if there is none.
-      lower_case: Whether its tokenizer lower-cases (tokenizer_config.json; default True).
+      vocab_file: vocab.txt or tokenizer.json, or None if there is neither.
+      lower_case: Whether its tokenizer lower-cases (default True).
       layout: What wrote the tensors: "pt" or "tf".
+      max_length: The most tokens of an example that its tokenizer allows, or None.
     """
 
     folder: pathlib.Path
@@ -49,6 +52,7 @@ class Checkpoint:
     vocab_file: pathlib.Path | None
     lower_case: bool
     layout: str
+    max_length: int | None = None
 
     @property
     def is_tinybert(self) -> bool:
@@ -61,8 +65,9 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
 
     Args:
       source: A folder with config.json and model.safetensors, or model.safetensors.index.json and
-        the parts that it names (vocab.txt and tokenizer_config.json if it has them), or the id of
-        one on the Hugging Face hub, of which only these files are fetched.
+        the parts that it names (and the files of its tokenizer if it has them), or the id of one
+        on the Hugging Face hub, of which only these files are fetched: `org/name`, or
+        `org/name@revision` with a branch, tag or commit.
 
     Returns:
       Its content.
@@ -79,17 +84,16 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
     raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
     tensors, ignored, layout = read_parts(folder)
-    vocab = folder / VOCAB_FILE
-    tokenizer = read_json(folder / TOKENIZER_FILE, required=False)
-    lower_case = tokenizers.check_settings(tokenizer, what=f"{folder / TOKENIZER_FILE}")
+    tokenizer = tokenizers.read_tokenizer(folder)
     return Checkpoint(
         folder=folder,
         raw_config=raw_config,
         tensors=tensors,
         ignored=ignored,
-        vocab_file=vocab if vocab.is_file() else None,
-        lower_case=lower_case,
+        vocab_file=tokenizer.vocab_file,
+        lower_case=tokenizer.lower_case,
         layout=layout,
+        max_length=tokenizer.max_length,
     )
 
 
@@ -99,10 +103,10 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
     A smaller vocabulary is fine: embeddings are often padded.
 
     Raises:
-      WeightsError: If the file has more than `vocab_size` lines.
+      WeightsError: If the file has more than `vocab_size` tokens.
+      VocabularyError: If it is not usable.
     """
-    text = reading.read_text(vocab_file, error=errors.WeightsError)
-    tokens = len(text.rstrip("\n").split("\n"))
+    tokens = len(vocab.read_vocab(vocab_file))
     if tokens > vocab_size:
         raise errors.WeightsError(
             f"{vocab_file}",
@@ -127,12 +131,17 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
         return path
     if path.exists():
         raise errors.WeightsError("checkpoint", "a folder or a hub id", f"the file {path}")
-    if not isinstance(source, str) or not _HUB_ID.fullmatch(source):
+    named = HUB_ID.fullmatch(source) if isinstance(source, str) else None
+    if named is None:
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
-    wanted = [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, VOCAB_FILE, TOKENIZER_FILE]
+    wanted = [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizers.FILES]
     try:
         patterns = [*wanted, *more]
-        return pathlib.Path(huggingface_hub.snapshot_download(source, allow_patterns=patterns))
+        return pathlib.Path(
+            huggingface_hub.snapshot_download(
+                named["name"], revision=named["revision"], allow_patterns=patterns
+            )
+        )
     except (OSError, ValueError) as error:  # every error of the hub, of the network and offline
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise errors.WeightsError(
@@ -141,6 +150,18 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
             f"no folder here, and from the hub {type(error).__name__}: {reason.rstrip('.')}",
             f"Without a network, copy {', '.join(wanted)} into a folder and give its path.",
         ) from error
+
+
+def hub_commit(source: files.Path) -> str | None:
+    """The commit of the hub's model that was loaded from its cache; None of a folder.
+
+    Args:
+      source: What `open_checkpoint` takes.
+    """
+    if pathlib.Path(source).expanduser().is_dir() or not HUB_ID.fullmatch(str(source)):
+        return None
+    folder = checkpoint_folder(source)
+    return folder.name if folder.parent.name == "snapshots" else None
 
 
 def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class LoadedModel:
       report: What became of every tensor.
       labels: Names of a classifier's classes in the order of the logits; empty for regression and
         for a head that was initialised at random.
+      max_length: The most tokens of an example that its tokenizer allows, or None.
     """
 
     model: keras.Model
@@ -46,6 +47,7 @@ class LoadedModel:
     lower_case: bool
     report: LoadReport
     labels: tuple[str, ...] = ()
+    max_length: int | None = None
 
 
 def read_config(source: files.Path) -> models.EncoderConfig:
@@ -206,7 +208,7 @@ def load_opened(
         if has_head and kind in head_checks.OTHER_CLASSIFIERS
         else ()
     )
-    return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report, labels)
+    return _loaded(model, config, checkpoint, report, labels)
 
 
 def load_embedder(source: files.Path, *, head: models.Head | None = None) -> LoadedModel:
@@ -241,7 +243,27 @@ def load_embedder(source: files.Path, *, head: models.Head | None = None) -> Loa
         _check_vectors(source, found.head, asked, config.hidden_size)
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, found is not None)
-    return LoadedModel(model, config, checkpoint.vocab_file, checkpoint.lower_case, report)
+    if found is not None and found.max_length is not None:
+        checkpoint = dataclasses.replace(checkpoint, max_length=found.max_length)
+    return _loaded(model, config, checkpoint, report)
+
+
+def _loaded(
+    model: keras.Model,
+    config: models.EncoderConfig,
+    checkpoint: Checkpoint,
+    report: LoadReport,
+    labels: tuple[str, ...] = (),
+) -> LoadedModel:
+    return LoadedModel(
+        model,
+        config,
+        checkpoint.vocab_file,
+        checkpoint.lower_case,
+        report,
+        labels,
+        checkpoint.max_length,
+    )
 
 
 def sentence_head(source: files.Path) -> models.Head | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shutil
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,8 +11,29 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import errors, files, models
+from tfdistill.data import tokenizer_json, vocab
+from tfdistill.data.tokenize import Tokenizer
 from tfdistill.models import embedding
-from tfdistill.weights import checkpoint, factorised, filling, hf_config, keys, sentence_modules
+from tfdistill.weights import (
+    checkpoint,
+    factorised,
+    filling,
+    hf_config,
+    keys,
+    sentence_modules,
+    tokenizers,
+)
+
+_TOKENIZER_CLASSES = {"distilbert": "DistilBertTokenizer", "mobilebert": "MobileBertTokenizer"}
+# What splits texts in more than one way: case, accents, ideographs, controls, long words.
+_PROBES = (
+    "",
+    "Who was the First?",
+    "Café naïve ΣΑΣ straße",
+    "我爱東京 a",
+    "a\u200bb\u0000c\u00a0d",
+    "x" * 120,
+)
 
 
 def save_hf(
@@ -23,6 +43,7 @@ def save_hf(
     labels: Sequence[str] | None = None,
     vocab_file: files.Path | None = None,
     lower_case: bool = True,
+    texts: Sequence[str] = (),
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
@@ -43,6 +64,7 @@ def save_hf(
       labels: Names of the classes in the order of the logits.
       vocab_file: The WordPiece vocabulary to put in.
       lower_case: Whether its tokenizer lower-cases.
+      texts: Texts whose ids `transformers` must give as we do, besides some of our own.
       overwrite: Whether an existing folder is replaced.
 
     Returns:
@@ -51,7 +73,8 @@ def save_hf(
     Raises:
       OutputExistsError: If the folder exists and `overwrite` is False.
       WeightsError: If the model is no transformer, the labels do not fit the head, the vocabulary
-        is larger than the embedding, or `transformers` could only build a different network.
+        is larger than the embedding, or `transformers` could only build a different network or
+        gives a text other ids.
     """
     folder = pathlib.Path(folder)
     if folder.exists() and not overwrite:
@@ -98,7 +121,7 @@ def save_hf(
             sentence_modules.write_modules(model, temporary)
         if vocab_file is not None:
             _save_tokenizer(config, vocab_file, lower_case, temporary)
-            shutil.copyfile(vocab_file, temporary / checkpoint.VOCAB_FILE)
+        _check_with_transformers(temporary, texts, vocab_file, lower_case)
     return folder
 
 
@@ -116,21 +139,63 @@ def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
 def _save_tokenizer(
     config: models.EncoderConfig, vocab_file: files.Path, lower_case: bool, folder: pathlib.Path
 ) -> None:
-    """Writes the tokenizer as `transformers` does: slow, fast, and its special tokens."""
+    """Writes vocab.txt, tokenizer.json and its settings, which every `transformers` reads alike.
+
+    Its own classes are not asked to: their arguments mean other things in version 4 and 5.
+    """
+    tokens = vocab.read_vocab(vocab_file)
+    vocab.write_vocab(tokens, folder / tokenizers.VOCAB_FILE)
+    tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
+    tokenizer.add_special_tokens(list(tokenizer_json.SPECIAL_TOKENS))
+    tokenizer.save(str(folder / tokenizer_json.FILE_NAME))
+    settings: dict[str, object] = {
+        "tokenizer_class": _TOKENIZER_CLASSES.get(config.family, "BertTokenizer"),
+        "do_lower_case": lower_case,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "model_max_length": config.max_positions,
+        **tokenizers.SPECIAL_NAMES,
+    }
+    if config.family == "distilbert":  # whose model takes no token types
+        settings["model_input_names"] = ["input_ids", "attention_mask"]
+    _write_json(folder / tokenizers.CONFIG_FILE, settings)
+
+
+def _check_with_transformers(
+    folder: pathlib.Path, texts: Sequence[str], vocab_file: files.Path | None, lower_case: bool
+) -> None:
+    """Loads a written folder as its users do, and compares the ids of texts.
+
+    Raises:
+      WeightsError: If `transformers` cannot read it, or gives a text other ids.
+    """
     import transformers
 
-    kinds = {
-        "distilbert": transformers.DistilBertTokenizerFast,
-        "mobilebert": transformers.MobileBertTokenizerFast,
-    }
-    kind = kinds.get(config.family, transformers.BertTokenizerFast)
-    # The normalizer of a fast tokenizer follows these options only at construction.
-    tokenizer = kind(
-        vocab_file=str(vocab_file),
-        do_lower_case=lower_case,
-        model_max_length=config.max_positions,
-    )
-    tokenizer.save_pretrained(folder)
+    try:
+        transformers.AutoConfig.from_pretrained(folder)
+        if vocab_file is None:
+            return
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise errors.WeightsError(
+            "folder for transformers", "one that it can read", " ".join(str(error).split())[:300]
+        ) from error
+    longest = tokenizer.model_max_length
+    texts = [*_PROBES, *texts]
+    ours = Tokenizer(vocab_file, lower_case).encode_batch(texts, max_length=longest)
+    # A special token that somebody typed is ordinary text here, and on phones.
+    theirs = tokenizer(list(texts), truncation=True, max_length=longest, split_special_tokens=True)[
+        "input_ids"
+    ]
+    for index, text in enumerate(texts):
+        ids = ours.row(index).tolist()
+        if ids != theirs[index]:
+            raise errors.WeightsError(
+                f"tokens of {errors.shortened(text)!r}",
+                f"the ids {ids[:12]} from transformers {transformers.__version__}",
+                theirs[index][:12],
+                "Please report it, with the vocabulary.",
+            )
 
 
 def _write_json(path: pathlib.Path, value: dict[str, object]) -> None:

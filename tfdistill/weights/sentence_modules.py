@@ -33,6 +33,44 @@ _ACTIVATIONS = {
     "tanh": "torch.nn.modules.activation.Tanh",
 }
 _TYPES = "sentence_transformers.models."
+_SETTINGS_FILE, _LIBRARY_FILE = "sentence_bert_config.json", "config_sentence_transformers.json"
+# What the files of the modules may say: a value that is required, or None for a key that is read
+# elsewhere or changes no vector. `null` and an empty value say nothing.
+_OF_VECTORS = {
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+}
+_ALLOWED: dict[str, dict[str, Any]] = {
+    "Transformer": {
+        "max_seq_length": None,
+        "do_lower_case": None,
+        "transformer_task": "feature-extraction",
+        "modality_config": {
+            "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+        },
+        "module_output_name": "token_embeddings",
+        "unpad_inputs": None,  # an optimisation
+    },
+    "Pooling": {
+        "word_embedding_dimension": None,
+        "embedding_dimension": None,
+        "pooling_mode": None,
+        "include_prompt": None,  # there are none: `_library_faults`
+    },
+    "Dense": {
+        **dict.fromkeys(("in_features", "out_features", "bias", "activation_function")),
+        **_OF_VECTORS,
+    },
+    "Normalize": _OF_VECTORS,
+    "library": {
+        "__version__": None,
+        "model_type": "SentenceTransformer",
+        "similarity_fn_name": None,
+        "prompts": None,
+        "default_prompt_name": None,
+        "truncate_dim": None,
+    },
+}
 _KEYS = {"linear.weight": "vector_dense.weight", "linear.bias": "vector_dense.bias"}
 
 
@@ -45,17 +83,23 @@ class SentenceModules:
       head: The head; its width is that of the projection, or 0.
       tensors: Those of the projection, as `weights.keys` calls them.
       lower_case: Whether text is lower-cased in front of the tokenizer.
+      max_length: The most tokens of a text (`max_seq_length`), or None.
     """
 
     encoder: pathlib.Path
     head: models.Head
     tensors: dict[str, np.ndarray]
     lower_case: bool
+    max_length: int | None
 
 
 def has_modules(folder: files.Path) -> bool:
-    """Whether a folder is one of sentence-transformers."""
-    return (pathlib.Path(folder) / MODULES_FILE).is_file()
+    """Whether a folder is a sentence encoder of sentence-transformers; a cross-encoder is not."""
+    folder = pathlib.Path(folder)
+    if not (folder / MODULES_FILE).is_file():
+        return False
+    library = checkpoint.read_json(folder / _LIBRARY_FILE, required=False)
+    return library.get("model_type") != "CrossEncoder"
 
 
 def read_modules(folder: pathlib.Path) -> SentenceModules:
@@ -107,21 +151,25 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
         width = len(tensors["vector_dense.weight"])
         head = dataclasses.replace(head, projection=projection, num_labels=width)
     head = dataclasses.replace(head, normalize="Normalize" in found)
-    _refuse_prompt(folder)
-    settings = checkpoint.read_json(
-        found["Transformer"] / "sentence_bert_config.json", required=False
-    )
-    return SentenceModules(
-        found["Transformer"], head, tensors, settings.get("do_lower_case", False) is True
-    )
+    if "Normalize" in found:
+        _settings(found["Normalize"] / checkpoint.CONFIG_FILE, "Normalize")
+    _check_library(folder / _LIBRARY_FILE, normalized=head.normalize)
+    path = found["Transformer"] / _SETTINGS_FILE
+    settings = _settings(path, "Transformer")
+    limit = settings.get("max_seq_length")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise errors.WeightsError(f"{path}, max_seq_length", "a number of tokens", repr(limit)[:80])
+    lower_case = settings.get("do_lower_case", False) is True
+    return SentenceModules(found["Transformer"], head, tensors, lower_case, limit)
 
 
 def _pooling(folder: pathlib.Path) -> str:
-    settings = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=True)
+    settings = _settings(folder / checkpoint.CONFIG_FILE, "Pooling", required=True)
     chosen = [key for key, value in settings.items() if key.startswith("pooling_mode_") and value]
-    named = settings.get("pooling_mode")  # of later versions, which name it
-    if not chosen and isinstance(named, str):
-        chosen = [_MODES.get(named, named)]
+    named = settings.get("pooling_mode")  # of later versions, which name it, or several
+    if not chosen and named:
+        modes = named if isinstance(named, list) else [named]
+        chosen = [_MODES.get(str(mode), str(mode)) for mode in modes]
     modes = {key: mode for mode, key in _MODES.items()}
     if len(chosen) != 1 or chosen[0] not in modes:
         raise errors.WeightsError(
@@ -135,7 +183,7 @@ def _pooling(folder: pathlib.Path) -> str:
 
 def _dense(folder: pathlib.Path) -> tuple[str, dict[str, np.ndarray]]:
     """Returns the activation of a projection, and its tensors."""
-    settings = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=True)
+    settings = _settings(folder / checkpoint.CONFIG_FILE, "Dense", required=True)
     activations = {path: name for name, path in _ACTIVATIONS.items()}
     activation = settings.get("activation_function", _ACTIVATIONS["tanh"])
     if activation not in activations:
@@ -154,15 +202,51 @@ def _dense(folder: pathlib.Path) -> tuple[str, dict[str, np.ndarray]]:
     return activations[activation], {_KEYS[key]: value for key, value in found.items()}
 
 
-def _refuse_prompt(folder: pathlib.Path) -> None:
-    path = folder / "config_sentence_transformers.json"
-    name = checkpoint.read_json(path, required=False).get("default_prompt_name")
-    if name is not None:
+def _settings(path: pathlib.Path, kind: str, *, required: bool = False) -> dict[str, Any]:
+    """Reads the settings of a module; one that nobody here reads is refused by name."""
+    settings, allowed = checkpoint.read_json(path, required=required), _ALLOWED[kind]
+    faults = []
+    for key, value in settings.items():
+        if value in (None, False, "", {}, []) or key.startswith("pooling_mode_"):
+            continue
+        if key not in allowed:
+            remedy = "Remove it if the vectors are the same without it."
+            expected = "a setting that tfdistill reads"
+            faults.append(errors.explain(f"{path}, {key}", expected, repr(value)[:80], remedy))
+        elif allowed[key] not in (None, value):
+            faults.append(errors.explain(f"{path}, {key}", repr(allowed[key]), repr(value)[:80]))
+    if faults:
+        raise errors.WeightsError("\n".join(faults))
+    return settings
+
+
+def _check_library(path: pathlib.Path, *, normalized: bool) -> None:
+    """Refuses prompts, shortened vectors, and a similarity that is not the cosine."""
+    settings = _settings(path, "library")
+    named = settings.get("default_prompt_name")
+    prompts = settings.get("prompts") or {}
+    if not isinstance(prompts, dict):
+        raise errors.WeightsError(f"{path}, prompts", "an object", repr(prompts)[:80])
+    filled = {name: prompt for name, prompt in prompts.items() if prompt}
+    prompt_remedy, width_remedy = (
+        f"{what}, and remove the setting from a copy of the folder."
+        for what in ("Put the prompt in front of your texts", "Cut and normalise the vectors")
+    )
+    for key, received, remedy in (
+        ("default_prompt_name", named, prompt_remedy),
+        ("prompts", filled or None, prompt_remedy),
+        ("truncate_dim", settings.get("truncate_dim"), width_remedy),
+    ):
+        if received is not None:
+            raise errors.WeightsError(f"{path}, {key}", "none", repr(received)[:120], remedy)
+    similarity = settings.get("similarity_fn_name")
+    if similarity not in (None, "cosine") and not (normalized and similarity == "dot"):
         raise errors.WeightsError(
-            f"{path}, default_prompt_name",
-            "none",
-            repr(name),
-            "Put the prompt in front of your texts yourself, and remove the setting.",
+            f"{path}, similarity_fn_name",
+            "'cosine' (or 'dot' of normalised vectors)",
+            repr(similarity)[:80],
+            "Vectors are compared by their cosine here. Remove the setting if that is what you "
+            "want.",
         )
 
 

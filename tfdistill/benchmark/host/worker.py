@@ -143,22 +143,14 @@ def tokenizer(
     Returns:
       A function from text and pair to ids and token types, without padding.
     """
-    import tokenizers  # only this job needs it
-    from tokenizers import models, normalizers, pre_tokenizers, processors
+    from tfdistill.data import tokenizer_json, vocab  # only this job needs it
 
-    model = models.WordPiece.from_file(vocab_file, unk_token="[UNK]", max_input_chars_per_word=100)
-    made = tokenizers.Tokenizer(model)
-    made.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
-    )
-    made.enable_truncation(max_length, strategy="longest_first")
+    tokens = vocab.read_vocab(vocab_file)
+    tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
+    tokenizer.enable_truncation(max_length, strategy="longest_first")
 
     def encode(text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
-        encoding = made.encode(text, pair)
+        encoding = tokenizer.encode(text, pair)
         return encoding.ids, encoding.type_ids
 
     return encode
