@@ -5,8 +5,8 @@ that an interrupted set-up starts over. Versions are locked. To renew the locks,
 
     echo 'mediapipe==VERSION' | uv pip compile - --universal --generate-hashes (and so on)
 
-in the way of scripts/lock, which renews newest.lock; OpenCV replaced by opencv-contrib-python-headless; package-lock.json
-with `npm install --omit-lockfile-registry-resolved`.
+in the way of scripts/lock (which renews newest.lock), OpenCV replaced by
+opencv-contrib-python-headless; package-lock.json with `npm install --omit-lockfile-registry-resolved`.
 """
 
 import functools
@@ -98,12 +98,13 @@ def mediapipe(folder: pathlib.Path) -> None:
 
 
 def newest(folder: pathlib.Path) -> None:
-    """Creates a virtual environment with this package beside the newest transformers and PyTorch."""
+    """Creates a virtual environment for this package beside the newest transformers."""
     run(sys.executable, "-m", "venv", folder)
-    pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet", "--no-deps")
-    # Two packages come as sources alone, and are built with what the environment's are.
-    run(*pip, "--require-hashes", "--requirement", SCRIPT.parents[1] / "requirements-build.lock")
-    run(*pip, "--no-build-isolation", "--require-hashes", "--requirement", LOCKS / "newest.lock")
+    pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet")
+    exact = (*pip, "--no-deps", "--require-hashes")
+    # Two packages come as sources alone, and are built as those of the environment of the tests.
+    run(*exact, "--requirement", SCRIPT.parents[1] / "requirements-build.lock")
+    run(*exact, "--no-build-isolation", "--requirement", LOCKS / "newest.lock")
 
 
 def web(folder: pathlib.Path) -> None:

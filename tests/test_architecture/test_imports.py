@@ -32,6 +32,7 @@ RANKS = {
     "results": 0,
     "tables": 0,
     "tflite": 0,
+    "tokenizer_json": 0,
     "data": 1,
     "benchmark": 1,
     "accelerators": 2,

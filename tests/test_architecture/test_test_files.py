@@ -71,6 +71,11 @@ COVERED_BY = (
         "tfdistill/models/flops tfdistill/models/presets",
     ),
     (
+        "test_weights/test_tokenizers.py",
+        "tokenizer.json is read and written as part of a folder",
+        "tfdistill/tokenizer_json",
+    ),
+    (
         "test_weights/test_checkpoint.py",
         "folders are loaded and saved as a whole",
         "tfdistill/weights/filling tfdistill/weights/head_checks tfdistill/weights/hf_config "

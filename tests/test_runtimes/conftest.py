@@ -38,6 +38,12 @@ def _need(place: str) -> pathlib.Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def need_runtime() -> Callable[[str], pathlib.Path]:
+    """Finds a file of a runtime; where there is none the test is skipped, on CI it fails."""
+    return _need
+
+
 def _run(command: Sequence[Any], job: Any, **variables: str) -> Any:
     done = subprocess.run(
         [str(part) for part in command],

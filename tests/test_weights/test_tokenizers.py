@@ -7,8 +7,8 @@ import toys
 import transformers
 from random_texts import random_texts
 
-from tfdistill import errors, models, weights
-from tfdistill.data import tokenize, tokenizer_json, vocab
+from tfdistill import errors, models, tokenizer_json, weights
+from tfdistill.data import tokenize, vocab
 from tfdistill.run import inputs
 from tfdistill.weights import tokenizers
 

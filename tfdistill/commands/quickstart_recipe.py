@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import config, models, weights
+from tfdistill import config, models
 from tfdistill.data import tasks
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def make_recipe(
       ConfigError: If a change is not valid.
       VocabularyError: If the teacher has no vocabulary.
     """
+    from tfdistill import weights
+
     shape = models_config(checkpoint)
     task, num_train = data.task, len(data.sets["train"])
     tuned, why = answers_task(checkpoint, task)

@@ -6,9 +6,8 @@ import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfdistill import errors, files, reading, storage
-from tfdistill.data import tokenizer_json
-from tfdistill.data.tokenizer_json import SPECIAL_TOKENS, SUFFIX_INDICATOR
+from tfdistill import errors, files, reading, storage, tokenizer_json
+from tfdistill.tokenizer_json import SPECIAL_TOKENS, SUFFIX_INDICATOR
 
 _LONGEST = 50  # characters of a word that the trainer learns from
 _GATHERED = 1_000_000  # characters of texts that are split into words together

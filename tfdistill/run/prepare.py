@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfdistill import analysis, config, errors, files, reading, weights
+from tfdistill import analysis, config, errors, files, reading, tokenizer_json, weights
 from tfdistill.data import (
     batches,
     corpus,
@@ -20,7 +20,6 @@ from tfdistill.data import (
     synthetic,
     tasks,
     tokenize,
-    tokenizer_json,
     vocab,
 )
 from tfdistill.run import corpora, given, unlabelled

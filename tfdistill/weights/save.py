@@ -10,8 +10,8 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, files, models
-from tfdistill.data import tokenizer_json, vocab
+from tfdistill import errors, files, models, tokenizer_json
+from tfdistill.data import vocab
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.models import embedding
 from tfdistill.weights import (

@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tfdistill import errors, reading
-from tfdistill.data import tokenizer_json, vocab
+from tfdistill import errors, reading, tokenizer_json
+from tfdistill.data import vocab
 
 VOCAB_FILE = "vocab.txt"
 CONFIG_FILE = "tokenizer_config.json"

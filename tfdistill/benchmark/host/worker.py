@@ -143,9 +143,9 @@ def tokenizer(
     Returns:
       A function from text and pair to ids and token types, without padding.
     """
-    from tfdistill.data import tokenizer_json, vocab  # only this job needs it
+    from tfdistill import reading, tokenizer_json  # only this job needs them
 
-    tokens = vocab.read_vocab(vocab_file)
+    tokens = reading.read_text(vocab_file).removesuffix("\n").split("\n")
     tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
     tokenizer.enable_truncation(max_length, strategy="longest_first")
 

@@ -1,0 +1,132 @@
+"""Folders of the newest transformers and sentence-transformers are read here, and ours there.
+
+scripts/runtimes sets their environment up. Without it the tests are skipped, except on CI.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+import toys
+from random_texts import random_texts
+
+from tfdistill import errors, models, weights
+from tfdistill.data import tokenize, vocab
+
+pytestmark = pytest.mark.slow
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+# Sums of a matrix product are taken in another order: float32 differs by some 1e-6.
+CLOSE = {"rtol": 0, "atol": 1e-5}
+
+
+@pytest.fixture(scope="session")
+def newest(need_runtime):
+    """Runs a program of the environment with the newest transformers: arguments -> its output."""
+    python = need_runtime("newest/bin/python")
+
+    def run(*command):
+        done = subprocess.run(
+            [python, *map(str, command)],
+            capture_output=True,
+            text=True,
+            timeout=900,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def made(newest, tmp_path_factory):
+    """The folders that in_newest.py makes."""
+    folder = tmp_path_factory.mktemp("newest") / "folders"
+    newest(HERE / "in_newest.py", "make", folder)
+    return folder
+
+
+def answers_of(loaded, ids):
+    rows = []
+    for row in ids:
+        tokens = np.array([row], np.int32)
+        features = {"input_ids": tokens, "attention_mask": np.ones_like(tokens)}
+        features["token_type_ids"] = np.zeros_like(tokens)
+        answer = loaded.model({name: features[name] for name in loaded.model.input})
+        rows.append(np.asarray(answer)[0])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "electra", "cross", "mean", "dense"])
+def test_a_folder_of_today_has_the_same_ids_and_answers_here(name, made):
+    folder = made / name
+    assert not (folder / "vocab.txt").exists()
+    embeds = weights.has_modules(folder)
+    assert embeds == (name in ("mean", "dense"))
+    loaded = (weights.load_embedder if embeds else weights.load_classifier)(folder)
+    expected = json.loads((folder / "expected.json").read_text())
+    tokenizer = tokenize.Tokenizer(loaded.vocab_file, loaded.lower_case)
+    ids = [tokenizer.encode(text, max_length=loaded.max_length) for text in expected["texts"]]
+    assert ids == expected["ids"]
+    np.testing.assert_allclose(answers_of(loaded, ids), expected["answers"], **CLOSE)
+
+
+def test_added_tokens_of_today_are_refused_by_name(made):
+    with pytest.raises(errors.WeightsError, match=r"2 added: '\[E11\]', '\[E12\]'"):
+        weights.load_classifier(made / "added")
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "mobilebert", "electra", "embedding"])
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_a_written_folder_has_the_same_ids_and_answers_there(
+    family, lower_case, newest, toy_vocab_file, tmp_path
+):
+    if family == "mobilebert":
+        config = models.preset("mobilebert_tiny").replace(
+            num_layers=2, vocab_size=len(vocab.read_vocab(toy_vocab_file))
+        )
+    else:
+        config = toys.STUDENT.replace(
+            vocab_size=len(vocab.read_vocab(toy_vocab_file)),
+            family="bert" if family == "embedding" else family,
+            max_positions=64,
+            layer_norm_eps=1e-12,
+            **({"type_vocab_size": 0} if family == "distilbert" else {}),
+            **({} if family == "bert" else {"pooler": False}),
+        )
+    head = models.Head("embedding") if family == "embedding" else models.Head("sequence", 3)
+    # Nothing bounds the states of a MobileBERT: its layers only scale and shift them.
+    scale = 0.02 if family == "mobilebert" else 0.3
+    model = toys.randomise(models.build_model(config, head), scale=scale)
+    folder = weights.save_hf(
+        model, tmp_path / "hf", vocab_file=toy_vocab_file, lower_case=lower_case
+    )
+    texts = tmp_path / "texts.json"
+    drawn = random_texts(20_000)
+    # The first ones are answered as well, and a special token that is typed is one there.
+    drawn[:50] = [text.replace("[", "(")[:40] for text in drawn[:50]]
+    texts.write_text(json.dumps(drawn))
+
+    received = json.loads(newest(HERE / "in_newest.py", "read", folder, texts).splitlines()[-1])
+
+    encoded = tokenize.Tokenizer(toy_vocab_file, lower_case).encode_batch(drawn, None, 10_000)
+    rows = [encoded.row(index).tolist() for index in range(len(drawn))]
+    assert [index for index, row in enumerate(rows) if row != received["ids"][index]] == []
+    cut = [row if len(row) <= 64 else [*row[:63], row[-1]] for row in rows[:50]]
+    loaded = (weights.load_embedder if family == "embedding" else weights.load_classifier)(folder)
+    np.testing.assert_allclose(answers_of(loaded, cut), received["answers"], **CLOSE)
+
+
+def test_the_product_runs_beside_the_newest_transformers(newest):
+    newest(
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        "tests/test_weights/test_tokenizers.py",
+        "tests/test_weights/test_sentence_modules.py",
+        "tests/test_weights/test_checkpoint.py",
+        "tests/test_run/test_joint_students.py",
+    )
