@@ -22,7 +22,12 @@ TEXTS = (
     *("who is it ?", "a\u200bb\u0000c zzz", "goods doing thing"),
 )
 SIZES = {"vocab_size": len(TOKENS), "max_position_embeddings": 32, "num_labels": 3}
-BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+BERT = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
 
 
@@ -91,7 +96,9 @@ def make(out):
         expect(out / name, read, vectors)
     cross = CrossEncoder(str(out / "bert"), device="cpu")
     cross.save(str(out / "cross"))
-    expect(out / "cross", plain, json.loads((out / "bert" / "expected.json").read_text())["answers"])
+    expect(
+        out / "cross", plain, json.loads((out / "bert" / "expected.json").read_text())["answers"]
+    )
 
 
 def read(folder, texts):

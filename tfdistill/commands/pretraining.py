@@ -104,7 +104,7 @@ def _vocab(args: argparse.Namespace) -> None:
 
 def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines separate documents")
-    parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's vocab.txt")
+    parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's tokenizer.json or vocab.txt")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
     parser.add_argument(
         "--next-sentence",
@@ -145,7 +145,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
     corpus = shards.prepare_corpus(
         args.text,
-        tokenize.Tokenizer(args.vocab, lower_case=not args.cased),
+        tokenize.Tokenizer(args.vocab, lower_case=False if args.cased else None),
         args.out,
         max_length=args.max_length,
         shard_bytes=round(args.shard_mb * 2**20),
@@ -188,7 +188,7 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source = parser.add_argument_group("model")
     source.add_argument(
-        "--vocab", metavar="FILE", help="vocab.txt (default: that of the model, or of the corpus)"
+        "--vocab", metavar="FILE", help="tokenizer.json or vocab.txt (default: that of the model, or of the corpus)"
     )
     source.add_argument("--cased", action="store_true", help="keep capitals and accents")
     source.add_argument(

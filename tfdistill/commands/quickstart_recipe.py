@@ -76,8 +76,9 @@ def make_recipe(
     notes.append(f"student: {chosen}{'' if student else ', chosen by the shape of the teacher'}")
     chosen_vocab = [change for change in changes or [] if change.startswith(_VOCAB)]
     vocab_file = checkpoint.vocab_file
-    if chosen_vocab:
-        vocab_file = pathlib.Path(chosen_vocab[-1].removeprefix(_VOCAB))
+    for change in chosen_vocab:  # a file that is missing is a fault of the recipe
+        path = pathlib.Path(change.removeprefix(_VOCAB))
+        vocab_file = path if path.is_file() else vocab_file
     limit = checkpoint.max_length if tuned else None
     max_length, said = choose_length(
         weights.existing_vocab(vocab_file, teacher),

@@ -79,21 +79,22 @@ class Tokenizer:
       special_ids: All five.
     """
 
-    def __init__(self, vocab_file: str | os.PathLike[str], lower_case: bool = True):
+    def __init__(self, vocab_file: str | os.PathLike[str], lower_case: bool | None = None):
         """Builds the tokenizer of a vocabulary.
 
         Args:
-          vocab_file: `vocab.txt`, one token a line.
-          lower_case: As the model was trained; a Hugging Face folder says so in
-            tokenizer_config.json (`do_lower_case`).
+          vocab_file: `tokenizer.json`, or `vocab.txt` with one token a line.
+          lower_case: As the model was trained. None: as tokenizer.json says, and True for a
+            vocab.txt, whose folder says so in tokenizer_config.json (`do_lower_case`).
 
         Raises:
-          VocabularyError: If the vocabulary is not usable.
+          VocabularyError: If the vocabulary is not usable, or `lower_case` is not what its
+            tokenizer.json says.
         """
         self.vocab_file = os.fspath(vocab_file)
         self.vocab = vocabularies.read_vocab(vocab_file)
         self.vocab_size = len(self.vocab)
-        self.lower_case = lower_case
+        self.lower_case = vocabularies.lower_case_of(vocab_file, lower_case)
         ids = {token: index for index, token in enumerate(self.vocab)}
         self.special_ids = tuple(ids[token] for token in vocabularies.SPECIAL_TOKENS)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids

@@ -48,6 +48,27 @@ def read_vocab(path: Path) -> list[str]:
     return tokens
 
 
+def lower_case_of(path: Path, lower_case: bool | None = None) -> bool:
+    """Whether the text of a vocabulary is lower-cased: as its tokenizer.json says, otherwise True.
+
+    Args:
+      path: A vocab.txt or a tokenizer.json.
+      lower_case: What a caller says; None for nothing.
+
+    Raises:
+      VocabularyError: If a caller and tokenizer.json contradict each other.
+    """
+    file = storage.located(path)
+    if file.suffix != ".json":
+        return lower_case is not False
+    described = tokenizer_json.read_tokenizer_json(file).lower_case
+    if lower_case not in (None, described):
+        raise errors.VocabularyError(
+            f"{file}, normalizer.lowercase", f"{lower_case}, as lower_case", described
+        )
+    return described
+
+
 def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
     """Checks that tokens form a usable BERT vocabulary.
 

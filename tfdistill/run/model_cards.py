@@ -52,7 +52,8 @@ def _hub_id(source: str | None) -> str | None:
     """A teacher's name on the hub; None of a preset, and of a path, which is nobody's business."""
     if source is None or pathlib.Path(source).expanduser().exists():
         return None
-    return source if weights.HUB_ID.fullmatch(source) else None
+    named = weights.HUB_ID.fullmatch(source)
+    return None if named is None else named["name"]
 
 
 def _latency(

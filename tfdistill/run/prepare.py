@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfdistill import analysis, config, errors, files, reading, tokenizer_json, weights
+from tfdistill import analysis, config, errors, files, reading, weights
 from tfdistill.data import (
     batches,
     corpus,
@@ -311,10 +311,7 @@ def _vocabulary(
             vocab.write_vocab(words, path)
         return path, lower_case
     if choice != "teacher":
-        path = pathlib.Path(choice)
-        if recipe.data.lower_case is None and path.suffix == ".json":
-            lower_case = tokenizer_json.read_tokenizer_json(path).lower_case
-        return path, lower_case
+        return pathlib.Path(choice), vocab.lower_case_of(choice, recipe.data.lower_case)
     # Answers alone have no vocabulary: the student's checkpoint has one.
     named = recipe.teacher.source if recipe.teacher.answers is None else recipe.student.start
     checkpoint = weights.open_checkpoint(named)
