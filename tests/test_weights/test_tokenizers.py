@@ -20,6 +20,7 @@ from tfdistill.weights import tokenizers
         ({"do_lower_case": False}, False),
         ({"do_lower_case": False, "strip_accents": False}, False),
         ({"do_lower_case": True, "strip_accents": True}, True),
+        ({"max_len": 512, "init_inputs": [], "num_labels": 2, "problem_type": "x"}, True),
         ({"strip_accents": None, "tokenizer_class": "DistilBertTokenizerFast"}, True),
         ({"never_split": [], "pad_token": {"content": "[PAD]", "lstrip": False}}, True),
     ],
@@ -225,9 +226,12 @@ def test_a_setting_that_nobody_reads_is_refused_by_name_and_file(settings, folde
         weights.load_classifier(folder)
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(12, 12), (int(1e30), None), (None, None)])
-def test_the_tokens_that_a_tokenizer_allows_are_known(limit, expected, folder):
-    edit(folder / "tokenizer_config.json", model_max_length=limit)
+@pytest.mark.parametrize(("limit", "expected"), [(9, 9), (int(1e30), None), (None, None)])
+@pytest.mark.parametrize("name", ["model_max_length", "max_len"])
+def test_the_tokens_that_a_tokenizer_allows_are_known(name, limit, expected, folder):
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    del settings["model_max_length"]
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, name: limit}))
     assert weights.load_classifier(folder).max_length == expected
     source = inputs.open_classifier(str(folder))
     assert source.max_length == (expected or toys.STUDENT.max_positions)

@@ -104,7 +104,9 @@ def _vocab(args: argparse.Namespace) -> None:
 
 def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines separate documents")
-    parser.add_argument("--vocab", required=True, metavar="FILE", help="the model's tokenizer.json or vocab.txt")
+    parser.add_argument(
+        "--vocab", required=True, metavar="FILE", help="the model's tokenizer.json or vocab.txt"
+    )
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
     parser.add_argument(
         "--next-sentence",
@@ -188,7 +190,9 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source = parser.add_argument_group("model")
     source.add_argument(
-        "--vocab", metavar="FILE", help="tokenizer.json or vocab.txt (default: that of the model, or of the corpus)"
+        "--vocab",
+        metavar="FILE",
+        help="tokenizer.json or vocab.txt (default: that of the model, or of the corpus)",
     )
     source.add_argument("--cased", action="store_true", help="keep capitals and accents")
     source.add_argument(

@@ -40,7 +40,7 @@ _REQUIRED: Mapping[str, Any] = {
     **SPECIAL_NAMES,
 }
 _READ = frozenset(
-    ("do_lower_case", "strip_accents", "never_split", "tokenizer_class", "model_max_length")
+    "do_lower_case strip_accents never_split tokenizer_class model_max_length max_len".split()
 )
 _ADDING = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 _NO_EFFECT = frozenset(
@@ -53,6 +53,10 @@ _NO_EFFECT = frozenset(
         # What a call of `encode` once asked for: of no effect in the next one.
         *("max_length", "stride", "truncation_strategy", "padding", "pad_to_multiple_of"),
         *("pad_token_type_id", "return_tensors", "truncation"),
+        # Arguments that people passed for the model: every one is saved.
+        *("num_labels", "problem_type", "id2label", "label2id", "torch_dtype", "dtype"),
+        *("cache_dir", "revision", "token", "use_auth_token", "device_map", "vocab_file"),
+        *("vocab_size", "output_attentions", "output_hidden_states", "gradient_checkpointing"),
         # Names of further tokens, which must be among BERT's: `_further_tokens`.
         *("bos_token", "eos_token"),
     )
@@ -240,7 +244,7 @@ def _check_further_tokens(folder: pathlib.Path) -> None:
 
 
 def _max_length(settings: Mapping[str, Any], path: pathlib.Path) -> int | None:
-    limit = settings.get("model_max_length")
+    limit = settings.get("model_max_length", settings.get("max_len"))  # its old name
     if limit is None or (isinstance(limit, int | float) and limit > _UNLIMITED):
         return None
     if type(limit) is not int or limit < 1:
