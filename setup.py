@@ -33,6 +33,8 @@ INSTALL_REQUIRES = [
     "flatbuffers>=25,<26",
     "numpy>=2,<3",
     "scipy>=1.13,<2",
+    "pandas>=2.2,<4",
+    "pyarrow>=18",
     "scikit-learn>=1.5,<2",
     "threadpoolctl>=3.1,<4",
     "pydantic>=2.7,<3",
@@ -50,6 +52,8 @@ EXTRAS_REQUIRE = {
     "beam": ["apache-beam>=2.77,<3"],
     # What addresses (s3://bucket/x) are read and written with; other stores need one package more.
     "remote": ["fsspec>=2025.3", "universal-pathlib>=0.3.8,<0.4", "s3fs>=2025.3"],
+    # What .xlsx files are read with.
+    "excel": ["openpyxl>=3.1,<4"],
     # What ./scripts/test, ./scripts/check and the documentation need.
     "dev": [
         "keras-hub>=0.22,<1",
@@ -57,6 +61,7 @@ EXTRAS_REQUIRE = {
         "fsspec>=2025.3",
         "universal-pathlib>=0.3.8,<0.4",
         "s3fs>=2025.3",
+        "openpyxl>=3.1,<4",
         "moto[s3]>=5.1,<6",
         "flask>=3,<4",  # with flask-cors what the server of moto needs; moto[server] needs far more
         "flask-cors>=5",

@@ -7,6 +7,7 @@ or memory than its size suggests, and nothing that walks a value needs bounds of
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,11 @@ import yaml
 
 from tfdistill import errors, files, storage
 
+# Bytes below 0xa0 of Western text in cp1252: euro, quotation marks, dashes, ellipsis, bullet,
+# trade mark, S, Z, OE and Y with their marks.
+_CP1252 = frozenset(
+    b"\x80\x84\x85\x8a\x8b\x8c\x8e\x91\x92\x93\x94\x95\x96\x97\x99\x9a\x9b\x9c\x9e\x9f"
+)
 MAX_DEPTH = 100  # of lists and mappings inside each other
 MAX_DIGITS = 19  # of an integer: int64
 _NO_LIMIT = str(int(1e30))  # the `model_max_length` that transformers writes where there is none
@@ -62,18 +68,51 @@ def read_text(
     try:
         return content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError as fault:
+        likely = _likely(content)
+        remedy = "Save it as UTF-8 with the program that wrote it."
+        if likely:
+            remedy = f"Convert the file, for example with `iconv -f {likely} -t utf-8`."
         line = content[: fault.start].count(b"\n") + 1
         raise error(
             f"{name}, line {line}",
             expected or f"{encoding.upper()} text",
             f"byte 0x{content[fault.start]:02x} at position {fault.start}",
-            f"Convert the file, for example with `iconv -f {_likely(content)} -t utf-8`.",
+            remedy,
         ) from None
 
 
+def wide_encoding(content: bytes) -> str:
+    """The encoding of text of two or four bytes a character, "" for other text.
+
+    Told by the byte order mark, or by the half of the bytes that are zero in mostly Latin text.
+    """
+    if content[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+        return "utf-32"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    halves = [content[start:2000:2].count(0) for start in (0, 1)]
+    few, many = sorted(halves)
+    if many < len(content[:2000]) / 5 or few > many / 10:
+        return ""
+    return "utf-16-be" if halves[0] > halves[1] else "utf-16-le"
+
+
 def _likely(content: bytes) -> str:
-    """The encoding that text which is not UTF-8 probably has."""
-    return "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+    """The encoding that text which is not UTF-8 probably has, "" where it cannot be told.
+
+    Western text has mostly single bytes above 0x7f between letters: cp1252 where some are its
+    quotation marks, dashes or the euro sign, whose bytes latin1 does not use. Where most come in
+    pairs or longer rows, they are letters of another script, whose encodings cannot be told from
+    each other.
+    """
+    if wide := wide_encoding(content):
+        return wide
+    high = re.findall(rb"[\x80-\xff]+", content)
+    windows = {byte for run in high for byte in run if byte < 0xA0}
+    several = sum(len(run) > 1 for run in high)
+    if several > len(high) / 2 or len(b"".join(high)) > len(content) / 4 or windows - _CP1252:
+        return ""
+    return "cp1252" if windows else "latin1"
 
 
 def read_json(

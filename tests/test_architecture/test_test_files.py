@@ -36,6 +36,11 @@ COVERED_BY = (
         "tfdistill/data/builtin_tasks tfdistill/data/spec",
     ),
     (
+        "test_cli/test_label_cells.py",
+        "kinds and rules of labels are seen in what the commands tell of a file",
+        "tfdistill/data/label_kinds tfdistill/data/label_rules",
+    ),
+    (
         "test_data/test_batches.py",
         "examples as token ids and their streams are seen through the batches",
         "tfdistill/data/encoded tfdistill/data/streaming",

@@ -52,8 +52,8 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("recipes check demo --set student.preset=bert_tniy", 2, "Did you mean 'bert_tiny'?"),
     ("run tinybert_4l_sst2", 2, "Give them with --set data.dir=FOLDER"),
     ("table --models bert_bsae --out o", 2, "Did you mean 'bert_base'?"),
-    ("finetune bert --task own --data-dir {}/semicolons --text-column text --label-column label "
-     "--out o", 2, "--text-column: expected one of the columns text;label"),
+    ("finetune bert --task own --data-dir {}/colons --text-column text --label-column label "
+     "--out o", 2, "--text-column: expected one of the columns text:label"),
     ("finetune bert --task own --data-dir {}/alike --text-column text --label-column label --out o",
      1, "received 'No' (train.tsv, line 5) and 'no' (2 examples, first train.tsv, line 3)"),
     ("distill --teacher bert --student bert_tiny --task own --data-dir {}/alike --text-column text "
@@ -72,7 +72,7 @@ def answers(tmp_path_factory):
     for split in ("train", "dev"):
         (folder / f"{split}.tsv").write_text("sentence\tlabel\ngood film\t1\nbad film\t0\n")
     texts = {
-        "semicolons": ".csv text;label\ngood film;1\nbad film;0\n",
+        "colons": ".csv text:label\ngood film:1\nbad film:0\n",
         "alike": ".tsv text\tlabel\ngood\tyes\nbad\tno\n\nworse\tNo\nworst\tno\n",
         "same": ".tsv sentence\tlabel\ngood film\t1\nbad film\t0\n",
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, config, models, weights
+from tfdistill import analysis, cli, config, models, weights
 from tfdistill.commands import quickstart_recipe
 from tfdistill.data import synthetic, tasks, vocab
 from tfdistill.weights import hf_config
@@ -276,7 +276,9 @@ def test_a_regression_needs_one_output():
 def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_asked_otherwise(
     changes, formats, fallback, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(quickstart_recipe, "choose_length", lambda *given, **more: (16, ""))
+    monkeypatch.setattr(
+        quickstart_recipe, "choose_length", lambda *given, **more: (16, "", analysis.DataFindings())
+    )
     checkpoint = types.SimpleNamespace(
         raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()),
         tensors={},

@@ -124,13 +124,6 @@ def test_cells_of_columns_that_are_not_wanted_are_not_kept(tmp_path):
     assert [columns[f"other.k{i}"] for i in range(3)] == [[], [], []]
 
 
-def test_parquet_without_its_package_is_an_error_of_the_environment(tmp_path, monkeypatch):
-    (tmp_path / "a.parquet").write_bytes(b"")
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(errors.EnvironmentFault, match="pip install pyarrow"):
-        answer_files.read_columns(tmp_path / "a.parquet")
-
-
 def test_other_suffixes_are_not_written(tmp_path):
     with pytest.raises(errors.DataError, match=r"one of .jsonl, .csv, .parquet, .npz"):
         answer_files.check_writable(tmp_path / "a.tsv")

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import columns
+from tfdistill.data import columns, label_kinds
 
 TEXTS = [f"sentence number {index} of many" for index in range(60)]
 KINDS = ["good", "bad", "odd"] * 20
@@ -32,8 +32,8 @@ def test_json_lines_give_the_columns_that_every_row_has(tmp_path):
     ]
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     table = columns.read_columns(tmp_path / "x.jsonl")
-    assert list(table.columns) == ["text", "tags"]
-    assert columns.kind_of(table.columns["tags"]).kind == "multi_label"
+    assert list(table.columns) == ["text", "tags"] and "received dict" in table.unusable["more"]
+    assert label_kinds.kind_of(table.columns["tags"]).kind == "multi_label"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_json_lines_give_the_columns_that_every_row_has(tmp_path):
     [
         ("good film,yes\nbad film,no\nold film,yes\nnew film,yes\n", "'yes' occurs again below"),
         ("What is it ?,3\nWho is it ?,4\n", "looks like data"),
-        ("text,label\n", "a header and rows"),
+        ("text,label\n", "at least one row"),
         ("text,label\na,b\nc\n", r"line 3: expected 2 cells \(text, label\), received 1"),
         ("text,label\na,b,c\n", "line 2: expected 2 cells .* quotation marks"),
     ],
@@ -55,7 +55,9 @@ def test_a_file_without_header_or_with_broken_rows_is_refused(tmp_path, text, to
 @pytest.mark.parametrize(
     ("suffix", "told"),
     [
-        (".xlsx", "Save tables of other programs as CSV"),
+        (".dta", "Save tables of other programs as CSV"),
+        (".xls", r"Save it as \.xlsx"),
+        (".zip", "Unpack it"),
         (".json", "an object a line"),
         (".conll", "--kind token"),
     ],
@@ -161,4 +163,4 @@ def test_a_column_for_each_label_is_explained(tmp_path):
     ],
 )
 def test_the_kind_follows_from_the_labels(labels, kind, separator):
-    assert columns.kind_of(labels)[:2] == (kind, separator)
+    assert label_kinds.kind_of(labels)[:2] == (kind, separator)

@@ -40,7 +40,7 @@ def test_plain_text_has_a_text_a_line_and_no_answers(tmp_path):
         ("a.csv", "question\nx\n", "a column 'text', received .* --text-column"),
         ("a.txt", " \n\n", "expected at least one text, received none"),
         ("a.jsonl", '{"text": "' + "x" * 100_001 + '"}\n', "line 1: expected a text of at most"),
-        ("a.jsonl", '{"text": NaN}\n{"text": [1]}\n', "a string or a number, received list"),
+        ("a.jsonl", '{"text": "a"}\n{"text": [1]}\n', "a string or a number, received list"),
     ],
 )
 def test_a_corpus_without_texts_is_refused(tmp_path, name, content, message):

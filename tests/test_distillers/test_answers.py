@@ -369,3 +369,62 @@ def test_a_head_that_the_model_does_not_have_is_refused(pair):
     other = models.build_span_classifier if head != "span" else models.build_encoder
     with pytest.raises(errors.ShapeError, match="answers of teacher and student"):
         distillers.TinyBertDistiller(teacher, other(toys.SHALLOW_STUDENT), stage="prediction")
+
+
+CLASS_WEIGHTS = np.array([0.5, 2.0, 3.0], np.float32)
+
+
+def test_class_weights_multiply_the_sample_weights_of_gold_labels():
+    logits = logits_of("sequence", 3)
+    total = mass = 0.0
+    for row, label, weight in zip(logits, ONE, WEIGHTS, strict=True):
+        weight = float(weight * CLASS_WEIGHTS[label])
+        total += -weight * np.log(softmax(row)[label])
+        mass += weight
+    batch = batch_of("sequence", logits)
+    loss = answers.gold_loss(batch, "sequence", CLASS_WEIGHTS)
+    np.testing.assert_allclose(loss, total / mass, rtol=RELATIVE)
+    even = answers.gold_loss(batch, "sequence", np.full(3, 4.0, np.float32))
+    np.testing.assert_allclose(even, answers.gold_loss(batch, "sequence"), rtol=RELATIVE)
+
+
+def test_balanced_weights_are_those_of_scikit_learn():
+    import sklearn.utils.class_weight
+
+    labels = np.array([0] * 90 + [1] * 7 + [3] * 3)
+    weights = distillers.balanced_weights(labels, 5)
+    classes = np.array([0, 1, 3])
+    expected = sklearn.utils.class_weight.compute_class_weight(
+        "balanced", classes=classes, y=labels
+    )
+    np.testing.assert_allclose(weights[classes], expected, rtol=1e-6)
+    assert weights[[2, 4]].tolist() == [1.0, 1.0] and weights.dtype == np.float32
+    np.testing.assert_allclose(weights[labels].sum(), len(labels), rtol=1e-6)
+
+
+def test_class_weights_change_the_label_term_alone():
+    teacher, student = toys.classifier(toys.TEACHER, seed=1), toys.classifier(toys.STUDENT, seed=2)
+    features, labels = toys.features((5, 3, 6, 2)), tf.constant([0, 1, 2, 0])
+    values = {}
+    for weights in (None, CLASS_WEIGHTS):
+        distiller = distillers.LogitDistiller(teacher, student, alpha=0.5)
+        distiller.compile(keras.optimizers.SGD(0.0))
+        if weights is not None:
+            distiller.weigh_classes(weights)
+        values[weights is None] = distiller.test_step((features, labels))
+    plain, weighted = values[True], values[False]
+    soft = [name for name in plain if name not in ("loss", "label")]
+    assert soft
+    for name in soft:
+        np.testing.assert_array_equal(plain[name], weighted[name])
+    assert abs(float(plain["label"] - weighted["label"])) > 1e-4
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, 2.0, np.nan]])
+def test_unusable_class_weights_are_refused(weights):
+    trainer = distillers.LabelTrainer(toys.classifier(toys.STUDENT))
+    with pytest.raises(errors.ShapeError, match="3 numbers above 0"):
+        trainer.weigh_classes(np.array(weights))
+    several = distillers.LabelTrainer(toys.classifier(toys.STUDENT), head="multi_label")
+    with pytest.raises(errors.ConfigError, match="one label a text"):
+        several.weigh_classes(CLASS_WEIGHTS)

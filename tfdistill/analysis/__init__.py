@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         expected_calibration_error,
         fit_temperature,
     )
-    from tfdistill.analysis.data_checks import DataFindings, check_data
+    from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
     from tfdistill.analysis.paired import PairedDifference, paired_difference
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "TextFeatures",
     "changed_examples",
     "check_data",
+    "check_words",
     "class_scores",
     "confusion_matrix",
     "embedding_features",
@@ -80,6 +81,7 @@ __getattr__ = lazy_exports(
         "data_checks": (
             "DataFindings",
             "check_data",
+            "check_words",
         ),
         "paired": (
             "PairedDifference",

@@ -5,20 +5,31 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import pair_metrics
+from tfdistill.data import label_rules, pair_metrics
 from tfdistill.data.tasks import Examples, TaskSpec
-from tfdistill.data.unlabelled import example_keys, normal_text
+from tfdistill.data.unlabelled import example_keys
+
+if TYPE_CHECKING:
+    from tfdistill.data.tokenize import Tokenizer  # imports TensorFlow
 
 _SHOWN = 3  # examples of a fault that a message shows
 _MOST_CUT = 0.10  # share of texts that may be cut without a word
 _LONGEST_INPUT = 512  # tokens that BERT's position table serves
 _FEW_CLASSES = 5  # classes of one example that are rare, not a wrong column
+_MOST_OF_A_LABEL = 0.99  # share of the rows above which accuracy says nothing
+_RARE = 0.1  # rows of a label for one of the most frequent label
+_FOR_RARE = (
+    "data.metrics=[macro_f1,accuracy], and weigh rare labels with data.class_weights=balanced "
+    "(--class-weights)"
+)
+_FEW_ROWS = 20  # fewer may have one label by chance
+_MOST_UNKNOWN = 0.05  # share of the words
 _FEW_DEV = 50  # development examples below which a metric is mostly noise
 
 
@@ -54,11 +65,13 @@ def check_data(
 ) -> DataFindings:
     """Looks for what would mislead; every finding has a count and a first location.
 
-    Faults: empty labels; labels that differ only by case or blanks; only one class, or only one
-    number, in the training set; classes that only the development set has; more classes than
+    Faults: a label in more than 99% of the rows, or in all of the development set, while accuracy
+    chooses the model; empty labels; labels that are the same to a person; only one class, or only
+    one number, in the training set; classes that only the development set has; more classes than
     training rows, or classes of a single row in most rows; fewer than two development rows; no text
     at all; a development set of which more than half is in the training set. Warnings: blank lines,
-    empty texts, texts with two labels, development texts that are training texts, classes with one
+    empty texts, texts with two labels, a rare label where accuracy
+    chooses the model, development texts that are training texts, classes with one
     example, a small development set, more than 10% of the texts cut.
 
     Args:
@@ -109,7 +122,7 @@ def _check_names(task: TaskSpec, train: Examples, faults: list[str]) -> None:
     """Finds empty names and names that are the same to a person."""
     alike = collections.defaultdict(list)
     for index, label in enumerate(task.labels):
-        alike[normal_text(unicodedata.normalize("NFKC", label))].append(index)
+        alike[label_rules.same_label(label)].append(index)
     for key, indices in alike.items():
         listed = " and ".join(_rows_with(task, train, index) for index in indices)
         if not key:
@@ -168,9 +181,78 @@ def _check_classes(
                     "Split the data again, with every class in both parts.",
                 )
             )
+    _check_majority(task, train, dev, faults, warnings)
     if len(single):
         shown = _listed([_rows_with(task, train, int(index)) for index in single])
         warnings.append(f"{len(single)} class(es) with one training example: {shown}.")
+
+
+def _check_majority(
+    task: TaskSpec, train: Examples, dev: Examples, faults: list[str], warnings: list[str]
+) -> None:
+    for name, part in (("training", train), ("development", dev)):
+        if part.labels is None or len(part) < _FEW_ROWS:
+            continue
+        counts = np.bincount(part.labels, minlength=task.num_labels)
+        share = counts.max() / len(part)
+        label = task.labels[int(counts.argmax())]
+        if name == "development" and share == 1:
+            faults.append(
+                errors.explain(
+                    "labels of the development set",
+                    "two or more classes",
+                    f"only {label!r}: whoever always answers it is right in every row",
+                    "Split the data again, with every class in both parts.",
+                )
+            )
+        elif share > _MOST_OF_A_LABEL and task.primary_metric == "accuracy":
+            faults.append(
+                errors.explain(
+                    f"labels of the {name} set",
+                    f"no label in more than {_MOST_OF_A_LABEL:.0%} of the rows where accuracy "
+                    "chooses the model",
+                    f"{label!r} in {share:.1%}: whoever always answers it has that accuracy",
+                    f"Set {_FOR_RARE}.",
+                )
+            )
+            return
+        elif name == "training" and task.primary_metric == "accuracy":
+            rarest = int(np.where(counts > 0, counts, len(part)).argmin())
+            if counts[rarest] < _RARE * counts.max():
+                warnings.append(
+                    f"The label {task.labels[rarest]!r} has {counts[rarest]} of {len(part)} "
+                    f"training rows, and accuracy hides it: set {_FOR_RARE}."
+                )
+
+
+def check_words(examples: Examples, tokenizer: Tokenizer) -> DataFindings:
+    """Looks for words that a vocabulary cannot write; marks of punctuation do not count.
+
+    Args:
+      examples: Texts, pairs or words.
+      tokenizer: A tokenizer of word pieces, to which a word that it cannot write is one [UNK].
+
+    Returns:
+      A fault where more than 5% of the words are unknown.
+    """
+    ids, _ = tokenizer.pieces([*examples.texts, *(examples.pairs or ())])
+    begins = np.array([not token.startswith("##") and token.isalnum() for token in tokenizer.vocab])
+    begins[tokenizer.unk_id] = True
+    words = np.count_nonzero(begins[ids])
+    unknown = np.count_nonzero(ids == tokenizer.unk_id)
+    if unknown <= _MOST_UNKNOWN * words:
+        return DataFindings()
+    return DataFindings(
+        (
+            errors.explain(
+                "words of the training set",
+                f"at most {_MOST_UNKNOWN:.0%} that the vocabulary cannot write",
+                f"{unknown / words:.0%} of the words are unknown to this vocabulary",
+                "Take a teacher of the language and script of the texts, or set "
+                "teacher.allow_weak=true.",
+            ),
+        )
+    )
 
 
 def _check_texts(
@@ -183,7 +265,7 @@ def _check_texts(
                 f"{part.blank_lines[0]}: they are left out."
             )
         empty = [index for index, text in enumerate(part.texts) if not text.strip()]
-        if len(empty) == len(part):
+        if len(part) and len(empty) == len(part):
             remedy = "Is it the right column?"
             faults.append(errors.explain(f"texts of the {name} set", "text", "none", remedy))
         elif empty:

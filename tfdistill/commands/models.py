@@ -49,6 +49,7 @@ def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(parser, config.DataConfig, "vocab")
     training = add_run(parser)
     options.add_field(training, config.FineTuneConfig, "min_steps", _MIN_STEPS)
+    options.add_field(training, config.DataConfig, "class_weights")
 
 
 def _finetune(args: argparse.Namespace) -> None:
@@ -65,7 +66,7 @@ def _finetune(args: argparse.Namespace) -> None:
             "export": False,
         },
         stages={"labels": {"kind": "labels"}},
-        data=options.data_of(args, vocab=args.vocab),
+        data=options.data_of(args, vocab=args.vocab, class_weights=args.class_weights),
     )
     train(recipe, args, "finetune", devices=args.gpus)
 
@@ -146,6 +147,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     own = config.FineTuneConfig.model_fields["min_steps"].description
     shown = f"{own} (default: {_MIN_STEPS} of joint, else none)"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
+    options.add_field(training, config.DataConfig, "class_weights")
 
 
 def _distill(args: argparse.Namespace) -> None:
@@ -185,7 +187,11 @@ def _distill(args: argparse.Namespace) -> None:
         variants={"student": {"stages": list(stages)}},
         baselines=args.baselines,
         data=options.data_of(
-            args, run=args.teacher, unlabelled=args.unlabelled or (), vocab=args.vocab
+            args,
+            run=args.teacher,
+            unlabelled=args.unlabelled or (),
+            vocab=args.vocab,
+            class_weights=args.class_weights,
         ),
     )
     if args.corpus:

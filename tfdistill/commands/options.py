@@ -311,7 +311,17 @@ def task_of(args: argparse.Namespace) -> dict[str, Any]:
 
 DATA_FLAGS = flags_of(
     "data",
-    ["task", "dir", *_OWN_TASK, "doc_stride", "max_length", "train_limit", "dev_limit", "vocab"],
+    [
+        "task",
+        "dir",
+        *_OWN_TASK,
+        "doc_stride",
+        "max_length",
+        "train_limit",
+        "dev_limit",
+        "vocab",
+        "class_weights",
+    ],
 )
 
 

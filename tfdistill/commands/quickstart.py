@@ -30,8 +30,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         required=True,
         metavar="FILE",
-        help="labelled texts: CSV (also with semicolons or tabs), TSV or JSON Lines, with the "
-        "names of the columns on top",
+        help="labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the "
+        "columns on top",
     )
     group = parser.add_argument_group("data, where it is not recognised")
     for field in ("text_column", "pair_column", "label_column"):
@@ -52,6 +52,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether the teacher is fine-tuned first (default: unless its head has the labels)",
     )
+    options.add_field(group, config.DataConfig, "class_weights")
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
     options.add_output(
@@ -103,6 +104,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         student=student,
         finetune=args.finetune,
         seed=args.seed,
+        class_weights=args.class_weights,
         changes=args.set,
     )
     _say(notes)
@@ -253,6 +255,7 @@ COMMANDS = (
             "data.text_column": "--text-column",
             "data.pair_column": "--pair-column",
             "data.label_column": "--label-column",
+            "data.class_weights": "--class-weights",
             "student.preset": "--student",
             "teacher.source": "--teacher",
         },

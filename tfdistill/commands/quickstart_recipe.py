@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import config, models
+from tfdistill import analysis, config, models
 from tfdistill.data import tasks
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def make_recipe(
     student: str | None = None,
     finetune: str = "auto",
     seed: int = 1,
+    class_weights: str | None = None,
     changes: list[str] | None = None,
 ) -> tuple[config.Recipe, list[str]]:
     """Makes the recipe of a quickstart.
@@ -51,6 +52,7 @@ def make_recipe(
       student: A preset or a pruned shape; chosen by the teacher's shape when left out.
       finetune: "auto" (unless its head answers the task), "always" or "never".
       seed: Seed of the run.
+      class_weights: "balanced" or None, of losses on gold labels.
       changes: Assignments of ``--set``.
 
     Returns:
@@ -58,6 +60,7 @@ def make_recipe(
 
     Raises:
       ConfigError: If a change is not valid.
+      DataError: If the vocabulary cannot write the words of the texts.
       VocabularyError: If the teacher has no vocabulary.
     """
     from tfdistill import weights
@@ -80,7 +83,7 @@ def make_recipe(
         path = pathlib.Path(change.removeprefix(_VOCAB))
         vocab_file = path if path.is_file() else vocab_file
     limit = checkpoint.max_length if tuned else None
-    max_length, said = choose_length(
+    max_length, said, words = choose_length(
         weights.existing_vocab(vocab_file, teacher),
         data,
         lower_case=checkpoint.lower_case,
@@ -99,6 +102,7 @@ def make_recipe(
             "kind": task.kind,
             "metrics": task.metrics,
             "label_separator": task.label_separator,
+            "class_weights": class_weights,
             "max_length": max_length,
             "doc_stride": max_length // 2,
         },
@@ -112,6 +116,8 @@ def make_recipe(
         "seeds": [seed],
     }
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
+    if not recipe.teacher.allow_weak:
+        words.check()
     usual: dict[str, Any] = {
         # The teacher in the format of the student: like for like.
         "also_quantize": (recipe.export.quantize,),
@@ -201,13 +207,17 @@ def choose_student(teacher: models.EncoderConfig) -> str:
 
 def choose_length(
     vocab_file: pathlib.Path, data: LabelledFile, *, lower_case: bool, positions: int
-) -> tuple[int, str]:
-    """The length that fits the training texts, and a sentence about it; see `fit_length`."""
+) -> tuple[int, str, analysis.DataFindings]:
+    """The length that fits the training texts, a sentence about it, and unknown words.
+
+    See `fit_length` and `analysis.check_words`.
+    """
     from tfdistill.data import tokenize
 
     train = data.sets["train"]
     tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
-    return fit_length(tokenizer.lengths(train.texts, train.pairs), positions)
+    length, note = fit_length(tokenizer.lengths(train.texts, train.pairs), positions)
+    return length, note, analysis.check_words(train, tokenizer)
 
 
 def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import pydantic
 from tfdistill import errors
 from tfdistill.config.pruned import Choice, is_checkpoint
 from tfdistill.config.recipe_faults import recipe_faults
-from tfdistill.config.stages import Stage
+from tfdistill.config.stages import Stage, TaskStage, needs_labels
 from tfdistill.config.training import (
     FineTuneConfig,
     PathText,
@@ -91,6 +91,11 @@ class DataConfig(Section):
     layout: Literal["table", "folders", "conll", "squad"] | None = None
     metrics: tuple[str, ...] | None = None  # the first one chooses a checkpoint
     label_separator: str = ","
+    class_weights: Literal["balanced"] | None = described(
+        None,
+        "weights of classes in losses on gold labels: balanced makes rare classes count as much as "
+        "frequent ones",
+    )
     encoding: str = "utf-8"
     dev_split: str | None = None
     unanswerable: bool = False  # span: whether a text may hold no answer
@@ -347,6 +352,19 @@ class Recipe(Section):
     @pydantic.model_validator(mode="after")
     def _names_are_known(self) -> Recipe:
         faults = recipe_faults(self.model_dump())
+        learns_gold = self.teacher.finetune is not None or any(
+            isinstance(stage, TaskStage) and not stage.on_corpus and needs_labels(stage)
+            for stage in self.used_stages.values()
+        )
+        if self.data.class_weights is not None and not learns_gold:
+            faults.append(
+                errors.explain(
+                    "data.class_weights",
+                    "a training on gold labels (teacher.finetune, a labels stage, or a stage with "
+                    "loss_weights.label)",
+                    "stages that learn the teacher's answers alone",
+                )
+            )
         if faults:
             raise ValueError("\n".join(faults))
         return self

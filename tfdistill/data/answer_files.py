@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import importlib
 import io
 import json
 import lzma
@@ -22,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files, reading, storage
-from tfdistill.data import tables
+from tfdistill import errors, files, storage
+from tfdistill.data import table_files, tables
 
 _ARRAY = ".npy"
 _HEADERS = {
@@ -80,7 +79,6 @@ def read_columns(
 
     Raises:
       DataError: If the file is missing, empty, malformed or of another format.
-      EnvironmentFault: If a Parquet file needs a package that is not installed.
     """
     path = storage.located(path)
     reader = _READERS.get(path.suffix.lower())
@@ -94,17 +92,11 @@ def read_columns(
     return columns, places
 
 
-def _read_json_lines(path: pathlib.Path, wanted: _Wanted) -> Columns:
-    rows, places = [], []
-    for number, line in enumerate(tables.read_text(path).split("\n"), start=1):
-        if line.strip():
-            place = f"{path}, line {number}"
-            row = reading.parse_json(line, place, expected="a JSON object")
-            if not isinstance(row, dict):
-                raise errors.DataError(place, "a JSON object", type(row).__name__)
-            rows.append(row)
-            places.append(place)
-    return _flattened(rows, wanted), places
+def _read_objects(path: pathlib.Path, wanted: _Wanted) -> Columns:
+    rows = [(number, row) for number, row in table_files.read_objects(path) if row]
+    name = "row" if path.suffix.lower() == ".parquet" else "line"
+    places = [f"{path}, {name} {number}" for number, _ in rows]
+    return _flattened([row for _, row in rows], wanted), places
 
 
 def _flattened(rows: Sequence[Mapping[str, Any]], wanted: _Wanted) -> dict[str, Column]:
@@ -125,25 +117,6 @@ def _read_cells(path: pathlib.Path, wanted: _Wanted) -> Columns:
     del wanted  # every row has a cell of every column
     table = tables.read_table(path, tables.column_names(path))
     return dict(table.columns), [f"{path}, line {line}" for line in table.lines]
-
-
-def _read_parquet(path: pathlib.Path, wanted: _Wanted) -> Columns:
-    try:
-        with files.local_copy(path) as local:
-            rows = _pyarrow("parquet").read_table(local, memory_map=False).to_pylist()
-    except (OSError, ValueError) as fault:  # ArrowInvalid is a ValueError
-        raise errors.DataError(f"{path}", "a Parquet file", fault) from None
-    return _flattened(rows, wanted), _numbered(path, len(rows))
-
-
-def _pyarrow(module: str = "") -> Any:
-    name = f"pyarrow.{module}" if module else "pyarrow"
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise errors.EnvironmentFault(
-            "Parquet", "the package pyarrow", "none", "Install it: pip install pyarrow."
-        ) from None
 
 
 def _read_archive(path: pathlib.Path, wanted: _Wanted) -> Columns:
@@ -199,10 +172,10 @@ def _numbered(path: pathlib.Path, count: int = 0) -> list[str]:
 
 
 _READERS: dict[str, Callable[[pathlib.Path, _Wanted], Columns]] = {
-    ".jsonl": _read_json_lines,
+    ".jsonl": _read_objects,
     ".csv": _read_cells,
     ".tsv": _read_cells,
-    ".parquet": _read_parquet,
+    ".parquet": _read_objects,
     ".npz": _read_archive,
 }
 
@@ -225,7 +198,6 @@ def write_columns(
 
     Raises:
       DataError: If the suffix is another one.
-      EnvironmentFault: If a Parquet file needs a package that is not installed.
     """
     writer = _WRITERS[check_writable(path)]
     columns = {column: list(cells) for column, cells in texts.items()}
@@ -239,13 +211,13 @@ def write_rows(path: files.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     Args:
       path: A .jsonl or .parquet file.
       rows: Name -> cell.
-
-    Raises:
-      EnvironmentFault: If a Parquet file needs a package that is not installed.
     """
     with files.atomic_write(storage.located(path)) as temporary:
         if pathlib.Path(path).suffix.lower() == ".parquet":
-            _pyarrow("parquet").write_table(_pyarrow().Table.from_pylist(list(rows)), temporary)
+            import pyarrow
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), temporary)
             return
         with temporary.open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -299,8 +271,10 @@ def _write_csv(path: pathlib.Path, rows: _Rows) -> None:
 
 
 def _write_parquet(path: pathlib.Path, rows: _Rows) -> None:
-    table = _pyarrow().table(rows.flat())
-    _pyarrow("parquet").write_table(table, path)
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table(rows.flat()), path)
 
 
 def _write_archive(path: pathlib.Path, rows: _Rows) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.data import label_kinds, tables
 
 _TEXT_NAMES = frozenset(
     "body comment content document input message post prompt query question review sentence text "
@@ -35,38 +34,9 @@ _ID_NAME = re.compile(r"(?i)(^|[_ #\d])(id|idx|index|uid|uuid|guid|row|nr|no)$")
 _TAGS_REMEDY = (
     "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
 )
-_OTHER_FORMATS = {
-    ".json": "Write an object a line, for example with `jq -c '.[]' data.json > data.jsonl`.",
-    ".conll": _TAGS_REMEDY,
-}
-_MARKS = ("|", ";", ",")  # that may separate the labels of a cell
-_MOST_CLASSES = 20  # whole numbers of more different values are a regression
 _MOST_NAMES = 500  # different names that a column of labels may have
 _LONG_TEXT = 12  # characters of a text without blanks
 _LEAST_VARIED = 0.3  # share of different values in a column of texts
-
-
-@dataclasses.dataclass(frozen=True)
-class RawTable:
-    """All columns of a file.
-
-    Attributes:
-      path: The file.
-      columns: Name -> cells, one a row.
-      lines: The line of each row, from 1.
-      blank_lines: The empty lines between rows.
-      separator: What separates its cells; "" in JSON Lines.
-    """
-
-    path: pathlib.Path
-    columns: dict[str, list[str]]
-    lines: list[int]
-    blank_lines: tuple[int, ...]
-    separator: str
-
-    def __len__(self) -> int:
-        """Returns the number of rows."""
-        return len(self.lines)
 
 
 class Roles(NamedTuple):
@@ -77,29 +47,8 @@ class Roles(NamedTuple):
     label: str
 
 
-class LabelKind(NamedTuple):
-    """What a column of labels holds.
-
-    Attributes:
-      kind: "classification", "regression" or "multi_label".
-      separator: What separates several labels; "," where there are none.
-      why: How it was recognised, for a person.
-    """
-
-    kind: str
-    separator: str
-    why: str
-
-
-def read_columns(path: pathlib.Path) -> RawTable:
-    """Reads all columns of a file, whatever separates its cells.
-
-    Args:
-      path: A file of cells between commas, tabs, semicolons or vertical bars, with the names of the
-        columns in its first row, or JSON Lines.
-
-    Returns:
-      The table; a column without a name is left out.
+def read_columns(path: pathlib.Path) -> tables.DataTable:
+    """Reads all columns of a table with a header; see `tables.read_table`.
 
     Raises:
       DataError: If the file is missing, in another encoding or format, or has no header.
@@ -109,80 +58,37 @@ def read_columns(path: pathlib.Path) -> RawTable:
         raise errors.DataError(
             f"data file {path}", "one file of labelled texts", "a folder", remedy
         )
-    if path.suffix.lower() not in (*tables.SUFFIXES, ".txt"):
-        raise errors.DataError(
-            f"data file {path}",
-            f"one of {', '.join(tables.SUFFIXES)}",
-            path.suffix or "a name without suffix",
-            _OTHER_FORMATS.get(
-                path.suffix.lower(), "Save tables of other programs as CSV in UTF-8."
-            ),
-        )
-    text = tables.read_text(path)
-    if path.suffix.lower() == ".jsonl":
-        return _read_json_lines(path)
-    separator = _separator_of(text.split("\n", 1)[0])
-    rows = [row for row in tables.split_rows(path, text, separator)]
-    filled = [(line, cells) for line, cells in rows if cells]
-    if len(filled) < 2:
-        raise errors.DataError(f"data file {path}", "a header and rows", f"{len(filled)} row(s)")
-    names = [name.strip() for name in filled[0][1]]
-    _check_header(path, names, [cells for _, cells in filled[1:]])
-    for line, cells in filled[1:]:
-        if len(cells) < len(names) or any(cells[len(names) :]):
-            raise errors.DataError(
-                f"{path}, line {line}",
-                f"{len(names)} cells ({', '.join(names)})",
-                len(cells),
-                "A cell that holds the separator or a line break needs quotation marks around it.",
-            )
-    columns = {
-        name: [cells[index] for _, cells in filled[1:]] for index, name in enumerate(names) if name
-    }
-    lines = [line for line, _ in filled[1:]]
-    blank = tuple(line for line, cells in rows if not cells and line < lines[-1])
-    return RawTable(path, columns, lines, blank, separator)
+    table = tables.read_table(path, None)
+    _check_header(table)
+    return table
 
 
-def _separator_of(header: str) -> str:
-    """The mark that splits the header into the most cells; a comma where none does."""
-    return max((",", "\t", ";", "|"), key=header.count)
-
-
-def _check_header(path: pathlib.Path, names: list[str], rows: list[list[str]]) -> None:
+def _check_header(table: tables.DataTable) -> None:
     """Refuses a first row that is data: it looks so, or a name is a common value below it."""
-    shown = ", ".join(map(repr, names[:4]))
+    names = tables.column_names(table.path)
+    if table.path.suffix.lower() in (".jsonl", ".parquet"):
+        return
     repeated = [
         name
-        for index, name in enumerate(names)
-        if name and sum(len(cells) > index and cells[index].strip() == name for cells in rows) > 1
+        for name, cells in table.columns.items()
+        if sum(cell.strip() == name for cell in cells) > 1
     ]
     if repeated or tables.looks_like_data(names):
+        shown = ", ".join(map(repr, names[:4]))
         why = f", and {repeated[0]!r} occurs again below" if repeated else ""
         raise errors.DataError(
-            f"{path}, line 1",
+            f"{table.path}, line 1",
             "the names of the columns",
             f"what looks like data: {errors.shortened(shown)}{why}",
             "Put a line with names such as text,label on top of the file.",
         )
 
 
-def _read_json_lines(path: pathlib.Path) -> RawTable:
-    columns, table, fault = {}, None, None
-    for name in tables.column_names(path):
-        try:
-            table = tables.read_table(path, [name], lists=True)
-        except errors.DataError as error:  # a column of another type, or absent in some rows
-            fault = error
-            continue
-        columns[name] = table.columns[name]
-    if table is None:
-        raise fault or errors.DataError(f"data file {path}", "objects with keys", "an empty one")
-    return RawTable(path, columns, table.lines, table.blank_lines, "")
-
-
 def choose_roles(
-    table: RawTable, text: str | None = None, pair: str | None = None, label: str | None = None
+    table: tables.DataTable,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
 ) -> Roles:
     """Finds the columns of texts and labels by their values, then by their names.
 
@@ -205,6 +111,8 @@ def choose_roles(
         if name is not None and name not in table.columns:
             hint = errors.nearest(name, table.columns)
             listed = ", ".join(table.columns)
+            if name in table.unusable:
+                raise errors.DataError(table.unusable[name])
             raise errors.ConfigError(option, f"one of the columns {listed}", repr(name), hint)
     free = [name for name in table.columns if name not in given.values()]
     texts = [name for name in free if _holds_texts(table.columns[name])]
@@ -264,7 +172,11 @@ def _ends_as_label(name: str) -> bool:
 
 
 def _unclear(
-    table: RawTable, option: str, candidates: Sequence[str], what: str, also: str | None = None
+    table: tables.DataTable,
+    option: str,
+    candidates: Sequence[str],
+    what: str,
+    also: str | None = None,
 ) -> errors.ConfigError:
     shown = ", ".join(
         f"{name} (such as {errors.shortened(next(filter(None, table.columns[name]), ''))!r})"
@@ -292,7 +204,7 @@ def _unclear(
 def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
     """Whether cells are mostly different, no numbers, and of several words or of some length."""
     filled = [cell for cell in cells if cell.strip()]
-    if not filled or _holds_lists(filled) or _numbers(filled) is not None:
+    if not filled or _holds_lists(filled) or label_kinds.mostly_numbers(filled):
         return False
     varied = len(set(filled)) / len(filled)
     words = np.mean([len(cell.split()) for cell in filled])
@@ -305,55 +217,12 @@ def _holds_lists(cells: Sequence[str]) -> bool:
     return any(cell.endswith(tables.LIST_MARK) for cell in cells)
 
 
-def _is_id(name: str, table: RawTable) -> bool:
+def _is_id(name: str, table: tables.DataTable) -> bool:
     """Whether a column counts or names the rows."""
     cells = table.columns[name]
     if _ID_NAME.search(name):
         return True
     distinct = len(set(cells))
-    if _numbers(cells) is None:
+    if not label_kinds.mostly_numbers(cells):
         return distinct > _MOST_NAMES or distinct == len(cells)
     return distinct == 1
-
-
-def _numbers(cells: Sequence[str]) -> np.ndarray | None:
-    """The cells as numbers, float (n,); None if one is none."""
-    try:
-        numbers = np.array([float(cell) for cell in cells])
-    except ValueError:
-        return None
-    return numbers if np.isfinite(numbers).all() else None
-
-
-def kind_of(labels: Sequence[str]) -> LabelKind:
-    """Recognises classes, numbers and several labels in a cell.
-
-    Numbers with decimals, or whole numbers of more than 20 different values, are a regression.
-    Several labels: lists of JSON, or cells of which some hold a separator and whose parts occur
-    alone, too.
-
-    Args:
-      labels: Cells; empty ones are not looked at.
-
-    Returns:
-      The kind.
-    """
-    cells = [cell for cell in labels if cell.strip()]
-    if _holds_lists(cells):
-        return LabelKind("multi_label", ",", "lists of labels")
-    numbers = _numbers(cells)
-    if numbers is not None:
-        distinct = len(np.unique(numbers))
-        if (numbers != np.round(numbers)).any():
-            return LabelKind("regression", ",", "numbers with decimals")
-        if distinct > _MOST_CLASSES:
-            return LabelKind("regression", ",", f"{distinct} different whole numbers")
-        return LabelKind("classification", ",", f"{distinct} different whole numbers")
-    whole = set(cells)
-    for mark in _MARKS:
-        several = [cell for cell in whole if mark in cell]
-        parts = {part.strip() for cell in whole for part in cell.split(mark)}
-        alone = sum(part in whole for part in parts)
-        if several and len(parts) <= len(whole) and alone >= len(parts) / 2:
-            return LabelKind("multi_label", mark, f"several labels with {mark!r} between")
-    return LabelKind("classification", ",", f"{len(whole)} different names")

@@ -187,3 +187,12 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
         if name and not inside:
             begin, inside = position, name
     return found
+
+
+def ordered_tags(found: set[str]) -> list[str]:
+    """Tags in order, with both tags of each entity type: a type may begin only in other files."""
+    types = {tag[2:] for tag in found if tag[:2] in ("B-", "I-")}
+    if not types:
+        return sorted(found)
+    others = sorted(tag for tag in found if tag[:2] not in ("B-", "I-") and tag != "O")
+    return ["O", *others, *(begin + name for name in sorted(types) for begin in ("B-", "I-"))]

@@ -16,7 +16,10 @@ def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec
     Raises:
       ConfigError: If the name is unknown and neither kind nor columns are given.
     """
-    return declared_task(settings).with_labels_of(source)
+    stated = settings.kind is not None or settings.regression
+    task = declared_task(settings)
+    named = settings.text_column is None and settings.label_column is None
+    return task.with_labels_of(source, stated=stated or named)
 
 
 def check(
@@ -63,7 +66,23 @@ def check(
 
 
 def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
-    """The task without the labels that only its files name; see `task_of`."""
+    """The task without the labels that only its files name; see `task_of`.
+
+    Raises:
+      ConfigError: If the section describes none, or asks one without classes for class weights.
+    """
+    task = _declared(settings)
+    if settings.class_weights is not None and task.kind != "classification":
+        raise errors.ConfigError(
+            "data.class_weights",
+            "a task of kind classification",
+            task.kind,
+            "Leave class weights out.",
+        )
+    return task
+
+
+def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
     columns = settings.text_column or settings.label_column
     if settings.kind == "embedding" and not columns and settings.task is not None:
         return _embedding_of(settings, settings.task)

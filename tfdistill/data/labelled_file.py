@@ -12,8 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfdistill import errors, files
-from tfdistill.data import columns, spec, splitting, tables, tasks, unlabelled
+from tfdistill.data import columns, label_cells, label_kinds, splitting, tables, tasks, unlabelled
 
+_RARE = 0.1  # rows of the rarest class for one of the most frequent
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
@@ -78,23 +79,19 @@ def read_labelled_file(
     """
     table = columns.read_columns(pathlib.Path(path))
     roles = columns.choose_roles(table, text, pair, label)
-    cells = table.columns[roles.label]
-    found = columns.kind_of(cells)
-    if kind is not None:
-        found = found._replace(kind=kind, why="as given")
+    where = [f"{table.path}, line {line}, column {roles.label!r}" for line in table.lines]
+    cells, found = label_cells.judge(table.columns[roles.label], where, kind)
     task = tasks.TaskSpec(
         name,
         text_column=roles.text,
         pair_column=roles.pair,
         label_column=roles.label,
         kind=found.kind,
-        metrics=("accuracy", "f1") if found.kind == "classification" else (),
+        metrics=_metrics(cells) if found.kind == "classification" else (),
         label_separator=found.separator,
     )
     if found.kind == "multi_label":
         task, cells = _with_one_separator(task, cells)
-    else:
-        _check_filled(table, roles.label)
     task = _with_labels(task, table.path, cells)
     pair_note = f", {roles.pair!r} (second text)" if roles.pair is not None else ""
     notes = [
@@ -102,16 +99,26 @@ def read_labelled_file(
         f"{roles.label!r} (label)",
         f"kind: {found.kind} ({found.why})",
     ]
+    if task.primary_metric == "macro_f1":
+        notes.append(
+            "metric: macro_f1, because a label is rare and accuracy would hide it; --class-weights "
+            "balanced makes rare labels count as much in training"
+        )
     kept = _kept_rows(table, roles, cells, notes)
     if len(kept) < FEWEST_ROWS:
         raise errors.DataError(
             f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(kept)
         )
-    where = [f"{table.path}, line {line}" for line in table.lines]
-    seconds = None if roles.pair is None else table.columns[roles.pair]
+    texts, seconds = (
+        None
+        if name is None
+        else ["" if cell == tables.NULL else cell for cell in table.columns[name]]
+        for name in (roles.text, roles.pair)
+    )
+    assert texts is not None
     everything = tasks.Examples(
         task,
-        table.columns[roles.text],
+        texts,
         seconds,
         tasks.parse_labels(task, cells, where),
         path=table.path,
@@ -130,26 +137,21 @@ def read_labelled_file(
     return LabelledFile(task, sets, own, tuple(notes))
 
 
+def _metrics(cells: list[str]) -> tuple[str, ...]:
+    """The metrics of classes: where one is rare, the mean of all classes' F1 is the first."""
+    counts = collections.Counter(cells).values()
+    rare = min(counts) < _RARE * max(counts)
+    return ("macro_f1", "accuracy") if rare else ("accuracy", "f1")
+
+
 def _gold(examples: tasks.Examples) -> np.ndarray:
     assert examples.labels is not None
     return examples.labels
 
 
-def _check_filled(table: columns.RawTable, label: str) -> None:
-    cells = table.columns[label]
-    empty = [index for index, cell in enumerate(cells) if not cell.strip()]
-    if empty:
-        raise errors.DataError(
-            f"{table.path}, column {label!r}",
-            "a label in every row",
-            f"{len(empty)} of {len(cells)} rows without one, first line {table.lines[empty[0]]}",
-            "Fill them in or remove them.",
-        )
-
-
 def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:
     """Writes lists of labels, and labels between other marks, with a separator that none holds."""
-    names = [spec.names_in(cell, task.label_separator) for cell in cells]
+    names = [label_kinds.names_in(cell, task.label_separator) for cell in cells]
     used = {name for row in names for name in row}
     free = [mark for mark in _JOINING if not any(mark in name for name in used)]
     mark = task.label_separator if task.label_separator in free else (free or [tables.LIST_MARK])[0]
@@ -164,18 +166,18 @@ def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> 
     found = {
         name
         for cell in cells
-        for name in (spec.names_in(cell, task.label_separator) if several else [cell])
+        for name in (label_kinds.names_in(cell, task.label_separator) if several else [cell])
     }
     return task.with_found_labels(found, f"{path}, column {task.label_column!r}")
 
 
-def _key(table: columns.RawTable, roles: columns.Roles, index: int) -> tuple[str, ...]:
+def _key(table: tables.DataTable, roles: columns.Roles, index: int) -> tuple[str, ...]:
     names = (roles.text,) if roles.pair is None else (roles.text, roles.pair)
     return tuple(unlabelled.normal_text(table.columns[name][index]) for name in names)
 
 
 def _kept_rows(
-    table: columns.RawTable, roles: columns.Roles, cells: list[str], notes: list[str]
+    table: tables.DataTable, roles: columns.Roles, cells: list[str], notes: list[str]
 ) -> list[int]:
     """The rows with a text that say something new; notes tell how many the others are."""
     kept: list[int] = []

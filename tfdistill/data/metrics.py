@@ -128,7 +128,8 @@ def compute_metrics(spec: TaskSpec, logits: np.ndarray, labels: np.ndarray) -> d
 
     accuracy: the share of examples whose largest logit is the label's. f1: ``2PR / (P + R)`` of
     the positive class (see `TaskSpec.positive_label`), or its unweighted mean over more than two
-    classes; 0 for a class that is neither there nor predicted. auc: the area under the ROC curve
+    classes; 0 for a class that is neither there nor predicted. macro_f1: its unweighted mean over
+    all classes, also over two. auc: the area under the ROC curve
     of the positive class's probability, which is the share of pairs of a positive and a negative
     example in which the positive one scores higher, ties counting half; 0.5 where one of both is
     missing. matthews, pearson, spearman: Matthews correlation, and correlation of predicted and
@@ -198,8 +199,8 @@ def _metric(name: str, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> 
     if name == "auc":
         positive = _positive(spec)
         return _auc(scores[:, positive] - scores[:, 1 - positive], gold == positive)
-    if name == "f1":
-        if spec.num_labels > 2 and spec.positive_label is None:
+    if name in ("f1", "macro_f1"):
+        if name == "macro_f1" or (spec.num_labels > 2 and spec.positive_label is None):
             classes, average = list(range(spec.num_labels)), "macro"
         else:
             classes, average = [_positive(spec)], "micro"

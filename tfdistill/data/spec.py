@@ -12,10 +12,11 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.data import conll, folders, pair_metrics, squad, tables
+from tfdistill.data import conll, folders, label_cells, label_kinds, pair_metrics, squad, tables
+from tfdistill.data.label_kinds import names_in
 
 METRICS_OF: Mapping[str, tuple[str, ...]] = {
-    "classification": ("accuracy", "f1", "matthews", "auc"),
+    "classification": ("accuracy", "f1", "macro_f1", "matthews", "auc"),
     "regression": ("pearson", "spearman"),
     "multi_label": ("micro_f1", "macro_f1", "exact_match"),
     "token": ("entity_f1", "entity_precision", "entity_recall", "accuracy"),
@@ -242,34 +243,60 @@ class TaskSpec:
             return tables.split_file(source, split, suffixes=(*tables.SUFFIXES, _PLAIN_TEXT))
         return tables.split_file(source, split)
 
-    def labels_in(self, source: Path) -> tuple[set[str], pathlib.Path]:
+    def labels_in(self, source: Path, *, stated: bool = True) -> tuple[set[str], pathlib.Path]:
         """Reads which labels occur in the train split, for labels that have names.
 
         Args:
           source: A folder with a train split, or the training file.
+          stated: Whether the user named the kind; otherwise a table must look like this kind.
 
         Returns:
           The labels as the files spell them, and where they were found.
 
         Raises:
+          ConfigError: If the labels look like those of another kind.
           DataError: If the files are unusable.
         """
         path = self.split_file(source, "train")
-        if self.layout == "folders":
-            return folders.labels_in(path), path
-        if self.layout == "conll":
-            return {tag for tags in self.read_sentences(path).tags for tag in tags}, path
-        separator = self.label_separator if self.kind == "multi_label" else None
+        if self.layout in ("folders", "conll"):
+            if self.layout == "folders":
+                names = {name: f"{path / name}" for name in folders.labels_in(path)}
+            else:
+                read = self.read_sentences(path)
+                names = {
+                    tag: f"{path}, line {line}"
+                    for tags, lines in zip(read.tags[::-1], read.lines[::-1], strict=True)
+                    for tag, line in zip(tags[::-1], lines[::-1], strict=True)
+                }
+            for name, where in names.items():
+                label_cells.check_name(name, where)
+            return set(names), path
+        several = self.kind == "multi_label"
         table = tables.read_table(
             path,
             [self.label_column],
             header=self.header,
             skip_short_rows=self.skip_short_rows,
-            lists=separator is not None,
+            lists=[self.label_column],
         )
-        values = table.columns[self.label_column]
-        if separator is not None:
-            return {name for value in values for name in names_in(value, separator)}, path
+        values, found = label_cells.judge(
+            table.columns[self.label_column],
+            [f"{path}, line {line}, column {self.label_column!r}" for line in table.lines],
+            self.kind if stated else None,
+            self.label_separator if several else None,
+        )
+        if found.kind != self.kind:
+            mark = "" if found.separator == "," else f", data.label_separator={found.separator!r}"
+            raise errors.ConfigError(
+                f"{path}, column {self.label_column!r}, --kind",
+                f"the kind of these labels, {found.kind} or {self.kind}",
+                f"none, and {found.why}",
+                f"Add --kind {found.kind}{mark}, or --kind {self.kind} if they are meant so.",
+            )
+        if several:
+            return {
+                name for value in values for name in names_in(value, self.label_separator)
+            }, path
         return set(values), path
 
     def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:
@@ -326,11 +353,12 @@ class TaskSpec:
             label_values=tuple(values[label] for label in labels) if values else (),
         )
 
-    def with_labels_of(self, source: Path) -> TaskSpec:
+    def with_labels_of(self, source: Path, *, stated: bool = True) -> TaskSpec:
         """Fills in the label names from the train split, if the task needs and lacks them.
 
         Args:
           source: A folder with a train split, or the training file.
+          stated: Whether the user named the kind; see `labels_in`.
 
         Returns:
           This task with labels: sorted, as numbers where all of them are numbers. Tags of words:
@@ -341,7 +369,7 @@ class TaskSpec:
         """
         if self.kind in _UNNAMED or self.labels:
             return self
-        found, path = self.labels_in(source)
+        found, path = self.labels_in(source, stated=stated)
         column = "" if self.layout == "folders" else f", column {self.label_column!r}"
         return self.with_found_labels(found, f"{path}{column}")
 
@@ -358,29 +386,9 @@ class TaskSpec:
         if len(found) < 2:
             received = f"only {next(iter(found))!r}" if found else "none"
             raise errors.DataError(where, "at least two different labels", received)
-        order = _tags(found) if self.kind == "token" else sorted(found, key=_label_order(found))
+        order = (
+            conll.ordered_tags(found)
+            if self.kind == "token"
+            else sorted(found, key=label_kinds.label_order(found))
+        )
         return dataclasses.replace(self, labels=tuple(order))
-
-
-def _tags(found: set[str]) -> list[str]:
-    """Tags in order, with both tags of each entity type: a type may begin only in other files."""
-    types = {tag[2:] for tag in found if tag[:2] in ("B-", "I-")}
-    if not types:
-        return sorted(found)
-    others = sorted(tag for tag in found if tag[:2] not in ("B-", "I-") and tag != "O")
-    return ["O", *others, *(begin + name for name in sorted(types) for begin in ("B-", "I-"))]
-
-
-def _label_order(found: set[str]):
-    try:
-        numbers = {value: float(value) for value in found}
-    except ValueError:
-        return str
-    return lambda value: (numbers[value], value)
-
-
-def names_in(value: str, separator: str) -> Sequence[str]:
-    """Splits a cell with several labels; an empty one holds none."""
-    if value.endswith(tables.LIST_MARK):
-        return value[: -len(tables.LIST_MARK)].split(tables.LIST_MARK)
-    return [name.strip() for name in value.split(separator)] if value.strip() else []

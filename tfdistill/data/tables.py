@@ -1,32 +1,32 @@
-"""The file of a split, and its rows: TSV, CSV and JSON Lines, each row with its line number."""
+"""The file of a split, and its columns: TSV, CSV, JSON Lines, Parquet and Excel, one reader."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import json
+import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
-from tfdistill import errors, reading
+from tfdistill import errors
+from tfdistill.data import table_files
+from tfdistill.data.table_files import LIST_MARK, NULL, SUFFIXES, read_text
 
-SUFFIXES = (".tsv", ".csv", ".jsonl")
-# What may separate cells: its name, and the suffix of files that it separates.
-_SEPARATORS = {
-    "\t": ("tabs", ".tsv"),
-    ",": ("commas", ".csv"),
-    ";": ("semicolons", ""),
-    "|": ("vertical bars", ""),
-}
+__all__ = [
+    "LIST_MARK",
+    "NULL",
+    "SUFFIXES",
+    "DataTable",
+    "column_names",
+    "header_remedy",
+    "looks_like_data",
+    "read_lines",
+    "read_table",
+    "read_text",
+    "split_file",
+]
+
 _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
-_EXTRA_CELL = {
-    ".csv": "A text with a comma needs quotation marks around it.",
-    ".tsv": "A text may not hold a tab; use JSON Lines for such texts.",
-}
-LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
 # Other names under which a split is looked for, after its own.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "dev": ("dev_matched", "validation", "valid", "val"),
@@ -36,20 +36,32 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 Path = str | os.PathLike[str]
 
 
-class Columns(NamedTuple):
-    """The columns that were asked for.
+@dataclasses.dataclass(frozen=True)
+class DataTable:
+    """Columns of a file.
 
     Attributes:
-      columns: Name -> cells, one a row. A column that was asked for and is absent has no entry.
+      path: The file.
+      columns: Name -> cells, one a row; a value that is absent is `NULL`. A column that was asked
+        for and is absent has no entry.
       lines: The line of each row in its file, from 1.
-      skipped: Rows left out because they had too few cells (only with `skip_short_rows`).
       blank_lines: The lines between rows that are empty.
+      skipped: Rows left out because they had too few cells (only with `skip_short_rows`).
+      unusable: Columns left out of "all", and why.
+      separator: What separates the cells of the file; "" in other formats.
     """
 
+    path: pathlib.Path
     columns: dict[str, list[str]]
     lines: list[int]
-    skipped: int
     blank_lines: tuple[int, ...] = ()
+    skipped: int = 0
+    unusable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    separator: str = ""
+
+    def __len__(self) -> int:
+        """Returns the number of rows."""
+        return len(self.lines)
 
 
 def split_file(
@@ -97,51 +109,127 @@ def split_file(
 
 def read_table(
     path: pathlib.Path,
-    required: Sequence[str],
+    required: Sequence[str] | None,
     optional: Sequence[str] = (),
     *,
     header: Sequence[str] = (),
     skip_short_rows: bool = False,
-    lists: bool = False,
-) -> Columns:
-    r"""Reads named columns of a file; its suffix says the format.
+    lists: Sequence[str] = (),
+) -> DataTable:
+    r"""Reads columns of a file; its suffix says the format.
 
-    - `.tsv`: cells between tabs, rows between line feeds, nothing quoted (the form of GLUE: a
-      quotation mark is text).
-    - `.csv`: RFC 4180, so a quoted cell may hold commas, line breaks and doubled quotes.
+    - `.csv`, `.tsv`, `.txt`: cells between commas, tabs, semicolons or vertical bars, whichever
+      splits the first row into the most cells; a first line `sep=;`, as Excel writes it, says
+      which. Between tabs quotation marks are text, as in GLUE's files, unless all of them are as
+      Excel writes them (`table_files._excel_rows`). Other cells follow RFC 4180: one in quotation
+      marks may hold separators, line breaks and doubled quotation marks.
     - `.jsonl`: one object a line; numbers and booleans become strings as JSON writes them.
+    - `.parquet`: the same of its rows, whose "line" is their number from 1.
+    - `.xlsx`: the only sheet that has cells; dates become text.
 
-    All are UTF-8; a byte order mark is dropped.
+    Text is UTF-8; a byte order mark is dropped.
 
     Args:
       path: The file.
-      required: Columns that must be there.
+      required: Columns that must be there; None for all columns that have a name and hold text,
+        numbers or lists.
       optional: Columns to read if they are there.
-      header: Column names of a TSV or CSV file whose first line is already a row. A first line
-        that holds all required names is taken as a header all the same.
+      header: Column names of a file of cells whose first row is data already. A first row that
+        holds all required names is taken as a header all the same.
       skip_short_rows: Whether to leave out (and count) rows with too few cells, instead of
         refusing the file.
-      lists: Whether a cell of a `.jsonl` file may be a list; it becomes its items, each followed
-        by `LIST_MARK`.
+      lists: Columns whose cells may be lists: the items, each followed by `LIST_MARK`. With
+        `required` None these are all columns.
 
     Returns:
       The columns; at least one row.
 
     Raises:
-      DataError: If the file is missing, empty or malformed, or lacks a column.
+      DataError: If the file is missing, empty or malformed, or lacks a column, or a required value.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise errors.DataError(f"data file {path}", f"one of {', '.join(SUFFIXES)}", path.suffix)
-    text = read_text(path)
-    if not text.strip():
-        raise errors.DataError(f"data file {path}", "rows", "an empty file")
-    if path.suffix.lower() == ".jsonl":
-        table = _read_json_lines(path, text, required, optional, lists)
-    else:
-        table = _read_cells(path, text, required, optional, header, skip_short_rows)
-    if not table.lines:
+    raw = table_files.read_rows(path)
+    names, rows = [name.strip() for name in raw.names], list(raw.rows)
+    if header and raw.header_line and not set(required or ()) <= set(names):
+        if len(raw.names) < len(header):
+            raise errors.DataError(
+                f"{path}, line {raw.header_line}",
+                f"the {len(header)} cells {', '.join(header)}",
+                f"{len(raw.names)} cells",
+            )
+        names, rows = list(header), [(raw.header_line, list(raw.names)), *rows]
+    if not any(cells for _, cells in rows):
         raise errors.DataError(f"data file {path}", "at least one row", "only a header")
-    return table
+    if required is None:
+        chosen = [name for name in dict.fromkeys(names) if name]
+    else:
+        _check_columns(path, required, names)
+        chosen = [name for name in dict.fromkeys((*required, *optional)) if name in names]
+    positions = {name: names.index(name) for name in chosen}
+    filled, skipped = _full_rows(path, names, rows, max(positions.values(), default=-1),
+                                 skip_short_rows)  # fmt: skip
+    columns: dict[str, list[str]] = {}
+    unusable: dict[str, str] = {}
+    for name, position in positions.items():
+        try:
+            columns[name] = _column(
+                path, name, position, filled, required or (), required is None or name in lists
+            )
+        except errors.DataError as fault:
+            if required is not None:
+                raise
+            unusable[name] = str(fault)
+    lines = [line for line, _ in filled]
+    blank = tuple(line for line, cells in rows if not cells and lines and line < lines[-1])
+    return DataTable(path, columns, lines, blank, skipped, unusable, raw.separator)
+
+
+def _full_rows(
+    path: pathlib.Path,
+    names: Sequence[str],
+    rows: Sequence[tuple[int, list[Any]]],
+    last: int,
+    skip_short_rows: bool,
+) -> tuple[list[tuple[int, list[Any]]], int]:
+    """The rows that have cells, at least up to `last`; and how many were too short."""
+    filled, skipped = [], 0
+    for line, cells in rows:
+        if not cells:
+            continue
+        short = len(cells) <= last
+        if short and skip_short_rows:
+            skipped += 1
+        elif short or any(cells[len(names) :]):
+            raise errors.DataError(
+                f"{path}, line {line}",
+                f"{len(names)} cells ({', '.join(names)})",
+                len(cells),
+                "A cell that holds the separator or a line break needs quotation marks around it; "
+                "or use JSON Lines.",
+            )
+        else:
+            filled.append((line, cells))
+    return filled, skipped
+
+
+def _column(
+    path: pathlib.Path,
+    name: str,
+    position: int,
+    rows: Sequence[tuple[int, list[Any]]],
+    required: Sequence[str],
+    lists: bool,
+) -> list[str]:
+    cells = []
+    for line, row in rows:
+        try:
+            cells.append(table_files.as_text(row[position], lists=lists))
+        except ValueError as fault:
+            raise errors.DataError(
+                f"{path}, line {line}, {name!r}", "a string or a number", fault
+            ) from None
+        if cells[-1] == NULL and name in required and not lists:
+            raise errors.DataError(f"{path}, line {line}", f"a value for {name!r}", "none")
+    return cells
 
 
 def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
@@ -159,27 +247,12 @@ def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
 
 
 def column_names(path: pathlib.Path) -> list[str]:
-    """Reads the names of a file's columns off its first row; see `read_table`.
+    """Reads the names of a file's columns; see `read_table`.
 
     Raises:
       DataError: If the file is missing, empty or malformed.
     """
-    if not path.is_file():
-        raise errors.DataError("data file", "a file", f"{path}: not there")
-    with path.open("rb") as raw:
-        if b"\0" in (start := raw.readline()) or start != start.decode(errors="ignore").encode():
-            read_text(path)  # says what is wrong with it
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        suffix = path.suffix.lower()
-        if suffix == ".csv":
-            return [name.strip() for name in next(csv.reader(file), [])]
-        line = file.readline().rstrip("\r\n")
-    if suffix != ".jsonl":
-        return [name.strip() for name in line.split("\t")]
-    row = reading.parse_json(line, f"{path}, line 1", expected="a JSON object")
-    if not isinstance(row, dict):
-        raise errors.DataError(f"{path}, line 1", "a JSON object", f"a {type(row).__name__}")
-    return list(row)
+    return table_files.header_of(path)
 
 
 def header_remedy(path: pathlib.Path, names: Sequence[str]) -> str:
@@ -190,22 +263,12 @@ def header_remedy(path: pathlib.Path, names: Sequence[str]) -> str:
       names: The cells of its first row.
 
     Returns:
-      A sentence where the cells are between other characters than the suffix says, or where the
-      row looks like data; otherwise "".
+      A sentence where the row looks like data; otherwise "".
     """
-    suffix = path.suffix.lower()
-    own = {".tsv": "\t", ".csv": ","}.get(suffix)
-    if own is None:
+    if path.suffix.lower() in (".jsonl", ".parquet") or not looks_like_data(names):
         return ""
-    for mark, (name, right) in _SEPARATORS.items():
-        if mark != own and len(names) == 1 and mark in names[0]:
-            received = f"The cells are between {name}; in {suffix} files they are between"
-            remedy = f"rename the file to {right}" if right else "save it with these"
-            return f"{received} {_SEPARATORS[own][0]}: {remedy}."
-    if looks_like_data(names):
-        example = repr(own.join(("text", "label")))
-        return f"The first row looks like data: put a line with names such as {example} on top."
-    return ""
+    example = repr(("\t" if path.suffix.lower() == ".tsv" else ",").join(("text", "label")))
+    return f"The first row looks like data: put a line with names such as {example} on top."
 
 
 def looks_like_data(cells: Sequence[str]) -> bool:
@@ -222,170 +285,17 @@ def _is_data(cell: str) -> bool:
     return True
 
 
-def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
-    """Reads a text file without its byte order mark; line breaks become line feeds.
-
-    Args:
-      path: The file.
-      encoding: A name that Python knows, such as "latin-1".
-
-    Returns:
-      Its text.
-
-    Raises:
-      ConfigError: If there is no such encoding.
-      DataError: If it is not a file, or not in this encoding; the message says on which line.
-    """
-    try:
-        name = codecs.lookup(encoding).name
-    except LookupError:
-        raise errors.ConfigError(
-            "encoding", "one that Python knows, such as utf-8", repr(encoding)
-        ) from None
-    if not path.is_file():
-        raise errors.DataError("data file", "a file", f"{path}: not there")
-    return reading.read_text(path, encoding=name).replace("\r\n", "\n")
-
-
-def _read_cells(
-    path: pathlib.Path,
-    text: str,
-    required: Sequence[str],
-    optional: Sequence[str],
-    header: Sequence[str],
-    skip_short_rows: bool,
-) -> Columns:
-    parted = split_rows(path, text, "," if path.suffix.lower() == ".csv" else "\t")
-    rows = [row for row in parted if row[1]]
-    if not rows:
-        raise errors.DataError(f"data file {path}", "rows", "blank lines only")
-    blank = tuple(line for line, cells in parted if not cells and line < rows[-1][0])
-    first = rows[0][1]
-    names = [name.strip() for name in first]
-    if header and not set(required) <= set(names):
-        names = list(header)
-        if len(first) < len(names):
-            raise errors.DataError(
-                f"{path}, line 1",
-                f"the {len(names)} cells {', '.join(names)}",
-                f"{len(first)} cells",
-            )
-    else:
-        rows = rows[1:]
-    _check_columns(path, required, names, header_remedy(path, names))
-    positions = {name: names.index(name) for name in (*required, *optional) if name in names}
-    columns: dict[str, list[str]] = {name: [] for name in positions}
-    lines: list[int] = []
-    skipped = 0
-    last = max(positions.values())
-    for line, cells in rows:
-        if len(cells) <= last:
-            if skip_short_rows:
-                skipped += 1
-                continue
-            raise errors.DataError(
-                f"{path}, line {line}",
-                f"{len(names)} cells ({', '.join(names)})",
-                f"{len(cells)}",
-                "A text may not hold a tab or a line break; use JSON Lines for such texts.",
-            )
-        if any(cells[len(names) :]):
-            raise errors.DataError(
-                f"{path}, line {line}",
-                f"{len(names)} cells ({', '.join(names)})",
-                len(cells),
-                _EXTRA_CELL[path.suffix.lower()],
-            )
-        for name, position in positions.items():
-            columns[name].append(cells[position])
-        lines.append(line)
-    return Columns(columns, lines, skipped, blank)
-
-
-def split_rows(path: pathlib.Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
-    """Splits a text into rows of cells; see `read_table`.
-
-    Args:
-      path: The file, for messages.
-      text: Its text.
-      separator: What separates cells. Between tabs nothing is quoted.
-
-    Returns:
-      The line and the cells of each row; a blank line has no cells.
-
-    Raises:
-      DataError: If quotation marks are not in pairs.
-    """
-    if separator == "\t":
-        # Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
-        lines = enumerate(text.split("\n"), start=1)
-        return [(line, row.split("\t") if row.strip() else []) for line, row in lines]
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-    rows, line = [], 1
-    try:
-        for cells in reader:
-            rows.append((line, cells if any(map(str.strip, cells)) else []))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        name = _SEPARATORS[separator][0].removesuffix("s")
-        raise errors.DataError(
-            f"{path}, line {line}", f"{name}-separated cells (RFC 4180)", f"a fault: {error}"
-        ) from None
-    return rows
-
-
-def _read_json_lines(
-    path: pathlib.Path,
-    text: str,
-    required: Sequence[str],
-    optional: Sequence[str],
-    lists: bool,
-) -> Columns:
-    present: list[str] = list(required)
-    columns: dict[str, list[str]] = {}
-    lines: list[int] = []
-    blank: list[int] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            blank.append(number)
-            continue
-        row = reading.parse_json(line, f"{path}, line {number}", expected="a JSON object")
-        if not isinstance(row, dict):
-            raise errors.DataError(f"{path}, line {number}", "a JSON object", type(row).__name__)
-        if not lines:
-            present += [name for name in optional if name in row]
-            columns = {name: [] for name in present}
-        _check_columns(f"{path}, line {number}", present, list(row), "")
-        for name in present:
-            columns[name].append(_json_cell(f"{path}, line {number}", name, row[name], lists))
-        lines.append(number)
-    between = tuple(number for number in blank if lines and number < lines[-1])
-    return Columns(columns, lines, 0, between)
-
-
-def _json_cell(where: str, name: str, value: object, lists: bool) -> str:
-    if lists and isinstance(value, list):
-        return "".join(_json_cell(where, name, item, False) + LIST_MARK for item in value)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, int, float)):
-        return json.dumps(value)
-    raise errors.DataError(f"{where}, {name!r}", "a string or a number", type(value).__name__)
-
-
-def _check_columns(
-    where: object, required: Sequence[str], found: Sequence[str], remedy: str
-) -> None:
+def _check_columns(path: pathlib.Path, required: Sequence[str], names: Sequence[str]) -> None:
     for name in required:
-        if found.count(name) == 1:
+        if names.count(name) == 1:
             continue
-        if name in found:
+        if name in names:
             raise errors.DataError(
-                f"{where}", f"one column {name!r}", f"{found.count(name)} of them"
+                f"{path}", f"one column {name!r}", f"{names.count(name)} of them"
             )
         raise errors.DataError(
-            f"{where}",
+            f"{path}",
             f"a column {name!r}",
-            f"the columns {', '.join(map(repr, found))}",
-            remedy or errors.nearest(name, found),
+            f"the columns {', '.join(map(repr, names))}",
+            header_remedy(path, names) or errors.nearest(name, names),
         )

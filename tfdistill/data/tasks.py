@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import folders, squad, tables
+from tfdistill.data import folders, label_cells, label_kinds, squad, tables
 from tfdistill.data.builtin_tasks import task, tasks
 from tfdistill.data.spec import KINDS, METRICS, SpanRules, TaskSpec, names_in
 from tfdistill.data.tables import split_file
@@ -31,7 +31,7 @@ __all__ = [
 SPLITS = ("train", "dev", "test")
 """The names of the parts of a data set."""
 
-_HIDDEN = {"-1", "-1.0", ""}  # how a hidden label is written in a test split
+_HIDDEN = {"-1", "-1.0", "", tables.NULL}  # how a hidden label is written in a test split
 
 Path = str | os.PathLike[str]
 
@@ -153,7 +153,7 @@ def load_examples(
         [spec.label_column] if hidden_allowed and labelled is not False else [],
         header=spec.header,
         skip_short_rows=spec.skip_short_rows,
-        lists=spec.kind == "multi_label",
+        lists=[spec.label_column],
     )
     values = table.columns.get(spec.label_column)
     if hidden_allowed and values is not None and set(values) <= _HIDDEN:
@@ -308,6 +308,7 @@ def parse_labels(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) ->
       DataError: If a number is not finite or a label is not one of the task's.
     """
     if spec.regression or spec.kind == "embedding":
+        values, _ = label_cells.judge(values, where, "regression")
         return np.array([_number(*item) for item in zip(values, where, strict=True)], np.float32)
     index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
     if spec.kind != "multi_label":
@@ -315,24 +316,24 @@ def parse_labels(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) ->
             [_index(spec, index, *item) for item in zip(values, where, strict=True)], np.int32
         )
     rows = np.zeros((len(values), len(index)), np.float32)
-    for row, (value, location) in enumerate(zip(values, where, strict=True)):
+    cells = label_cells.unpacked(values, where)
+    for row, (value, location) in enumerate(zip(cells, where, strict=True)):
         for name in names_in(value, spec.label_separator):
             rows[row, _index(spec, index, name, location)] = 1.0
     return rows
 
 
 def _number(value: str, where: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = float("nan")
-    if not np.isfinite(number):
+    number = label_kinds.number_of(value)
+    if number is None:
+        label_cells.check_name(value, where)
         raise errors.DataError(where, "a finite number", repr(value))
     return number
 
 
 def _index(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
     if value not in index:
+        label_cells.check_name(value, where)
         raise errors.DataError(
             where,
             f"one of {', '.join(map(repr, index))}",

@@ -1,6 +1,6 @@
 """Distillers: `keras.Model`s whose train_step is the method."""
 
-from tfdistill.distillers.answers import gold_loss, soft_loss
+from tfdistill.distillers.answers import balanced_weights, gold_loss, soft_loss
 from tfdistill.distillers.base import Distiller
 from tfdistill.distillers.batch import StepInputs
 from tfdistill.distillers.combination import CombinationDistiller
@@ -30,6 +30,7 @@ __all__ = [
     "Term",
     "TermDistiller",
     "TinyBertDistiller",
+    "balanced_weights",
     "gold_loss",
     "hidden_term",
     "mlm_loss",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -133,11 +134,31 @@ def soft_loss(
     return factor * compare(teacher, student, sample_weight=weight, **options)
 
 
-def gold_loss(batch: StepInputs, head: str = "sequence") -> tf.Tensor:
+def balanced_weights(labels: np.ndarray, num_labels: int) -> np.ndarray:
+    """Weights of classes that make all of them count alike: ``n / (k n_c)``, as in scikit-learn.
+
+    Args:
+      labels: int (n,), class indices.
+      num_labels: Width of the logits.
+
+    Returns:
+      float32 (num_labels,): n examples over k classes that occur and n_c examples of the class; 1
+      for a class that does not occur. The weights of the n examples sum to n.
+    """
+    counts = np.bincount(labels, minlength=num_labels)
+    present = counts > 0
+    weights = len(labels) / (present.sum() * np.maximum(counts, 1))
+    return np.where(present, weights, 1.0).astype(np.float32)
+
+
+def gold_loss(
+    batch: StepInputs, head: str = "sequence", class_weights: np.ndarray | None = None
+) -> tf.Tensor:
     """Cross entropy with the gold labels, or squared error where a sequence has one output.
 
     - sequence: ``-log softmax(z)[y]``, or ``(z - y)^2``; a mean over the batch, weighted by the
-      sample weights (sum of weight times loss over sum of weights).
+      sample weights (sum of weight times loss over sum of weights). With class weights the weight
+      of an example is its sample weight times that of its class.
     - token: ``-log softmax(z)[y]`` of each labelled token; a mean over these, weighted by the
       sample weights.
     - span: ``-log softmax(z_start)[start]`` and the same for the end, each softmax over the real
@@ -150,6 +171,7 @@ def gold_loss(batch: StepInputs, head: str = "sequence") -> tf.Tensor:
         token int (B, L), `batch.UNLABELLED` where there is none; span int (B, 2), first and
         last token; multi_label (B, C) of 0 and 1.
       head: One of `HEADS`.
+      class_weights: float (C,), a weight for each class, or None; for a classifier of sequences.
 
     Returns:
       A float32 scalar.
@@ -182,6 +204,8 @@ def gold_loss(batch: StepInputs, head: str = "sequence") -> tf.Tensor:
     else:
         labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.int32)
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B,)
+        if class_weights is not None:
+            weight *= tf.gather(tf.constant(class_weights, tf.float32), labels)  # (B,)
     return reductions.weighted_mean(loss, weight)
 
 

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -117,6 +118,7 @@ class TermDistiller(base.Distiller):
         )
         self._described = types.MappingProxyType(dict(terms))  # Keras would wrap a dict
         self._vector_width = vector_width
+        self._class_weights: np.ndarray | None = None
         of_vectors = {
             name: term.objective in VECTORS for term in terms.values() for name in term.projections
         }
@@ -131,6 +133,27 @@ class TermDistiller(base.Distiller):
                     models.config_of(teacher).hidden_size,
                 )
             self.projections.append(_projection(*widths, name))
+
+    def weigh_classes(self, class_weights: np.ndarray) -> None:
+        """Weighs the examples of terms on gold labels by their classes; call it before `fit`.
+
+        Other terms compare two models and keep the sample weights alone.
+
+        Args:
+          class_weights: float (labels,), such as `balanced_weights` gives; see `gold_loss`.
+
+        Raises:
+          ConfigError: If the head is not that of a classifier of sequences.
+          ShapeError: If there is not one finite weight above 0 for each of its labels.
+        """
+        head, width = models.head_of(self.student), models.num_labels_of(self.student)
+        several = any(term.head == "multi_label" for term in self._described.values())
+        if head != "sequence" or width == 1 or several:
+            raise errors.ConfigError("class weights", "a classifier with one label a text", head)
+        weights = np.asarray(class_weights, np.float32)
+        if weights.shape != (width,) or not (np.isfinite(weights) & (weights > 0)).all():
+            raise errors.ShapeError("class weights", f"{width} numbers above 0", weights.tolist())
+        self._class_weights = weights
 
     def _answer_width(self) -> int | None:
         if isinstance(self.teacher, keras.Model):
@@ -169,7 +192,8 @@ class TermDistiller(base.Distiller):
         if term.objective == "nsp":
             return mlm.nsp_loss(batch)
         if term.objective == "label":
-            return answers.gold_loss(batch, answers.resolve_head(self.student, term.head))
+            head = answers.resolve_head(self.student, term.head)
+            return answers.gold_loss(batch, head, self._class_weights)
         if term.objective in VECTORS:
             return self._vectors(term, batch)
         if term.objective not in ANSWERS:

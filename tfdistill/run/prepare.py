@@ -12,16 +12,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfdistill import analysis, config, errors, files, reading, weights
-from tfdistill.data import (
-    batches,
-    corpus,
-    from_config,
-    synthetic,
-    tasks,
-    tokenize,
-    vocab,
-)
+from tfdistill import analysis, config, distillers, errors, files, reading, weights
+from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
 from tfdistill.run import corpora, given, unlabelled
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
@@ -60,6 +52,7 @@ class TaskData(TextData):
       unlabelled: Further texts, encoded, for stages that need no gold labels.
       unlabelled_examples: These texts.
       given: The teacher's answers, where they come in files.
+      class_weights: float32 (labels,), of losses on gold labels, or None.
     """
 
     task: tasks.TaskSpec
@@ -71,6 +64,7 @@ class TaskData(TextData):
     unlabelled: batches.EncodedExamples | None = None
     unlabelled_examples: tasks.Examples | None = None
     given: given.GivenTeacher | None = None
+    class_weights: np.ndarray | None = None
 
     @property
     def all_texts(self) -> batches.EncodedExamples:
@@ -110,9 +104,13 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         lengths=_full_lengths(train, encoded, texts.tokenizer, settings.max_length),
         max_length=settings.max_length,
     )
+    words = analysis.check_words(train, texts.tokenizer)
+    weak = recipe.teacher.allow_weak
     if not (folder / "teacher").is_dir():  # what was trained on is not refused on --resume
         findings.check()
-    for warning in findings.warnings:
+        if not weak:
+            words.check()
+    for warning in (*findings.warnings, *(words.faults if weak else ())):
         print(f"data: {warning}", file=sys.stderr, flush=True)
     further = unlabelled.read_for_run(recipe, task, source, train)
     parts: dict[str, str] = {}
@@ -138,7 +136,19 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         unlabelled=None if further is None else encode(further),
         unlabelled_examples=further,
         given=teacher,
+        class_weights=None if settings.class_weights is None else _class_weights(train),
     )
+
+
+def _class_weights(train: tasks.Examples) -> np.ndarray:
+    """Balanced weights of the classes, of the training set's gold labels."""
+    assert train.labels is not None
+    weights = distillers.balanced_weights(train.labels, train.spec.num_labels)
+    shown = ", ".join(
+        f"{name} {weight:.3g}" for name, weight in zip(train.spec.labels, weights, strict=True)
+    )
+    print(f"class weights: {errors.shortened(shown)}", file=sys.stderr, flush=True)
+    return weights
 
 
 def _full_lengths(

@@ -280,6 +280,8 @@ def finetune(
         seed=seed,
     )
     trainer = distillers.LabelTrainer(model, head=data.task.head, seed=seed)
+    if data.class_weights is not None:
+        trainer.weigh_classes(data.class_weights)
     epochs = settings.num_epochs(train.steps_per_epoch)
     trainer.compile(optimizer_of(settings, train.steps_per_epoch * epochs))
     return training.fit(

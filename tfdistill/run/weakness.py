@@ -53,7 +53,10 @@ def likely_causes(
     if own is not None and own.shape[1] > 1:
         share = np.bincount(own.argmax(axis=1)).max() / len(own)
         if share >= _ONE_ANSWER:
-            found.append(f"it gives one answer to {100 * share:.0f}% of the examples")
+            found.append(
+                f"it gives one answer to {100 * share:.0f}% of the examples: where other labels "
+                "are rare, weigh them with data.class_weights=balanced"
+            )
     return found
 
 

@@ -44,12 +44,14 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
         labels = labels[labels >= 0]
     if metric == "auc":
         return 0.5
-    if metric not in ("accuracy", "f1"):
+    if metric not in ("accuracy", "f1", "macro_f1"):
         return 0.0
     shares = np.bincount(labels, minlength=task.num_labels) / len(labels)
     if metric == "accuracy":
         return float(shares.max())
-    if task.positive_label is not None:
+    if metric == "macro_f1":
+        classes = task.num_labels
+    elif task.positive_label is not None:
         shares, classes = shares[[task.labels.index(task.positive_label)]], 1
     elif task.num_labels == 2:
         shares, classes = shares[[1]], 1

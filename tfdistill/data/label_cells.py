@@ -1,0 +1,198 @@
+"""A column of labels, as all commands read it: recognised, and refused where it cannot be meant."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+
+from tfdistill import errors
+from tfdistill.data.label_kinds import LabelKind, kind_of, made_of_others, names_in, number_of
+from tfdistill.data.label_rules import COLUMN_RULES, RULES, comma_number
+from tfdistill.data.table_files import LIST_MARK
+
+_BRACKETS = ("[]", "()", "{}")
+_QUOTED_PAIR = re.compile(r"""['"]\s+['"]""")
+
+
+def judge(
+    cells: Sequence[str],
+    where: Sequence[str],
+    kind: str | None = None,
+    separator: str | None = None,
+) -> tuple[list[str], LabelKind]:
+    """Recognises what a column of labels holds, and refuses what cannot be meant.
+
+    Args:
+      cells: The cells as the file has them, `NULL` for an absent one.
+      where: The location of each, for messages.
+      kind: "classification", "regression" or "multi_label", where the user named it; then only
+        faults of cells are looked for.
+      separator: What separates several labels, where the user named it.
+
+    Returns:
+      The cells, lists as `LIST_MARK` separates their items and numbers with a decimal point; and
+      the kind.
+
+    Raises:
+      DataError: On the first cell that is refused; the message names its line.
+      ConfigError: If it is the user who must say what the numbers or names are.
+    """
+    cells = list(cells) if kind == "classification" else unpacked(cells, where)
+    lists = [index for index, cell in enumerate(cells) if cell.endswith(LIST_MARK)]
+    if lists and kind in ("classification", "regression"):
+        remedy = "For several labels a text add --kind multi_label."
+        received = f"the list {_shown(cells[lists[0]])!r}"
+        raise errors.DataError(where[lists[0]], "one label", received, remedy)
+    for rule in COLUMN_RULES:
+        index = rule.row(cells, kind)
+        if index is not None:
+            raise errors.DataError(
+                where[index], rule.expected, repr(_shown(cells[index])), rule.remedy
+            )
+    points = cells if kind in ("classification", "multi_label") else _points(cells, where, kind)
+    recognised = kind_of(points)
+    if points != cells:
+        recognised = recognised._replace(why=f"{recognised.why}, written with a decimal comma")
+    cells = points
+    if kind is not None:
+        recognised = recognised._replace(kind=kind, why="as given")
+    if separator is not None:
+        recognised = recognised._replace(separator=separator)
+    if recognised.kind == "regression" and kind is None:
+        _check_asked(cells, where)
+    if recognised.kind != "regression":
+        check_names(cells, where, recognised)
+        if kind != "classification":
+            _check_made_of_others(cells, where, recognised)
+    return cells, recognised
+
+
+def check_names(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> None:
+    """Applies `RULES` to the names in the cells.
+
+    Raises:
+      DataError: On the first fault.
+    """
+    several = kind.kind == "multi_label"
+    first: dict[str, int] = {}
+    for index, cell in enumerate(cells):
+        for name in names_in(cell, kind.separator) if several else [cell]:
+            first.setdefault(name, index)
+    for rule in RULES:
+        for name, index in first.items():
+            received = rule.fault(name, list(first))
+            if received:
+                raise errors.DataError(where[index], rule.expected, received, rule.remedy)
+
+
+def check_name(name: str, where: str) -> None:
+    """Applies `RULES` to a name that is not among a task's.
+
+    Raises:
+      DataError: If it breaks one.
+    """
+    for rule in RULES:
+        if received := rule.fault(name, []):
+            raise errors.DataError(where, rule.expected, received, rule.remedy)
+
+
+def _shown(cell: str) -> str:
+    return ", ".join(names_in(cell, "")) if cell.endswith(LIST_MARK) else cell
+
+
+def unpacked(cells: Sequence[str], where: Sequence[str]) -> list[str]:
+    """Lists that pandas wrote as text, such as ['anger', 'joy'], become lists.
+
+    Raises:
+      DataError: If other cells hold no list; the message names the first of the two kinds.
+    """
+    bare = [cell.strip() for cell in cells]
+    filled = [index for index, cell in enumerate(bare) if cell]
+    written = [i for i in filled if len(bare[i]) > 1 and bare[i][0] + bare[i][-1] in _BRACKETS]
+    items = {index: _literal(bare[index]) for index in written}
+    faulty = [index for index in written if items[index] is None]
+    if not written or (faulty and len(written) < len(filled)):
+        return list(cells)  # names in brackets
+    if faulty or len(written) < len(filled):
+        index = faulty[0] if faulty else written[0]
+        expected = "a list of labels as Python writes it" if faulty else "a list in every row"
+        remedy = "Write ['anger', 'joy'], or anger|joy; for classes add --kind classification."
+        raise errors.DataError(where[index], expected, repr(bare[index]), remedy)
+    lists = list(cells)
+    for index, names in items.items():
+        lists[index] = "".join(f"{name}{LIST_MARK}" for name in names or ())
+    return lists
+
+
+def _literal(cell: str) -> list[str] | None:
+    """The items of a list as Python or JSON writes it; None if it is none."""
+    if _QUOTED_PAIR.search(cell):  # NumPy's way, which Python would join: ['a' 'b']
+        return None
+    try:
+        value = json.loads(cell)
+    except (ValueError, RecursionError):
+        try:
+            value = ast.literal_eval(cell)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            return None
+    if isinstance(value, set):
+        value = sorted(value, key=str)
+    if not isinstance(value, (list, tuple)) or not all(
+        isinstance(item, (str, int, float)) for item in value
+    ):
+        return None
+    return [item if isinstance(item, str) else json.dumps(item) for item in value]
+
+
+def _points(cells: list[str], where: Sequence[str], kind: str | None) -> list[str]:
+    """Decimal commas become points, where all cells are numbers written so.
+
+    Raises:
+      ConfigError: If 1,2 may be the labels 1 and 2, which both occur alone.
+    """
+    bare = [cell.strip() for cell in cells]
+    commas = [index for index, cell in enumerate(bare) if comma_number(cell)]
+    if not commas or not all(
+        comma_number(cell) or number_of(cell) is not None for cell in bare if cell
+    ):
+        return cells
+    alone = {cell for cell in bare if not comma_number(cell)}
+    parts = {part for index in commas for part in bare[index].split(",")}
+    if kind is None and parts & alone:
+        raise errors.ConfigError(
+            f"{where[commas[0]]}, --kind",
+            "regression (a decimal comma) or multi_label (two labels)",
+            f"{bare[commas[0]]!r} among numbers that also occur alone",
+        )
+    return [cell.replace(",", ".") if comma_number(cell) else cell for cell in bare]
+
+
+def _check_asked(cells: Sequence[str], where: Sequence[str]) -> None:
+    numbers = [number_of(cell) for cell in cells if cell.strip()]
+    if all(number is not None and number == round(number) for number in numbers):
+        raise errors.ConfigError(
+            f"{where[0].split(', line')[0]}, --kind",
+            "classification (the numbers name classes) or regression (they are amounts)",
+            f"{len(set(numbers))} different whole numbers",
+            "Say which with --kind.",
+        )
+
+
+def _check_made_of_others(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> None:
+    several = kind.kind == "multi_label"
+    joined = made_of_others(
+        {name for cell in cells for name in (names_in(cell, kind.separator) if several else [cell])}
+    )
+    if joined is None:
+        return
+    name, mark = joined
+    index = next(i for i, cell in enumerate(cells) if name in cell)
+    raise errors.ConfigError(
+        f"{where[index]}, --kind",
+        "names of labels that are not made of one another",
+        repr(name),
+        "For one class of this name add --kind classification; for several labels add --kind "
+        f"multi_label, with data.label_separator={mark!r} or another mark.",
+    )

@@ -1,0 +1,126 @@
+"""What kind of task a column of labels makes: classes, numbers or several labels in a cell."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdistill.data.table_files import LIST_MARK, NULL
+
+MARKS = ("|", ";", ",", "\n", "#", "/", "+", "&")  # that may separate the labels of a cell
+PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
+_MOSTLY = 0.9  # share of cells that are numbers in a column of numbers
+_MOST_CLASSES = 20  # whole numbers of more different values are amounts, or many classes
+
+
+class LabelKind(NamedTuple):
+    """What a column of labels holds.
+
+    Attributes:
+      kind: "classification", "regression" or "multi_label".
+      separator: What separates several labels; "," where there are none.
+      why: How it was recognised, for a person.
+    """
+
+    kind: str
+    separator: str
+    why: str
+
+
+def number_of(cell: str) -> float | None:
+    """The number in a cell, finite; None if it is none. Digits of all scripts count."""
+    bare = unicodedata.normalize("NFKC", cell).replace("\u2212", "-").strip()  # a minus sign
+    if not PLAIN_NUMBER.match(bare):
+        return None
+    number = float(bare)
+    return number if np.isfinite(number) else None
+
+
+def numbers_in(cells: Sequence[str]) -> np.ndarray | None:
+    """The cells as numbers, float (n,); None if one is none."""
+    numbers = []
+    for cell in cells:
+        number = number_of(cell)
+        if number is None:
+            return None
+        numbers.append(number)
+    return np.array(numbers)
+
+
+def mostly_numbers(cells: Sequence[str]) -> bool:
+    """Whether nine in ten of the cells that are filled are numbers, also with a decimal comma."""
+    filled = [cell for cell in cells if cell.strip()]
+    numbers = sum(number_of(cell.replace(",", ".")) is not None for cell in filled)
+    return numbers >= _MOSTLY * len(filled)
+
+
+def kind_of(labels: Sequence[str]) -> LabelKind:
+    """Recognises classes, numbers and several labels in a cell.
+
+    Numbers with decimals, or whole numbers of more than 20 different values, are a regression.
+    Several labels: lists, or cells of which some hold a separator and whose parts occur alone, too.
+
+    Args:
+      labels: Cells; empty ones are not looked at.
+
+    Returns:
+      The kind.
+    """
+    if any(cell.endswith(LIST_MARK) for cell in labels):
+        return LabelKind("multi_label", ",", "lists of labels")
+    cells = [cell for cell in labels if cell.strip()]
+    numbers = numbers_in(cells)
+    if numbers is not None:
+        distinct = len({cell.strip() for cell in cells})
+        if (numbers != np.round(numbers)).any():
+            return LabelKind("regression", ",", "numbers with decimals")
+        if distinct > _MOST_CLASSES:
+            return LabelKind("regression", ",", f"{distinct} different whole numbers")
+        return LabelKind("classification", ",", f"{distinct} different whole numbers")
+    whole = {cell.strip() for cell in cells}
+    for mark in MARKS:
+        split = [[part.strip() for part in cell.split(mark) if part.strip()] for cell in whole]
+        parts = {part for names in split for part in names}
+        alone = {names[0] for names in split if len(names) == 1}
+        several = any(len(names) > 1 for names in split)
+        if several and len(parts) <= len(whole) and len(parts & alone) >= len(parts) / 2:
+            return LabelKind("multi_label", mark, f"several labels with {mark!r} between")
+    return LabelKind("classification", ",", f"{len(whole)} different names")
+
+
+def made_of_others(names: Collection[str]) -> tuple[str, str] | None:
+    """A name that is two or more of the other names with the same characters between.
+
+    Returns:
+      The name and what is between; None if there is none. Between may be a word such as "and".
+    """
+    bare = {unicodedata.normalize("NFKC", name).strip().casefold(): name for name in names}
+    for key, name in bare.items():
+        if number_of(key) is not None:
+            continue
+        for match in re.finditer(r"\s*(?:[^\w\s]+|_+|\b(?:and|und|et|y|or)\b)\s*|\s+", key):
+            parts = [part for part in key.split(match[0]) if part != ""]
+            if len(parts) > 1 and all(part in bare for part in parts):
+                return name, match[0]
+    return None
+
+
+def names_in(value: str, separator: str) -> Sequence[str]:
+    """Splits a cell with several labels; an empty one holds none."""
+    if value.endswith(LIST_MARK):
+        return value[: -len(LIST_MARK)].split(LIST_MARK)
+    if value == NULL:
+        return [NULL]
+    return [name.strip() for name in value.split(separator)] if value.strip() else []
+
+
+def label_order(names: Collection[str]) -> Callable[[str], Any]:
+    """What label names are sorted by: numbers where all of them are numbers."""
+    numbers = {name: number_of(name) for name in names}
+    if None in numbers.values():
+        return str
+    return lambda name: (numbers[name], name)

@@ -1,0 +1,384 @@
+"""What a file of a table holds, by its format: rows of cells, each with its line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import math
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tfdistill import errors, files, reading
+
+SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")
+"""What a table's file ends in; `.txt` is read as a table too, where plain text is not meant."""
+LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
+NULL = "\x1e"  # a value that is absent; a blank to str.strip()
+
+# What may separate cells, and its name.
+_SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
+_EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\Z')
+_SPLIT_REMEDY = "Unpack it and give the table that is in it."
+_OTHER_FORMATS = {
+    ".json": "Write an object a line, for example with `jq -c '.[]' data.json > data.jsonl`.",
+    ".conll": (
+        "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
+    ),
+    **dict.fromkeys((".zip", ".gz", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"), _SPLIT_REMEDY),
+    **dict.fromkeys((".xls", ".xlsb", ".xlsm", ".ods"), "Save it as .xlsx or as CSV in UTF-8."),
+    **dict.fromkeys(
+        (".arrow", ".feather", ".orc", ".pkl", ".pickle"), "Write it as .parquet, for example "
+        "with DataFrame.to_parquet of pandas."
+    ),
+}  # fmt: skip
+# How files begin that are no text, and what they are.
+_SIGNATURES = {
+    b"PK\x03\x04": "a zip archive or an Excel file",
+    b"\x1f\x8b": "a gzip file",
+    b"PAR1": "a Parquet file",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"ARROW1": "an Arrow file",
+}
+# A cell as Excel writes it between tabs: in quotation marks, or without any.
+_EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
+_NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
+
+
+class Rows(NamedTuple):
+    """The rows of a file.
+
+    Attributes:
+      names: The first row of a file of cells; of objects all keys, in order of appearance.
+      rows: The line of each row, from 1, and its cells; a blank line has none.
+      header_line: The line of `names`; 0 for objects, whose names have no line.
+      separator: What separates cells; "" for objects and sheets.
+    """
+
+    names: list[str]
+    rows: list[tuple[int, list[Any]]]
+    header_line: int = 0
+    separator: str = ""
+
+
+def check_format(path: pathlib.Path) -> None:
+    """Refuses what is no table by its name: an archive, another program's format.
+
+    Raises:
+      DataError: With the way to a table that can be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (*SUFFIXES, ".txt"):
+        raise errors.DataError(
+            f"data file {path}",
+            f"one of {', '.join(SUFFIXES)}",
+            suffix or "a name without suffix",
+            _OTHER_FORMATS.get(suffix, "Save tables of other programs as CSV in UTF-8."),
+        )
+
+
+def read_rows(path: pathlib.Path) -> Rows:
+    """Reads all rows of a table; see `tables.read_table` for the formats.
+
+    Raises:
+      DataError: If the file is missing, empty or malformed.
+      EnvironmentFault: If the package that reads the format is not installed.
+    """
+    check_format(path)
+    if not path.is_file():
+        raise errors.DataError("data file", "a file", f"{path}: not there")
+    suffix = path.suffix.lower()
+    if suffix in (".jsonl", ".parquet"):
+        return _of_objects(path)
+    if suffix == ".xlsx":
+        return _read_sheet(path)
+    text = read_text(path)
+    if not text.strip():
+        raise errors.DataError(f"data file {path}", "rows", "an empty file")
+    return _read_cells(path, text)
+
+
+def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
+    """Reads a text file without its byte order mark; line breaks become line feeds.
+
+    Args:
+      path: The file.
+      encoding: A name that Python knows, such as "latin-1".
+
+    Returns:
+      Its text.
+
+    Raises:
+      ConfigError: If there is no such encoding.
+      DataError: If it is not a file, or not in this encoding; the message says on which line.
+    """
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        raise errors.ConfigError(
+            "encoding", "one that Python knows, such as utf-8", repr(encoding)
+        ) from None
+    if not path.is_file():
+        raise errors.DataError("data file", "a file", f"{path}: not there")
+    with path.open("rb") as file:
+        start = file.read(8)
+    for signature, what in _SIGNATURES.items():
+        if start.startswith(signature):
+            remedy = "Rename it after its format, or write the table as CSV in UTF-8."
+            raise errors.DataError(f"{path}", f"{encoding.upper()} text", what, remedy)
+    text = reading.read_text(path, encoding=name)
+    if name == "utf-8" and "\0" in text:
+        wide = reading.wide_encoding(path.read_bytes())
+        line = text[: text.index("\0")].count("\n") + 1
+        remedy = f"Convert the file with `iconv -f {wide} -t utf-8`." if wide else "Remove it."
+        raise errors.DataError(f"{path}, line {line}", "UTF-8 text", "a NUL character", remedy)
+    return _with_line_feeds(text)
+
+
+def _with_line_feeds(text: str) -> str:
+    """The text with line feeds for the line breaks of Windows, or of an old Mac (all are CR)."""
+    return text.replace("\r\n" if "\n" in text else "\r", "\n")
+
+
+def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
+    """Reads the rows of JSON Lines or Parquet.
+
+    Returns:
+      The line or the number of each row, from 1, and its object; a blank line has an empty one.
+
+    Raises:
+      DataError: If the file is malformed.
+    """
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet
+
+        try:
+            with files.local_copy(path) as local:
+                rows = pyarrow.parquet.read_table(local, memory_map=False).to_pylist()
+        except (OSError, ValueError) as fault:  # ArrowInvalid is a ValueError
+            raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+        return list(enumerate(rows, start=1))
+    objects: list[tuple[int, dict[str, Any]]] = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        row = {}
+        if line.strip():
+            row = reading.parse_json(line, f"{path}, line {number}", expected="a JSON object")
+            if not isinstance(row, dict):
+                raise errors.DataError(
+                    f"{path}, line {number}", "a JSON object", type(row).__name__
+                )
+        objects.append((number, row))
+    return objects
+
+
+def _of_objects(path: pathlib.Path) -> Rows:
+    objects = read_objects(path)
+    if not any(row for _, row in objects):
+        raise errors.DataError(f"data file {path}", "rows", "an empty file")
+    names = list(dict.fromkeys(name for _, row in objects for name in row))
+    return Rows(
+        names, [(line, [row.get(name) for name in names] if row else []) for line, row in objects]
+    )
+
+
+def _read_sheet(path: pathlib.Path) -> Rows:
+    import pandas
+
+    try:
+        sheets = pandas.read_excel(
+            path, sheet_name=None, header=None, dtype=object, keep_default_na=False, na_filter=False
+        )
+    except ImportError:
+        raise errors.EnvironmentFault(
+            f"{path}", "the package openpyxl", "none", "Install it: pip install 'tfdistill[excel]'."
+        ) from None
+    except Exception as fault:  # openpyxl lets many through: KeyError, BadZipFile, its own
+        raise errors.DataError(f"{path}", "an Excel file (.xlsx)", fault) from None
+    filled = {name: sheet for name, sheet in sheets.items() if sheet.size}
+    if len(filled) != 1:
+        listed = f"{len(filled)} of them with cells: {', '.join(map(repr, filled))}"
+        remedy = "Save the sheet of the table as a file of its own."
+        raise errors.DataError(f"{path}", "one sheet", listed if filled else "none", remedy)
+    (sheet,) = filled.values()
+    rows = [["" if cell is None else cell for cell in row] for row in sheet.to_numpy().tolist()]
+    numbered = [
+        (line, cells if any(str(cell).strip() for cell in cells) else [])
+        for line, cells in enumerate(rows, start=1)
+    ]
+    return _with_header(path, numbered, "")
+
+
+def _read_cells(path: pathlib.Path, text: str) -> Rows:
+    """Reads cells between commas, tabs, semicolons or vertical bars; `sep=;` may say which."""
+    first, _, rest = text.partition("\n")
+    chosen = _EXCEL_SEPARATOR.match(first)
+    separator = chosen[1] if chosen else separator_of(first, path.suffix.lower())
+    if separator not in _SEPARATORS:
+        marks = ", ".join(f"a {name}" for name in _SEPARATORS.values())
+        raise errors.DataError(f"{path}, line 1", f"sep= with {marks}", repr(first))
+    rows = split_rows(path, rest if chosen else text, separator)
+    return _with_header(path, [(line + bool(chosen), cells) for line, cells in rows], separator)
+
+
+def _with_header(path: pathlib.Path, rows: list[tuple[int, list[Any]]], separator: str) -> Rows:
+    filled = [number for number, (_, cells) in enumerate(rows) if cells]
+    if not filled:
+        raise errors.DataError(f"data file {path}", "rows", "blank lines only")
+    line, cells = rows[filled[0]]
+    return Rows([str(cell) for cell in cells], rows[filled[0] + 1 :], line, separator)
+
+
+def separator_of(header: str, suffix: str) -> str:
+    """What separates cells: the mark that splits the first line into the most of them.
+
+    Marks within quotation marks do not count. A `.tsv` file has tabs if its first line has one, so
+    that it may begin with a text; without any mark the suffix decides.
+    """
+    if suffix == ".tsv" and "\t" in header:
+        return "\t"
+    bare = re.sub(r'"(?:[^"]|"")*"', "", header)
+    usual = "\t" if suffix == ".tsv" else ","
+    return max((usual, *_SEPARATORS), key=bare.count)
+
+
+def split_rows(path: pathlib.Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """Splits a text into rows of cells; see `tables.read_table`.
+
+    Args:
+      path: The file, for messages.
+      text: Its text.
+      separator: What separates cells.
+
+    Returns:
+      The line and the cells of each row; a blank line has no cells.
+
+    Raises:
+      DataError: If quotation marks are not in pairs.
+    """
+    if separator == "\t":
+        quoted = _excel_rows(path, text) if '"' in text else None
+        if quoted is not None:
+            return quoted
+        # Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
+        lines = enumerate(text.split("\n"), start=1)
+        return [(line, row.split("\t") if row.strip() else []) for line, row in lines]
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+    rows, line = [], 1
+    try:
+        for cells in reader:
+            rows.append((line, cells if any(map(str.strip, cells)) else []))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise errors.DataError(
+            f"{path}, line {line}",
+            f"{_SEPARATORS[separator]}-separated cells (RFC 4180)",
+            f"a fault: {error}",
+        ) from None
+    return rows
+
+
+def _excel_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]] | None:
+    """The rows of tab-separated cells in quotation marks; None where the marks are text.
+
+    Excel and pandas put the cells in quotation marks that hold a tab, a line break or such a mark,
+    which is then doubled; other programs all cells, or all that are no numbers. So every mark of
+    the file must be one of these, every row must have the cells of the first, and either a cell
+    needs its marks or all of these cells have them. In GLUE's files marks are text.
+    """
+    rows: list[tuple[int, list[str]]] = []
+    cells: list[str] = []
+    line = first_line = 1
+    position, needed, bare = 0, 0, 0
+    while position < len(text):
+        match = _EXCEL_CELL.match(text, position)
+        if match is None:
+            if needed > len(rows) / 2 and needed > 1:
+                raise errors.DataError(
+                    f"{path}, line {line}",
+                    "cells in quotation marks, marks inside them doubled",
+                    "other marks",
+                    f"{needed} cells above are written so: write this one so, too.",
+                )
+            return None
+        inside, plain, end = match.groups()
+        if inside is None:
+            cells.append(plain)
+            bare += bool(plain.strip()) and not _NUMBER.match(plain.strip())
+        else:
+            cells.append(inside.replace('""', '"'))
+            needed += any(mark in inside for mark in '\t\n"')
+            line += inside.count("\n")
+        position = match.end()
+        if end != "\t":
+            rows.append((first_line, cells if any(map(str.strip, cells)) else []))
+            cells, line = [], line + 1
+            first_line = line
+    if cells:  # after a last tab
+        rows.append((first_line, [*cells, ""]))
+    widths = {len(cells) for _, cells in rows if cells}
+    return rows if len(widths) == 1 and (needed or not bare) else None
+
+
+def header_of(path: pathlib.Path) -> list[str]:
+    """The names of a file's columns, without the rows below where the format allows that.
+
+    Raises:
+      DataError: If the file is missing, empty or malformed.
+    """
+    check_format(path)
+    if not path.is_file():
+        raise errors.DataError("data file", "a file", f"{path}: not there")
+    suffix = path.suffix.lower()
+    if suffix in (".jsonl", ".xlsx"):
+        return [name.strip() for name in read_rows(path).names]
+    if suffix == ".parquet":
+        import pyarrow.parquet
+
+        try:
+            return list(pyarrow.parquet.read_schema(path).names)
+        except (OSError, ValueError) as fault:
+            raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+    with path.open("rb") as raw:
+        start = raw.readline() + raw.readline()
+    if b"\0" in start or start != start.decode(errors="ignore").encode():
+        read_text(path)  # says what is wrong with it
+    text = _with_line_feeds(start.decode("utf-8-sig", errors="replace"))
+    if not text.strip():
+        return []
+    first, _, second = text.partition("\n")
+    chosen = _EXCEL_SEPARATOR.match(first)
+    line = second.rstrip("\n") if chosen else first
+    separator = chosen[1] if chosen else separator_of(first, suffix)
+    cells = line.split(separator)
+    if separator != "\t" or all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells):
+        try:
+            cells = split_rows(path, line, separator)[0][1]
+        except errors.DataError:  # a name with a line break
+            cells = read_rows(path).names
+    return [name.strip() for name in cells]
+
+
+def as_text(value: Any, *, lists: bool = False) -> str:
+    """A cell as text: numbers and booleans as JSON writes them, `NULL` where there is no value.
+
+    Args:
+      value: What a reader found.
+      lists: Whether it may be a list; it becomes its items, each followed by `LIST_MARK`.
+
+    Raises:
+      ValueError: If it is something else; the message names its type.
+    """
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NULL
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    if lists and isinstance(value, (list, tuple)):
+        return "".join(as_text(item) + LIST_MARK for item in value)
+    if isinstance(value, (Mapping, list, tuple, bytes)):
+        raise ValueError(type(value).__name__)
+    return str(value)  # dates, decimals
