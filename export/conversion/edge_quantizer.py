@@ -75,8 +75,37 @@ def quantize(
                 if base.activation_bits == 16:
                     widen_ranges(float_model, ranges)
             engine.quantize(ranges).export_model(str(quantized))
+        model = editing.read(quantized)
+        fill_empty_scales(model)
         # It stores constants after the flatbuffer, where writers of metadata lose them.
-        editing.write(editing.read(quantized), target)
+        editing.write(model, target)
+
+
+def fill_empty_scales(model: Any) -> None:
+    """Gives rows and blocks of zeros, whose scale would be 0, the least scale of the others.
+
+    Their numbers are 0 at any scale, and XNNPACK runs no file with a scale of 0. A row that is not
+    0 has no such number: the check of each number that the file stores refuses it.
+
+    Args:
+      model: The quantized model, changed in place.
+    """
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            stored = tensor.quantization
+            if stored is None or editing.constant(model, tensor) is None:
+                continue
+            if stored.scale is not None and len(stored.scale) > 1:
+                stored.scale = _filled(np.asarray(stored.scale, np.float32))
+            if stored.details is not None and getattr(stored.details, "blockSize", 0):
+                holder = graph.tensors[stored.details.scales]
+                data = np.asarray(editing.constant(model, holder), np.uint8)
+                filled = _filled(data.view(editing.dtype_of(holder)))
+                model.buffers[holder.buffer].data = filled.view(np.uint8)
+
+
+def _filled(scales: np.ndarray) -> np.ndarray:
+    return np.where(scales == 0, np.min(scales[scales > 0], initial=1), scales).astype(scales.dtype)
 
 
 def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
@@ -160,5 +189,6 @@ def _quietly() -> Iterator[None]:
     """Suppresses the quantizer's prints, bars and hints, but no exception."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all")
-        with contextlib.redirect_stderr(io.StringIO()):
+        # Of a row of zeros it divides 0 by the scale 0; see `fill_empty_scales`.
+        with np.errstate(invalid="ignore"), contextlib.redirect_stderr(io.StringIO()):
             yield

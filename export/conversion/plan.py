@@ -99,7 +99,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     model, softmax, patterns = request.model, request.softmax, request.layers or {}
     quantization = quantizing.quantization(request.quantize)
     config = models.config_of(model)
-    lengths = signature.check_lengths(request.lengths, config.max_positions)
+    lengths = signature.check_lengths(request.chosen_lengths, config.max_positions)
     graph.check_head(model)
     head = HEADS[models.head_of(model)]
     num_labels = models.num_labels_of(model) or 0

@@ -74,8 +74,10 @@ def labels_of(
         raise errors.ConfigError(
             "labels", f"{expected} different names, one for each output", names
         )
-    if any(not label or "\n" in label or "\r" in label for label in names):
-        raise errors.ConfigError("labels", "names of one line each", names)
+    # Readers of labels.txt differ in what ends a line; C ends a text at NUL.
+    broken = [label for label in names if "\0" in label or label.splitlines() != [label]]
+    if broken:
+        raise errors.ConfigError("labels", "names of one line each, without NUL", broken)
     if task is not None and names != task.labels:
         if task.labels:
             raise errors.ConfigError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import files
+from tfdistill import config, files, models
 from tfdistill.data.tasks import Examples, TaskSpec
 
 from . import inputs
@@ -31,7 +31,8 @@ class ExportRequest:
         quantization.
       layers: Layers that take another quantization: pattern of layer names, as for a shell
         ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
-      lengths: Sequence lengths; they share the weights.
+      lengths: Sequence lengths; they share the weights. Default 32, 64 and 128, as far as the model
+        has positions.
       softmax: Whether the file gives probabilities instead of logits.
       check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
         with labels for the task's metric. None draws random ids, and the manifest records it.
@@ -50,6 +51,8 @@ class ExportRequest:
         where it can.
       answers: Whether answers.safetensors is written next to the file: what model and file answer
         to labelled `texts`, for a report.
+      allow_weak: Whether a model may be exported that answers near chance: where `check_on` has
+        labels of `task`, its metric must be a tenth of the way from chance to a perfect score.
       overwrite: Whether existing files may be replaced.
       name: Name in the manifest; default the file's stem.
       timeout_s: Seconds that the converter may take.
@@ -62,7 +65,7 @@ class ExportRequest:
     device: str = "cpu"
     variants: Mapping[str, str] = dataclasses.field(default_factory=dict)
     layers: Mapping[str, str] | None = None
-    lengths: Sequence[int] = (32, 64, 128)
+    lengths: Sequence[int] | None = None
     softmax: bool = False
     check_on: Any = None
     calibrate_on: Any = None
@@ -76,9 +79,21 @@ class ExportRequest:
     bounds: Mapping[str, float] | None = None
     metadata: bool | None = None
     answers: bool = False
+    allow_weak: bool = False
     overwrite: bool = False
     name: str | None = None
     timeout_s: float = 1800
+
+    @property
+    def chosen_lengths(self) -> Sequence[int]:
+        """The lengths that are named, or else those of the default.
+
+        Raises:
+          ShapeError: If the model is not of `tfdistill.models`.
+        """
+        if self.lengths is not None:
+            return self.lengths
+        return config.usual_lengths(positions=models.config_of(self.model).max_positions)
 
     @property
     def manifest_name(self) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files
-from tfdistill.data import answers, vocab
+from tfdistill import analysis, errors, files
+from tfdistill.data import answers, metrics, vocab
 from tfdistill.manifest import Manifest
 from tfdistill.tflite import word_rows
 
+from ..checking.outputs import model_logits
 from ..checking.reference import Reference
 from ..checking.verify import Verification, verify
 from ..conversion import convert, word_input
@@ -47,8 +48,8 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
         there is one of yours) and, where given, vocab.txt and labels.txt are written next to it.
       **options: `quantize`, `device`, `variants`, `layers`, `lengths`, `softmax`, `check_on`,
         `calibrate_on`, `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`,
-        `labels`, `bounds`, `metadata`, `answers`, `overwrite`, `name` and `timeout_s`, as
-        `ExportRequest` documents them.
+        `labels`, `bounds`, `metadata`, `answers`, `allow_weak`, `overwrite`, `name` and
+        `timeout_s`, as `ExportRequest` documents them.
 
     Returns:
       The manifest, as written to model.json.
@@ -60,6 +61,7 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
       ExportError: If the conversion fails, the file is not built as it should be, or it cannot be
         written.
       ParityError: If the file does not answer like the model.
+      StudentError: If the model answers near chance, and `allow_weak` is not given.
     """
     request = ExportRequest(model, path, **options)
     manifest = export_file(request)
@@ -68,7 +70,9 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
 
 
 # What help() and completion show: the options with their defaults.
-to_tflite.__signature__ = inspect.signature(ExportRequest)  # pyright: ignore[reportFunctionMemberAccess]
+to_tflite.__signature__ = inspect.signature(ExportRequest).replace(  # pyright: ignore[reportFunctionMemberAccess]
+    return_annotation=Manifest
+)
 
 
 def export_file(request: ExportRequest, reference: Reference | None = None) -> Manifest:
@@ -99,6 +103,8 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
     if any(own.device.word_rows for own in plans):
         unknown[paths.words] = None
     bundle.check_free({**unknown, paths.manifest: None, **others}, overwrite=request.overwrite)
+    if reference is None or reference.checked is None:
+        _refuse_weak(plan)
     models: dict[pathlib.Path, bytes | pathlib.Path] = {}
     found = []
     with files.temporary_folder("export") as temporary:
@@ -122,6 +128,19 @@ def export_file(request: ExportRequest, reference: Reference | None = None) -> M
         contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
         bundle.write(contents, obsolete=bundle.variant_files(paths.manifest))
     return manifest
+
+
+def _refuse_weak(plan: ExportPlan) -> None:
+    """Refuses a model near chance before it is converted, where its task and labels are known.
+
+    Raises:
+      StudentError: If it is, and the request does not allow it.
+    """
+    task, examples = plan.task, plan.examples
+    if plan.request.allow_weak or task is None or examples.labels is None:
+        return
+    reached = metrics.score(task, model_logits(plan.model, examples, plan.lengths), examples)
+    analysis.check_model("student", reached, task, analysis.gold_labels(examples))
 
 
 def _plans(request: ExportRequest) -> list[ExportPlan]:

@@ -211,7 +211,7 @@ class _Search:
             return ()
         model, examples = self.request.model, self.request.check_on
         if examples is None:
-            examples = inputs.draw(models.config_of(model), sorted(self.request.lengths))
+            examples = inputs.draw(models.config_of(model), sorted(self.request.chosen_lengths))
         names = [layer.name for layer in model.layers]
         found = layer_errors(self._reference, file, examples, names)
         if quantization.method != "static":  # nothing but matrices is quantized

@@ -126,7 +126,7 @@ def sweep(
     rows = tuple(done[name] for name in chosen)
     if all(row.verdict == "impossible" for row in rows):
         raise errors.ConfigError(rows[0].why)
-    return Sweep(folder, tuple(sorted(request.lengths)), rows)
+    return Sweep(folder, tuple(sorted(request.chosen_lengths)), rows)
 
 
 def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
@@ -185,7 +185,7 @@ def _fingerprint(request: ExportRequest, names: Sequence[str], measured: bool) -
     plain = {name: _plain(getattr(request, name)) for name in names}
     return {
         "weights": digest.hexdigest(),
-        "lengths": sorted(request.lengths),
+        "lengths": sorted(request.chosen_lengths),
         "measured": measured,
         "arguments": json.loads(json.dumps(plain)),
     }

@@ -63,7 +63,7 @@ FOUNDATION = {package for package, rank in RANKS.items() if rank == 0}
 ONLY = {
     "benchmark": FOUNDATION,
     "accelerators": FOUNDATION | {"benchmark"},
-    "export": FOUNDATION | {"accelerators", "data", "models", "compress"},
+    "export": FOUNDATION | {"accelerators", "analysis", "data", "models", "compress"},
 }
 FIRST_PARTY = ("tfdistill", "export")
 

@@ -115,7 +115,8 @@ COVERED_BY = (
     (
         "test_training/test_teachers.py",
         "a teacher is evaluated, and its answers are cached",
-        "tfdistill/training/evaluation tfdistill/training/teacher_answers",
+        "tfdistill/models/prediction tfdistill/training/evaluation "
+        "tfdistill/training/teacher_answers",
     ),
     (
         "test_training/test_pretrain.py",

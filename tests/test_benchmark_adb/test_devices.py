@@ -40,6 +40,36 @@ def test_the_list_of_devices_is_read():
     assert devices.parse_devices("List of devices attached\n\n") == []
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("my phone  2              device product:x model:Pixel_8 transport_id:1", "my phone  2"),
+        ("device                 device usb:1-1 model:Pixel_8", "device"),
+        ("two words\tdevice model:Pixel_8", "two words"),
+        ("adb-8A2X0-Qw (2)._adb-tls-connect._tcp device model:Pixel_8 transport_id:9",
+         "adb-8A2X0-Qw (2)._adb-tls-connect._tcp"),
+    ],
+)  # fmt: skip
+def test_a_serial_may_hold_blanks(line, expected):
+    text = f"List of devices attached\n{line}\n"
+    assert devices.parse_devices(text) == [devices.Listed(expected, "device", "Pixel_8")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "* daemon not running; starting now at tcp:5037",
+        "* daemon started successfully",
+        "* daemon not running. starting it now on port 5037 *",
+        "* daemon is offline",
+        "adb server version (41) doesn't match this client (39); killing...",
+        "adb server is out of date.  killing...",
+    ],
+)
+def test_what_adb_says_of_its_server_is_no_device(line):
+    assert devices.parse_devices(f"List of devices attached\n{line}\n") == []
+
+
 def test_the_only_device_needs_no_choice():
     assert devices.select([PIXEL], ()) == [PIXEL]
 

@@ -164,6 +164,7 @@ def test_figures_of_nothing_are_refused(broken):
         (1, "ERROR: Failed to load model x\nERROR: Benchmarking failed.\n", "Failed to load model"),
         (126, "sh: ./benchmark_model: not executable: 64-bit ELF file", "64-bit ELF file"),
         (126, "", "built for its processor"),
+        (126, "sh: ./benchmark_model: can't execute: Permission denied", "mounted noexec"),
         (127, "sh: benchmark_model: inaccessible or not found", "built for Android"),
         (134, "ERROR: The size of a is 4 bytes. It should be 64 bytes.", "signal SIGABRT"),
         (137, NEW, "takes too much memory"),

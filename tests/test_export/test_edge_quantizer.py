@@ -1,5 +1,7 @@
 """Quantizations by the ai-edge-quantizer: what is in their files, and how they answer."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -243,3 +245,46 @@ def test_ranges_are_joined_across_signatures():
     uneven.operators *= 2
     with pytest.raises(errors.ExportError, match="Export one length at a time"):
         edge_quantizer.share_ranges(Thing(subgraphs=[graph("a"), uneven]), ranges)
+
+
+INT4 = ["dynamic_wi4_afp32", "dynamic_wi4_afp32_block32"]
+
+
+@pytest.fixture(scope="module")
+def partly_zero(toy):
+    """The toy with rows of zeros, as [PAD] has in PyTorch's checkpoints, and outputs of zeros."""
+    model = models.with_policy(toy.model, "float32")
+    words, *_ = model.get_layer("word_embeddings").get_weights()
+    words[[0, 3]] = 0
+    words[5, : words.shape[1] // 2] = 0
+    model.get_layer("word_embeddings").set_weights([words])
+    kernel, bias = model.get_layer("layer_0_intermediate").get_weights()
+    kernel[:, 2] = 0
+    model.get_layer("layer_0_intermediate").set_weights([kernel, bias])
+    return model
+
+
+@pytest.mark.parametrize("quantize", INT4)
+def test_rows_of_zeros_are_exported_in_4_bits(toy, partly_zero, tmp_path, quantize):
+    unlabelled = dataclasses.replace(toy.encoded, labels=None)  # they are the toy's answers
+    card = export.to_tflite(
+        partly_zero, tmp_path / "m.tflite", quantize=quantize, check_on=unlabelled, lengths=(16,)
+    )
+    assert card.model.file == "m.tflite"
+
+
+@pytest.mark.parametrize("quantize", INT4)
+def test_a_scale_of_0_is_refused_where_the_weights_are_not_0(
+    partly_zero, tmp_path, quantize, monkeypatch
+):
+    honest = edge_quantizer._filled
+
+    def faulty(scales):
+        scales = honest(scales)
+        scales[7] = 0  # of a row, or a block, of other numbers
+        return scales
+
+    monkeypatch.setattr(edge_quantizer, "_filled", faulty)
+    with pytest.raises(errors.ParityError, match="scales above 0"):
+        export.to_tflite(partly_zero, tmp_path / "m.tflite", quantize=quantize, lengths=(16,))
+    assert not list(tmp_path.iterdir())

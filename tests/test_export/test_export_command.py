@@ -13,7 +13,6 @@ import export
 from export.targets import android_bundle
 from tfdistill import cli, manifest, models, weights
 from tfdistill.commands import export as export_command
-from tfdistill.commands import export_job
 from tfdistill.data import tokenize
 
 WORDS = "the a it is not good bad film story play".split()
@@ -340,25 +339,30 @@ def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, cap
 def test_a_model_near_chance_is_refused_before_it_is_converted(
     place, tmp_path, monkeypatch, capsys
 ):
-    recorder = Recorder(monkeypatch)
+    converted = []
+
+    def convert(plan, *_, **__):
+        converted.append(models.config_of(plan.model).vocab_size)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("export.conversion.convert.convert", convert)
     command = arguments(place, tmp_path / "out")
     assert cli.main([part for part in command if part != "--allow-weak"]) == 1
     said = capsys.readouterr().err
     assert "chance is 0.500" in said and "--allow-weak" in said
-    assert not recorder.calls
-    assert cli.main(command) == 130 and len(recorder.calls) == 1
+    assert not converted
+    assert cli.main(command) == 130 and len(converted) == 1
 
 
-def test_a_pruned_vocabulary_is_judged_as_the_whole_one_is(place, tmp_path, exported, monkeypatch):
-    card = exported("dynamic_wi8_afp32").card
-    monkeypatch.setitem(export.__dict__, "to_tflite", lambda *_, **__: card)
+def test_a_model_is_judged_with_the_vocabulary_that_it_is_left_with(place, tmp_path, monkeypatch):
     judged = []
-    monkeypatch.setattr(
-        export_job.Job,
-        "refuse_weak",
-        lambda job: judged.append(models.config_of(job.source.model).vocab_size),
-    )
+
+    def answer(model, *_, **__):
+        judged.append(models.config_of(model).vocab_size)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("export.targets.tflite.model_logits", answer)
     command = arguments(place, tmp_path / "out", "--vocab-prune", str(place / "corpus.txt"))
-    assert cli.main([part for part in command if part != "--allow-weak"]) == 0
-    before, after = judged
-    assert after < before
+    assert cli.main([part for part in command if part != "--allow-weak"]) == 130
+    (size,) = judged
+    assert size < models.config_of(weights.load_classifier(place / "student").model).vocab_size

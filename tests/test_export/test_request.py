@@ -4,16 +4,18 @@ import inspect
 
 import numpy as np
 import pytest
+import toys
 
 import export
 from export.model.request import ExportRequest
+from tfdistill import errors, manifest, models
 
 
 def test_the_signature_of_to_tflite_shows_the_options_and_their_defaults():
     shown = inspect.signature(export.to_tflite).parameters
     assert list(shown)[:2] == ["model", "path"]
     assert shown["quantize"].default == "dynamic_wi8_afp32"
-    assert shown["lengths"].default == (32, 64, 128)
+    assert inspect.signature(export.to_tflite).return_annotation is manifest.Manifest
     assert shown["quantize"].kind is inspect.Parameter.KEYWORD_ONLY
     documented = inspect.getdoc(export.to_tflite)
     assert [name for name in list(shown)[2:] if f"`{name}`" not in documented] == []
@@ -42,3 +44,25 @@ def test_examples_that_can_be_read_once_serve_several_exports(toy):
     assert [len(again.check_on) for again in (request.collected(), request.collected())] == [1, 1]
     np.testing.assert_array_equal(request.check_on.row(0), toy.encoded.row(0))
     assert request.calibrate_on is None
+
+
+@pytest.mark.parametrize(
+    ("positions", "lengths"), [(12, (12,)), (32, (32,)), (100, (32, 64)), (512, (32, 64, 128))]
+)
+def test_the_lengths_of_a_file_are_those_that_its_model_has_positions_for(positions, lengths):
+    model = models.build_classifier(toys.SHALLOW_STUDENT.replace(max_positions=positions), 2)
+    assert ExportRequest(model, "m.tflite").chosen_lengths == lengths
+
+
+def test_a_model_of_few_positions_is_exported_without_naming_lengths(tmp_path):
+    model = toys.classifier(toys.SHALLOW_STUDENT, 2)
+    card = export.to_tflite(model, tmp_path / "m.tflite", quantize="float32")
+    assert list(card.signatures) == ["len12"]
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\0"])
+def test_a_label_that_would_not_be_one_line_of_labels_txt_is_refused(toy, tmp_path, character):
+    labels = [f"a{character}b", *"bcdefgh"[: models.num_labels_of(toy.model) - 1]]
+    with pytest.raises(errors.ConfigError, match="names of one line each"):
+        export.to_tflite(toy.model, tmp_path / "m.tflite", lengths=(8,), labels=labels)
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import toys
 
 from tfdistill import cli, errors, models, training, weights
 from tfdistill.data import answer_files, batches, given_answers, tasks, tokenize
-from tfdistill.training import evaluation, teacher_answers
+from tfdistill.training import teacher_answers
 
 LABELS = ("glad", "sad")  # of the model; the files have them in another order
 TRAIN = "text\tmood\ngood film\tglad\nbad film\tsad\ngood film\tglad\nGood film\tglad\n"
@@ -61,8 +61,8 @@ def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
 def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(teacher_answers, "BLOCK", 2)
     assert cli.main(command(folder, tmp_path / "whole.npz")) == 0
-    stopped, asked = toys.stopping(evaluation.predictor, call=2)
-    monkeypatch.setattr(evaluation, "predictor", stopped)
+    stopped, asked = toys.stopping(models.predictor, call=2)
+    monkeypatch.setattr(models, "predictor", stopped)
     path = tmp_path / "a.npz"
     assert cli.main(command(folder, path)) == 130
     assert not path.exists()

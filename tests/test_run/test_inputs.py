@@ -3,10 +3,12 @@
 import contextlib
 import types
 
+import numpy as np
 import pytest
 import toys
 
 from tfdistill import config, errors, files, results, run, weights
+from tfdistill.data import batches, tasks
 from tfdistill.run import folder, inputs, records
 
 FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run
@@ -82,3 +84,22 @@ def test_a_result_that_names_a_folder_elsewhere_copies_nothing(tmp_path, folder)
 @contextlib.contextmanager
 def opened(place):
     yield place
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["as loaded", "in the order of the task"])
+def test_evaluation_changes_nothing_whatever_the_order_of_the_labels(toy_vocab_file, again):
+    mnli = tasks.task("mnli")
+    model = toys.classifier(toys.SHALLOW_STUDENT, seed=3)
+    names = ("contradiction", "entailment", "neutral")
+    source = inputs.Source(model, names, toy_vocab_file, True, None, toy_vocab_file.parent)
+    examples = batches.Batches(toys.encoded(40, seed=2), shuffle=False)
+    expected = source.evaluate(examples, mnli)
+    if again:
+        source = source.in_order_of(mnli).in_order_of(mnli)
+    before = model.get_weights()
+
+    figures = [source.evaluate(examples, mnli) for _ in range(3)]
+
+    assert figures == [expected] * 3
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)

@@ -5,7 +5,7 @@ import pytest
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, models, training
+from tfdistill import analysis, distillers, models, training
 from tfdistill.data import batches, tasks, tokenize, vocab
 
 GOOD = ("好", "喜欢", "精彩", "推荐")
@@ -76,5 +76,5 @@ def test_a_classifier_learns_chinese_reviews(folder, vocab_file):
     trainer = distillers.LabelTrainer(model)
     trainer.compile(keras.optimizers.Adam(0.01))
     trainer.fit(train.dataset(epochs=20), verbose=0)
-    assert len(np.unique(training.gold_labels(dev))) == 2
+    assert len(np.unique(analysis.gold_labels(dev.encoded))) == 2
     assert training.evaluate(model, dev, spec)["accuracy"] == 1.0

@@ -1,12 +1,14 @@
 import dataclasses
+import types
 
 import numpy as np
 import pytest
 import toys
 
+import export
 import tfdistill
 from tfdistill import compress, errors, models, training, weights
-from tfdistill.data import tasks
+from tfdistill.data import batches, tasks, tokenize
 
 FEATURES = toys.features((5, 3, 6, 4))
 HUAWEI = ("contradiction", "entailment", "neutral")
@@ -153,7 +155,7 @@ def test_a_teacher_of_words_or_spans_comes_with_its_head(tmp_path):
     weights.save_hf(span, tmp_path / "span")
     loaded = tfdistill.load_teacher(str(tmp_path / "span"), "squad")
     np.testing.assert_allclose(loaded(FEATURES), span(FEATURES), rtol=1e-5, atol=1e-6)
-    with pytest.raises(errors.WeightsError, match="qa_outputs"):
+    with pytest.raises(errors.TeacherError, match="'span'"):
         tfdistill.load_teacher(str(tmp_path / "tags"), "squad")
 
 
@@ -176,3 +178,80 @@ def test_the_outputs_of_a_quantization_aware_model_are_put_into_order(model, mnl
 
     order = [HUAWEI.index(label) for label in mnli.labels]
     np.testing.assert_array_equal(aware(FEATURES, training=False).numpy(), before[:, order])
+
+
+# The lines of the README, at toy size: what the command line refuses, they refuse.
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory, toy_vocab_file):
+    """A task with its data, a folder without a head, and one with a head."""
+    words = ["good", "bad", "film", "story", "seven", "playing"]
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, 80)
+    texts = [" ".join([words[label], *random.choice(words[2:], 3)]) for label in labels]
+    task = tasks.TaskSpec("films", "text", "label", labels=("good", "bad"))
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    encoded = batches.encode_examples(
+        tasks.Examples(task, texts, None, np.int32(labels)), tokenizer, 12
+    )
+    shape = toys.SHALLOW_STUDENT.replace(vocab_size=tokenizer.vocab_size)
+    folder = tmp_path_factory.mktemp("folders")
+    encoder = toys.randomise(models.build_encoder(shape), 5)
+    weights.save_hf(encoder, folder / "headless", vocab_file=toy_vocab_file)
+    model = toys.classifier(shape, 2, seed=3)
+    trainer = tfdistill.LabelTrainer(model)
+    trainer.compile(optimizer=tfdistill.adamw(1e-2))
+    trainer.fit(batches.Batches(encoded), epochs=30, verbose=0)
+    weights.save_hf(model, folder / "tuned", labels=task.labels, vocab_file=toy_vocab_file)
+    return types.SimpleNamespace(task=task, encoded=encoded, folder=folder, shape=shape)
+
+
+def _distil(lines, teacher, *, epochs=1, **options):
+    student = tfdistill.build_student(lines.shape, lines.task)
+    distiller = tfdistill.LogitDistiller(teacher, student)
+    distiller.compile(optimizer=tfdistill.adamw(1e-2))
+    dev = batches.Batches(lines.encoded, shuffle=False)
+    data = batches.Batches(lines.encoded)
+    distiller.fit(data, epochs=epochs, verbose=0, validation_data=dev, **options)
+    return student
+
+
+@pytest.mark.parametrize("width", [{"task": "sst2"}, {"num_labels": 2}, {"task": "squad"}])
+def test_a_folder_without_a_head_is_no_teacher_unless_a_new_one_is_asked_for(lines, width):
+    folder = str(lines.folder / "headless")
+    with pytest.raises(errors.TeacherError, match=r"none in .*tfdistill finetune.*new_head=True"):
+        tfdistill.load_teacher(folder, **width)
+    model = tfdistill.load_teacher(folder, **width, new_head=True)
+    assert models.num_labels_of(model) == 2
+
+
+def test_a_teacher_near_chance_is_refused_before_the_first_step(lines):
+    teacher = tfdistill.load_teacher(str(lines.folder / "headless"), lines.task, new_head=True)
+    with pytest.raises(errors.TeacherError, match=r"chance is .*allow_weak=True"):
+        _distil(lines, teacher)
+    assert _distil(lines, teacher, allow_weak=True) is not None
+
+
+def test_a_student_near_chance_is_not_exported_unless_told(lines, tmp_path):
+    teacher = tfdistill.load_teacher(str(lines.folder / "tuned"), lines.task)
+    options = {"task": lines.task, "check_on": lines.encoded, "quantize": "float32"}
+    good = _distil(lines, teacher, epochs=20)
+    export.to_tflite(good, tmp_path / "good.tflite", **options)
+    weak = toys.classifier(lines.shape, 2, seed=4)
+    with pytest.raises(errors.StudentError, match=r"chance is .*allow_weak=True"):
+        export.to_tflite(weak, tmp_path / "weak" / "m.tflite", **options)
+    assert not (tmp_path / "weak").exists()
+    export.to_tflite(weak, tmp_path / "weak" / "m.tflite", allow_weak=True, **options)
+
+
+def test_data_of_another_task_or_without_one_say_nothing_of_a_teacher(lines):
+    teacher = tfdistill.load_teacher(str(lines.folder / "headless"), lines.task, new_head=True)
+    for changes in ({"task": None}, {"labels": None}, {"task": tasks.task("stsb")}):
+        encoded = dataclasses.replace(lines.encoded, **changes)
+        distiller = tfdistill.LogitDistiller(
+            teacher, tfdistill.build_student(lines.shape, lines.task)
+        )
+        distiller.compile()
+        distiller.fit(batches.Batches(lines.encoded), verbose=0, steps_per_epoch=1,
+                      validation_data=batches.Batches(encoded, shuffle=False))  # fmt: skip

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         expected_calibration_error,
         fit_temperature,
     )
+    from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
     from tfdistill.analysis.paired import PairedDifference, paired_difference
 
@@ -40,8 +41,10 @@ __all__ = [
     "LinearModel",
     "PairedDifference",
     "TextFeatures",
+    "chance_level",
     "changed_examples",
     "check_data",
+    "check_model",
     "check_words",
     "class_scores",
     "confusion_matrix",
@@ -50,6 +53,7 @@ __all__ = [
     "expected_calibration_error",
     "fit_linear",
     "fit_temperature",
+    "gold_labels",
     "majority_logits",
     "pair_features",
     "paired_difference",
@@ -77,6 +81,11 @@ __getattr__ = lazy_exports(
             "entropy_share",
             "expected_calibration_error",
             "fit_temperature",
+        ),
+        "chance": (
+            "chance_level",
+            "check_model",
+            "gold_labels",
         ),
         "data_checks": (
             "DataFindings",

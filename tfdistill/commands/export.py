@@ -152,14 +152,10 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     bundle = None if automatic else android_bundle.bundle_name(name, quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
-    if not args.allow_weak:
-        job.refuse_weak()
     with files.temporary_folder("vocabulary") as temporary:
         pruned: dict[str, Any] = {}
         if args.vocab_prune is not None:
             job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
-            if not args.allow_weak:
-                job.refuse_weak()  # without the tokens that are missing now
         export_targets.check_model(args, job)
         manifest = _tflite(args, job, layers, target / "model.tflite", name)
         written = export_targets.write(args, job, target / manifest.model.file)
@@ -331,6 +327,7 @@ def _tflite(
         "seed": options.SEED if args.seed is None else args.seed,
         "metadata": args.metadata,
         "answers": True,
+        "allow_weak": args.allow_weak or job.allow_weak,
         "overwrite": args.overwrite,
         "name": name,
     }

@@ -88,22 +88,6 @@ class Job:
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
         return self.encode(train)
 
-    def refuse_weak(self) -> None:
-        """Refuses a model that answers near chance, where the labels are known.
-
-        Raises:
-          StudentError: If it does, and the recipe of its run did not allow it.
-        """
-        from tfdistill import training
-        from tfdistill.data import batches
-
-        encoded = self.check_set()
-        if self.allow_weak or self.task is None or encoded is None or encoded.labels is None:
-            return
-        dev = batches.Batches(encoded, batch_size=64, shuffle=False)
-        metrics = training.evaluate(self.source.model, dev, self.task)
-        training.check_model("student", metrics, self.task, training.gold_labels(dev))
-
 
 def open_job(args: argparse.Namespace) -> Job:
     """Opens the model that `args.model` names, for the task that its run or the options name.

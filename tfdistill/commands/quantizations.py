@@ -88,6 +88,7 @@ def _execute(args: argparse.Namespace) -> None:
         softmax=args.softmax,
         num_calibration=args.calibrate,
         seed=args.seed,
+        allow_weak=True,  # nothing is shipped
         **job.options(calibrate=True),
     )
     base.show(swept.as_dict(), as_json=args.json, lines=[swept.format_text()])

@@ -370,12 +370,18 @@ class Recipe(Section):
         return self
 
 
-def usual_lengths(max_length: int | None = None) -> tuple[int, ...]:
+def usual_lengths(
+    max_length: int | None = None, *, positions: int | None = None
+) -> tuple[int, ...]:
     """The lengths of a file by default: 32, 64 and 128 tokens, up to what its model was trained on.
 
     Args:
       max_length: The most tokens that it was trained on, then the longest; None: not known.
+      positions: The most tokens that the model takes; None: not known.
     """
-    if max_length is None:
-        return _USUAL_LENGTHS
-    return (*(length for length in _USUAL_LENGTHS if length < max_length), max_length)
+    lengths = _USUAL_LENGTHS
+    if max_length is not None:
+        lengths = (*(length for length in _USUAL_LENGTHS if length < max_length), max_length)
+    if positions is not None:
+        lengths = tuple(length for length in lengths if length <= positions) or (positions,)
+    return lengths

@@ -337,6 +337,7 @@ def encode_examples(
             labels=examples.labels,
             pad_id=tokenizer.pad_id,
         )
+    encoded = dataclasses.replace(encoded, task=examples.spec)
     if weights is None:
         return encoded
     of_rows = np.asarray(weights, np.float32)

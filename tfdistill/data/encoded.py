@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class EncodedExamples:
       token_labels: Whether labels belong to tokens.
       sources: int64 (n,), the text of each example where a text may give several, or None.
       span_sources: Positions of the tokens, for answers inside texts, or None.
+      task: The `tasks.TaskSpec` that the labels answer, where it is known, or None.
     """
 
     ids: np.ndarray
@@ -60,6 +61,7 @@ class EncodedExamples:
     token_labels: bool = False
     sources: np.ndarray | None = None
     span_sources: SpanSources | None = None
+    task: Any = None
 
     def __post_init__(self) -> None:
         """Checks that the arrays fit together.

@@ -13,7 +13,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, models
+from tfdistill import analysis, errors, models
+from tfdistill.data import metrics as task_metrics
+from tfdistill.data.batches import Batches
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import batch as batches
 from tfdistill.distillers import checks, keras3, updates
@@ -76,6 +78,7 @@ class Distiller(keras.Model, abc.ABC):
         # Every replica logs the means of the whole batch; Keras adds those of workers up.
         self.distribute_reduction_method = "first"
         self._learns_padding = learns_padding
+        self._teacher_is_judged = False
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the
         # variables, the checkpoints and the summary, and the views do not count twice.
@@ -220,12 +223,20 @@ class Distiller(keras.Model, abc.ABC):
         verbose: Any = "auto",
         callbacks: Any = None,
         *args: Any,
+        allow_weak: bool = False,
         **options: Any,
     ) -> keras.callbacks.History:
         """`keras.Model.fit`, which also takes `data.batches.Batches` and callbacks of Keras 3.
 
         Batches give all their epochs, each in an order of its own; `epochs` is given here only.
+        Where `validation_data` are labelled Batches of a task that the teacher has the head of, a
+        teacher that answers them near chance is refused before the first step.
+
+        Raises:
+          TeacherError: If the teacher does, and `allow_weak` is not given.
         """
+        if not allow_weak:
+            self._refuse_weak_teacher(options.get("validation_data"))
         if isinstance(x, TrainingBatches):
             start = options.get("initial_epoch", 0) * x.steps_per_epoch
             options.setdefault("steps_per_epoch", x.steps_per_epoch)
@@ -234,6 +245,22 @@ class Distiller(keras.Model, abc.ABC):
             options["validation_data"] = options["validation_data"].dataset()
         callbacks = keras3.convert_callbacks(callbacks)
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
+
+    def _refuse_weak_teacher(self, dev: Any) -> None:
+        if self._teacher_is_judged or not isinstance(dev, Batches):
+            return
+        encoded, teacher = dev.encoded, self.teacher
+        task = encoded.task
+        if task is None or encoded.labels is None or not isinstance(teacher, keras.Model):
+            return
+        head = models.head_for(task.head, task.num_labels)
+        if models.head_of(teacher) != head.kind:
+            return
+        if head.kind != "embedding" and models.num_labels_of(teacher) != head.num_labels:
+            return
+        found = task_metrics.score(task, models.predict_logits(teacher, dev), encoded)
+        analysis.check_model("teacher", found, task, analysis.gold_labels(encoded))
+        self._teacher_is_judged = True
 
     def save(self, *args: Any, **options: Any) -> None:
         """Refuses: what a distiller trains is its student.

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         WordEmbedding,
     )
     from tfdistill.models.mobilebert import Trigrams
+    from tfdistill.models.prediction import predict_logits, predictor
     from tfdistill.models.pretraining import build_masked_lm
 
 __all__ = [
@@ -119,6 +120,8 @@ __all__ = [
     "head_of",
     "initialise_from_vectors",
     "num_labels_of",
+    "predict_logits",
+    "predictor",
     "preset",
     "presets",
     "read_head",
@@ -136,6 +139,7 @@ _LAZY = (
     "introspection",
     "layers",
     "mobilebert",
+    "prediction",
     "pretraining",
 )
 

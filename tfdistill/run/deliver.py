@@ -113,6 +113,7 @@ def export_model(
         "texts": data.dev_examples,
         "answers": True,
         "name": name,
+        "allow_weak": True,  # the run has judged the model
         "overwrite": True,
     }
     try:
@@ -162,10 +163,11 @@ def export_lengths(
       Those that the model's position table can serve.
 
     Raises:
-      ConfigError: If it can serve none.
+      ConfigError: If it can serve none of those that were asked for.
     """
-    lengths = named or config.usual_lengths(None if data is None else data.max_length)
     longest = models.config_of(model).max_positions
+    max_length = None if data is None else data.max_length
+    lengths = named or config.usual_lengths(max_length, positions=longest)
     usable = tuple(length for length in lengths if length <= longest)
     if not usable:
         raise errors.ConfigError(

@@ -22,7 +22,7 @@ from tfdistill.tflite import described, word_rows
 from tfdistill.weights import roberta
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Source:
     """A classifier and what belongs to it.
 
@@ -67,14 +67,21 @@ class Source:
         return tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case)
 
     def in_order_of(self, task: tasks.TaskSpec) -> Source:
-        """Puts the outputs into the order of a task's labels; see `training.align_labels`."""
+        """Puts the outputs and their names into the order of a task's labels; returns the source.
+
+        Raises:
+          TeacherError: If the names of its labels, or their number, differ from the task's.
+        """
         training.align_labels(self.model, self.labels, task)
-        return dataclasses.replace(self, labels=task.labels)
+        self.labels = task.labels  # together: a second call changes nothing
+        return self
 
     def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
-        """Computes the task's metrics."""
-        training.align_labels(self.model, self.labels, task)
-        return training.evaluate(self.model, examples, task)
+        """Computes the task's metrics, of the outputs in the order of the task's labels."""
+        order = training.label_order(self.model, self.labels, task)
+        logits = training.predict_logits(self.model, examples)
+        logits = logits if order is None else logits[:, order]
+        return metrics.score(task, logits, examples.encoded)
 
 
 class RobertaSource(Source):

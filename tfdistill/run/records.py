@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import compress, config, errors, models, results, training
+from tfdistill import analysis, compress, config, errors, models, results, training
 from tfdistill.data import answers, batches, from_config, tasks
 from tfdistill.data import metrics as task_metrics
 from tfdistill.data.unlabelled import example_keys
@@ -107,8 +107,8 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
     data, recipe = context.task_data, context.recipe
     taught = model.role == "student"
     given = None if taught else context.teachers.given
-    labels = training.gold_labels(data.dev if given is None else given.dev_set(data.dev))
-    training.check_model(
+    labels = analysis.gold_labels((data.dev if given is None else given.dev_set(data.dev)).encoded)
+    analysis.check_model(
         model.role,
         model.metrics,
         data.task,

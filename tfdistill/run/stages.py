@@ -64,7 +64,7 @@ def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
         logits, dev = teacher.dev, teacher.dev_set(data.dev)
     else:
         logits = training.predict_logits(teacher, dev)
-    labels = training.gold_labels(dev)
+    labels = analysis.gold_labels(dev.encoded)
     logits, labels = logits[labels >= 0], labels[labels >= 0]  # of words their first pieces
     share = analysis.entropy_share(logits)
     if share < analysis.NEARLY_UNIFORM:

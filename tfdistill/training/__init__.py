@@ -2,8 +2,9 @@
 
 from tfdistill.config import PretrainConfig
 from tfdistill.data.streaming import StepRange, TrainingBatches
+from tfdistill.models import predict_logits, predictor
 from tfdistill.results import FitResult
-from tfdistill.training.evaluation import evaluate, gold_labels, predict_logits, predictor
+from tfdistill.training.evaluation import evaluate
 from tfdistill.training.fit import fit
 from tfdistill.training.initialise import (
     initialise_from_layers,
@@ -14,10 +15,9 @@ from tfdistill.training.initialise import (
 )
 from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
-from tfdistill.training.pairs import align_labels, build_student, load_teacher
+from tfdistill.training.pairs import align_labels, build_student, label_order, load_teacher
 from tfdistill.training.pretrain import pretrain
 from tfdistill.training.teacher_answers import cached_logits, teacher_digest
-from tfdistill.training.teachers import chance_level, check_model
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,
@@ -37,15 +37,13 @@ __all__ = [
     "align_labels",
     "build_student",
     "cached_logits",
-    "chance_level",
-    "check_model",
     "evaluate",
     "fit",
-    "gold_labels",
     "initialise_from_layers",
     "initialise_from_mobilebert_teacher",
     "initialise_from_teacher",
     "initialise_projections",
+    "label_order",
     "lamb",
     "leading_directions",
     "load_teacher",

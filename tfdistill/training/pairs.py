@@ -9,7 +9,11 @@ from tfdistill.data import tasks
 
 
 def load_teacher(
-    source: str, task: str | tasks.TaskSpec | None = None, num_labels: int | None = None
+    source: str,
+    task: str | tasks.TaskSpec | None = None,
+    num_labels: int | None = None,
+    *,
+    new_head: bool = False,
 ) -> keras.Model:
     """Loads a teacher from a Hugging Face folder or hub id.
 
@@ -18,24 +22,41 @@ def load_teacher(
       task: The task whose labels it must answer, in the task's order; its outputs are permuted
         by label name where the checkpoint has another order.
       num_labels: The number of outputs, where there is no named task.
+      new_head: Whether the head starts at random instead of from the checkpoint: for a model that
+        `LabelTrainer` trains before it teaches.
 
     Returns:
       A model with the task's head, a classifier of `num_labels`, or an encoder when neither is
-      given. A head that the checkpoint does not have starts at random: fine-tune it before it
-      teaches. (A head over spans must be there.)
+      given.
 
     Raises:
       WeightsError: If the checkpoint cannot be read or does not fit.
-      TeacherError: If its labels are not the task's.
+      TeacherError: If it has no head for the task and `new_head` is not given, or its labels are
+        not the task's.
     """
     if task is None and num_labels is None:
         return weights.load_encoder(source)
-    if task is None:
-        return weights.load_classifier(source, num_labels=num_labels).model
     spec = tasks.task(task) if isinstance(task, str) else task
-    head = models.head_for(spec.head, spec.num_labels)
-    loaded = weights.load_model(source, head.kind, num_labels=head.num_labels)
-    align_labels(loaded.model, loaded.labels, spec)
+    head = models.Head("sequence", num_labels or 0)
+    if spec is not None:
+        head = models.head_for(spec.head, spec.num_labels)
+    if head.kind == "embedding":
+        fresh = models.Head("embedding") if new_head else None
+        return weights.load_embedder(source, head=fresh).model
+    checkpoint = weights.open_checkpoint(source)
+    if not new_head and not weights.has_head(checkpoint, head.kind):
+        raise errors.TeacherError(
+            f"teacher {source}" + ("" if spec is None else f" for {spec.name}"),
+            f"a model with a head of kind {head.kind!r}",
+            f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}",
+            "Fine-tune it first: `tfdistill finetune`, or load it with new_head=True and train it "
+            "with tfdistill.LabelTrainer.",
+        )
+    loaded = weights.load_opened(
+        checkpoint, head.kind, num_labels=head.num_labels, new_head=new_head
+    )
+    if spec is not None:
+        align_labels(loaded.model, loaded.labels, spec)
     return loaded.model
 
 
@@ -72,21 +93,47 @@ def build_student(
 
 
 def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks.TaskSpec) -> None:
-    """Puts a classifier's outputs into the order of the task's label names.
-
-    Checkpoints of one task differ in the order of their labels, so the names decide. Names such
-    as LABEL_0 say nothing: then the order is taken as it is.
+    """Puts a classifier's outputs into the order of the task's label names, see `label_order`.
 
     Args:
-      model: The classifier, changed in place.
+      model: The classifier, changed in place: once, since `labels` no longer describe it then.
       labels: Its label names, in the order of its outputs.
       task: Names the labels in the wanted order.
 
     Raises:
       TeacherError: If the names, or their number, differ from the task's.
     """
-    if task.kind == "embedding":  # vectors, of any width
+    order = label_order(model, labels, task)
+    if order is None:
         return
+    classifier = model.get_layer(models.read_head(model).layer)
+    # A quantization-aware layer also has ranges, which no order changes.
+    for weight in classifier.weights:
+        if weight.name.rsplit("/", 1)[-1] in ("kernel:0", "bias:0"):
+            weight.assign(weight.numpy()[..., order])
+
+
+def label_order(
+    model: keras.Model, labels: tuple[str, ...] | None, task: tasks.TaskSpec
+) -> list[int] | None:
+    """Finds the order of a classifier's outputs in which they answer for the task's labels.
+
+    Checkpoints of one task differ in the order of their labels, so the names decide. Names such
+    as LABEL_0 say nothing: then the order is taken as it is.
+
+    Args:
+      model: The classifier; not changed.
+      labels: Its label names, in the order of its outputs.
+      task: Names the labels in the wanted order.
+
+    Returns:
+      The index of the output for each label of the task; None where they are in order.
+
+    Raises:
+      TeacherError: If the names, or their number, differ from the task's.
+    """
+    if task.kind == "embedding":  # vectors, of any width
+        return None
     expected = task.num_labels
     if models.num_labels_of(model) != expected:
         raise errors.TeacherError(
@@ -97,7 +144,7 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
         )
     unnamed = task.kind in ("regression", "span")
     if unnamed or not labels or all(name.startswith("LABEL_") for name in labels):
-        return
+        return None
     theirs = [name.casefold() for name in labels]
     ours = [name.casefold() for name in task.labels]
     if sorted(theirs) != sorted(ours):
@@ -108,8 +155,4 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
             "Spell the labels of the files as the model names them, or fine-tune it on them.",
         )
     order = [theirs.index(name) for name in ours]
-    classifier = model.get_layer(models.read_head(model).layer)
-    # A quantization-aware layer also has ranges, which no order changes.
-    for weight in classifier.weights:
-        if weight.name.rsplit("/", 1)[-1] in ("kernel:0", "bias:0"):
-            weight.assign(weight.numpy()[..., order])
+    return None if order == sorted(order) else order

@@ -14,7 +14,6 @@ from tfdistill import arrays, errors, files, models, storage
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
-from tfdistill.training import evaluation
 
 BLOCK = 8192  # examples of a unit of work
 _BATCH = 64
@@ -38,7 +37,7 @@ class _Answers:
         digest = teacher_digest(teacher).hexdigest()
         if digest != self.teacher:
             raise errors.TeacherError("teacher of a worker", f"sha256 {self.teacher}", digest)
-        return evaluation.predictor(teacher)
+        return models.predictor(teacher)
 
     def process(self, unit: parallel.WorkUnit, tools: Predict) -> None:
         seen = arrays.read_arrays(unit.task, error=errors.DataError)
@@ -109,7 +108,7 @@ def cached_logits(
             block = examples.select(np.arange(start, end))
             seen = {name: np.asarray(getattr(block, name)) for name in _SEEN}
             arrays.write_arrays(storage.located(unit.task), seen)
-    for _ in parallel.run(work, left, pipeline=pipeline, tools=evaluation.predictor(teacher)):
+    for _ in parallel.run(work, left, pipeline=pipeline, tools=models.predictor(teacher)):
         pass
     logits = np.concatenate(
         [arrays.read_arrays(unit.target, made_from=work.teacher)[_LOGITS] for unit in todo]

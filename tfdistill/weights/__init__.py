@@ -5,6 +5,7 @@ from tfdistill.weights.checkpoint import HUB_ID, Checkpoint, hub_commit, open_ch
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.garden import load_garden, load_garden_masked_lm
 from tfdistill.weights.garden_save import save_garden
+from tfdistill.weights.head_checks import has_head
 from tfdistill.weights.load import (
     LoadedModel,
     load_classifier,
@@ -12,6 +13,7 @@ from tfdistill.weights.load import (
     load_encoder,
     load_masked_lm,
     load_model,
+    load_opened,
     load_span_classifier,
     load_token_classifier,
     open_encoder,
@@ -29,6 +31,7 @@ __all__ = [
     "LoadReport",
     "LoadedModel",
     "existing_vocab",
+    "has_head",
     "has_modules",
     "hub_commit",
     "load_bilstm",
@@ -39,6 +42,7 @@ __all__ = [
     "load_garden_masked_lm",
     "load_masked_lm",
     "load_model",
+    "load_opened",
     "load_span_classifier",
     "load_token_classifier",
     "open_checkpoint",

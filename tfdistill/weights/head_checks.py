@@ -19,6 +19,12 @@ OTHER_CLASSIFIERS = {
     "token": (("ForSequenceClassification", "ForMultipleChoice"), "a classifier of tokens"),
 }
 
+# What other heads are called, and the prefixes of their keys.
+HEAD_KEYS = {
+    "span": ("a head over spans (qa_outputs)", ("qa_outputs.",)),
+    "masked_lm": ("a masked-LM head", ("cls.predictions.", "vocab_projector.")),
+}
+
 
 def check_tied(checkpoint: Checkpoint) -> None:
     """Refuses a masked LM whose decoder is not the table of its word vectors."""
@@ -39,6 +45,19 @@ def has_tensors(checkpoint: Checkpoint, *prefixes: str) -> bool:
     return any(key.startswith(prefixes) for key in checkpoint.tensors)
 
 
+def has_head(checkpoint: Checkpoint, kind: str) -> bool:
+    """Whether a checkpoint has the head of a kind, see `models.Head`.
+
+    Args:
+      checkpoint: The checkpoint.
+      kind: "sequence", "token", "span" or "masked_lm".
+    """
+    if kind in OTHER_CLASSIFIERS:
+        family = checkpoint.raw_config.get("model_type")
+        return has_tensors(checkpoint, classifier_key(str(family), kind))
+    return has_tensors(checkpoint, *HEAD_KEYS[kind][1])
+
+
 def check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) -> None:
     """Refuses a checkpoint without the tensors of a head."""
     if not has_tensors(checkpoint, *prefixes):
@@ -50,9 +69,9 @@ def check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) -> 
         )
 
 
-def classifier_key(config: models.EncoderConfig, kind: str) -> str:
+def classifier_key(family: str, kind: str) -> str:
     """Names the tensor whose rows are the outputs of a classifier."""
-    whole = config.family == "electra" and kind == "sequence"
+    whole = family == "electra" and kind == "sequence"
     return "classifier.out_proj.weight" if whole else "classifier.weight"
 
 
@@ -87,7 +106,7 @@ def num_labels_of(
                 name,
                 "Pass num_labels and new_head=True for a new head over the same encoder.",
             )
-    rows = checkpoint.tensors[classifier_key(config, kind)].shape[0]
+    rows = checkpoint.tensors[classifier_key(config.family, kind)].shape[0]
     if num_labels not in (None, rows):
         raise errors.WeightsError(
             what,

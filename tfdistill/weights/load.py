@@ -19,11 +19,6 @@ from tfdistill.weights.checkpoint import (
 from tfdistill.weights.filling import LoadReport
 
 _TYPES = "embeddings.token_type_embeddings.weight"
-# What other heads are called, and the prefixes of their keys.
-_HEAD_KEYS = {
-    "span": ("a head over spans (qa_outputs)", ("qa_outputs.",)),
-    "masked_lm": ("a masked-LM head", ("cls.predictions.", "vocab_projector.")),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,12 +185,10 @@ def load_opened(
     config = _config(checkpoint, family, pools=pools.get(kind, False))
     has_head = not new_head
     if kind in head_checks.OTHER_CLASSIFIERS:
-        has_head = has_head and head_checks.has_tensors(
-            checkpoint, head_checks.classifier_key(config, kind)
-        )
+        has_head = has_head and head_checks.has_head(checkpoint, kind)
         num_labels = head_checks.num_labels_of(checkpoint, num_labels, has_head, kind, config)
-    elif has_head and kind in _HEAD_KEYS:
-        head_checks.check_head(checkpoint, *_HEAD_KEYS[kind])
+    elif has_head and kind in head_checks.HEAD_KEYS:
+        head_checks.check_head(checkpoint, *head_checks.HEAD_KEYS[kind])
         if next_sentence:
             head_checks.check_head(checkpoint, "a next-sentence head", ("cls.seq_relationship.",))
         if kind == "masked_lm":

@@ -24,6 +24,12 @@ _REMEDIES = {
     "no permissions": "Let this user open USB devices (on Debian: the package "
     "android-sdk-platform-tools-common and the group plugdev), then reconnect it.",
 }
+# What adb prints of a connection (its adb.cpp); a serial number may hold blanks.
+_STATES = (
+    "device|offline|unauthorized|authorizing|connecting|no permissions.*?|recovery|rescue|sideload"
+    "|bootloader|host|detached|unknown"
+)
+_DEVICE = re.compile(rf"(?!\* )(\S.*?)\s+({_STATES})((?:\s+[a-z_]+:\S+)*)\s*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +67,10 @@ def listed(adb: str) -> list[Listed]:
 
 
 def parse_devices(text: str) -> list[Listed]:
-    """Reads the output of `adb devices -l`; lines of another form are not devices."""
+    """Reads the output of `adb devices -l`; lines without a state, such as adb's own, are none."""
     found = []
     for line in text.partition("List of devices attached")[2].splitlines():
-        parts = re.match(r"(\S+)\s+(.+?)((?:\s+[a-z_]+:\S+)*)\s*$", line)
+        parts = _DEVICE.fullmatch(line)
         if parts is None:
             continue
         model = re.search(r"\smodel:(\S+)", parts[3])

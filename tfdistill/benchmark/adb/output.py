@@ -234,6 +234,13 @@ def _explain_exit(text: str, what: str, exit_code: int) -> str:
     }
     received = f"exit code {exit_code}"
     remedy = remedies.get(exit_code, "")
+    if exit_code == 126 and "permission denied" in text.casefold():
+        remedy = (
+            "The file is executable; the file system that holds it is mounted noexec (`adb shell "
+            "mount` shows it, /sdcard is one), or a policy of the device forbids programs there. "
+            "Programs run from /data/local/tmp; where that is forbidden, measure in the app "
+            "(--app)."
+        )
     if exit_code > 128:
         try:
             name = signal.Signals(exit_code - 128).name

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data import tasks
+from tfdistill.data.encoded import EncodedExamples
 
 # The least share of the way from chance to a perfect score. Measured: teachers that were never
 # fine-tuned score within 0.03 of a majority class of 0.5 to 0.8; a fine-tuned one for MRPC has an
@@ -27,7 +28,7 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
 
     Args:
       task: Names the primary metric.
-      labels: As `evaluation.gold_labels` gives them.
+      labels: As `gold_labels` gives them.
 
     Returns:
       The metric's value.
@@ -58,6 +59,22 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
     else:
         classes = task.num_labels
     return float(2 * shares.max() / (1 + shares.max()) / classes)
+
+
+def gold_labels(encoded: EncodedExamples) -> np.ndarray:
+    """The labels of a set, in the order of its examples, or of its tokens where these have them.
+
+    Of windows of questions: bool (questions,), whether a question has no answer.
+
+    Raises:
+      DataError: If it has none.
+    """
+    labels, sources = encoded.labels, encoded.span_sources
+    if labels is None:
+        raise errors.DataError("evaluation", "labelled examples", "examples without labels")
+    if sources is not None:
+        return np.array([not question.answers for question in sources.questions])
+    return labels
 
 
 def _chance_of_several(metric: str, labels: np.ndarray) -> float:
@@ -103,7 +120,9 @@ def check_model(
     found = causes()
     what = f"{role}'s {task.primary_metric} on {task.name}"
     if role == "student":
-        accepts = "--allow-weak (student.allow_weak in a recipe) accepts it."
+        accepts = (
+            "--allow-weak (student.allow_weak in a recipe, allow_weak=True in Python) accepts it."
+        )
         raise errors.StudentError(what, *fault, f"{_likely(found)} {accepts}")
     remedy = {
         "checkpoint": "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), "
@@ -111,7 +130,9 @@ def check_model(
         "training": "Check that the texts tell what the labels say,",
         "answers": "Check the order of its labels,",
     }[source]
-    accepts = "or continue all the same with --set teacher.allow_weak=true."
+    accepts = (
+        "or continue all the same with --set teacher.allow_weak=true (allow_weak=True in Python)."
+    )
     likely = _likely(found) + " " if found else ""
     raise errors.TeacherError(what, *fault, f"{likely}{remedy} {accepts}")
 
