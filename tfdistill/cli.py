@@ -34,6 +34,7 @@ from tfdistill.commands import (
     index,
     inspection,
     models,
+    options,
     pretraining,
     quantizations,
     quickstart,
@@ -151,6 +152,7 @@ def _run(args: argparse.Namespace) -> int:
             # Of several workers that train together only the chief writes.
             writes = "gpus" not in args or cluster.keeps_files()
             if writes and not getattr(args, "dry_run", False):
+                options.check_output(args)
                 for option in _OUTPUTS:
                     path = getattr(args, option, None)
                     if isinstance(path, str) and not storage.is_address(path):

@@ -162,6 +162,21 @@ def remove_leftovers(folder: Path | None = None) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
+def is_unfinished(name: str) -> bool:
+    """Whether a file or folder of this name is being written, or is left of a killed process."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def check_unlocked(folder: Path) -> None:
+    """Refuses a folder that another process holds by `exclusive_lock`.
+
+    Raises:
+      OutputExistsError: If one does.
+    """
+    with open(pathlib.Path(folder) / LOCK, encoding="utf-8") as lock:
+        _lock(lock.fileno(), folder)
+
+
 @contextlib.contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
     """Locks a folder for this process while the block runs; makes it where it is absent.

@@ -14,12 +14,13 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 
-from tfdistill import errors, files, manifest, model_card
+from tfdistill import errors, files, manifest, model_card, work_folder
 from tfdistill.data import answers
 
 from . import folders
 
 SUFFIX = ".tflite"
+KIND = "export"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
@@ -127,12 +128,38 @@ def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -
     for file, content in contents.items():
         if file.is_dir():
             raise errors.ConfigError(f"{file}", "a file or nothing", "a folder")
-        if overwrite or not file.exists():
+        if not file.exists() or (content is not None and file.read_bytes() == content):
             continue
-        if content is None or file.read_bytes() != content:
+        if overwrite and not is_ours(file):
+            raise errors.OutputExistsError(
+                f"{file}",
+                "no such file, or one that tfdistill wrote",
+                "another one",
+                "It is never replaced: choose another path.",
+            )
+        if not overwrite:
             raise errors.OutputExistsError(
                 f"{file}", "no such file", "one", "Choose another path, or overwrite it."
             )
+
+
+def is_ours(file: pathlib.Path) -> bool:
+    """Whether tfdistill wrote a file: a marker or a manifest next to it names it."""
+    if file.is_symlink():
+        return False
+    if work_folder.is_listed(file):
+        return True
+    digest = files.sha256_of(file)
+    for described in {file, *file.parent.glob("*.json")}:
+        try:
+            card = manifest.read_manifest(described, verify=False)
+        except (errors.TfdistillError, OSError):
+            continue
+        if described == file:
+            return True
+        if f'"{digest}"' in card.model_dump_json():
+            return True
+    return False
 
 
 def write_card(path: files.Path, described: manifest.Manifest) -> None:
@@ -157,14 +184,19 @@ def write(
     folder = next(iter(contents)).parent
     with folders.writing(f"export to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            work_folder.WorkFolder(folder, KIND).start()
+        removed = {file for file in set(obsolete) - contents.keys() if file.is_file()}
+        removed = {file for file in removed if is_ours(file)}  # while the old manifest names them
         with files.temporary_folder("export", folder) as temporary:
             staged = {}
             for file, content in contents.items():
                 staged[file] = temporary / file.name
                 _write_one(staged[file], content)
             _rename_all(staged, temporary)
-        for file in set(obsolete) - contents.keys():
+        for file in removed:
             file.unlink(missing_ok=True)
+    work_folder.record(folder, list(contents))
 
 
 def _rename_all(staged: Mapping[pathlib.Path, pathlib.Path], temporary: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, files, models, work_folder
 from tfdistill.data.tokenize import Tokenizer
 
 from ..file import folders
@@ -25,7 +25,7 @@ from ..model import checks
 from ..model.heads import HEADS
 from . import keras3
 
-MARK = "metadata.json"
+KIND = "KerasHub preset"
 _EPSILON = 1e-12  # of every LayerNorm in KerasHub's BERT and DistilBERT
 _ACTIVATIONS = {"bert": "gelu_tanh", "distilbert": "gelu"}
 _CLASSES = {"bert": "Bert", "distilbert": "DistilBert"}
@@ -74,13 +74,16 @@ def to_keras_hub(
     check_keras_hub(model)
     config = models.config_of(model)
     checks.labels_of(None, labels, HEADS["sequence"], models.num_labels_of(model) or 0)
-    folders.check_free(folder, mark=MARK, overwrite=overwrite)
+    work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
     hub = _keras_hub()
     length = config.max_positions if max_length is None else min(max_length, config.max_positions)
     classifier = _classifier(hub, model, tokenizer, length)
-    with folders.writing(f"preset {folder}"), files.atomic_folder(folder) as temporary:
+    with (
+        folders.writing(f"preset {folder}"),
+        work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary,
+    ):
         classifier.save_to_preset(str(temporary))
         if labels:
             text = "".join(f"{label}\n" for label in labels)

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, files, models, work_folder
 from tfdistill.data.encoded import EncodedExamples, check_max_length
 from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
@@ -29,7 +29,7 @@ from . import text_graph
 
 SIGNATURE = "serving_text"
 PAIR_SIGNATURE = "serving_text_pair"
-MARK = "saved_model.pb"
+KIND = "SavedModel"
 NUM_CHECKED = 64  # texts that the written folder is checked on, once alone and once as pairs
 # Both compute in float32; what differs is the padding, and with it the order of the sums.
 _BOUND = 1e-4  # of a score, relative to 1 + |score|
@@ -88,7 +88,7 @@ def to_saved_model(
     """
     folder = pathlib.Path(folder)
     check_saved_model(model)
-    folders.check_free(folder, mark=MARK, overwrite=overwrite)
+    work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
     config = models.config_of(model)
     length = config.max_positions if max_length is None else max_length
     check_max_length(length, paired=True)
@@ -109,7 +109,7 @@ def to_saved_model(
     )
     with (
         folders.writing(f"SavedModel {folder}", tf.errors.OpError),
-        files.atomic_folder(folder) as temporary,
+        work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary,
     ):
         _save(temporary, network, tokenizer, answer, length)
         _check(temporary, network, tokenizer, answer, length, check_on)

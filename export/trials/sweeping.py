@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, manifest, results, tables
+from tfdistill import errors, files, manifest, results, tables, work_folder
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.results import SweepResults, Trial
 
@@ -25,6 +25,7 @@ from .trial import Measure, Report, attempt
 
 _SETTLED = ("good", "beyond bounds")  # what trying again would not change
 _FILE = "model.tflite"
+KIND = "sweep"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,28 +102,26 @@ def sweep(
     folder = pathlib.Path(folder)
     request = ExportRequest(model, folder / _FILE, **options).collected()
     asked = _fingerprint(request, sorted(options.keys() - {"lengths"}), measure is not None)
-    done = {} if overwrite else _finished(folder, asked)
-    if overwrite:
-        for name in {*chosen, *quantizing.quantizations()}:
-            shutil.rmtree(folder / name, ignore_errors=True)
-    _save(folder, asked, done)
-    with files.temporary_folder("sweep") as temporary:
-        reference = Reference(temporary / "float32.tflite")
-        for name in chosen:
-            if name in done:
-                continue
-            refused = temporary / name
-            refused.mkdir()
-            done[name] = attempt(
-                request.replace(quantize=name, path=folder / name / _FILE),
-                measure=measure,
-                refused=refused / _FILE,
-                reference=reference,
-            )
-            shutil.rmtree(refused)
-            _save(folder, asked, done)
-            if report is not None:
-                report(done[name])
+    with work_folder.WorkFolder(folder, KIND).open(resume=not overwrite, overwrite=overwrite):
+        done = _finished(folder, asked)
+        _save(folder, asked, done)
+        with files.temporary_folder("sweep") as temporary:
+            reference = Reference(temporary / "float32.tflite")
+            for name in chosen:
+                if name in done:
+                    continue
+                refused = temporary / name
+                refused.mkdir()
+                done[name] = attempt(
+                    request.replace(quantize=name, path=folder / name / _FILE),
+                    measure=measure,
+                    refused=refused / _FILE,
+                    reference=reference,
+                )
+                shutil.rmtree(refused)
+                _save(folder, asked, done)
+                if report is not None:
+                    report(done[name])
     rows = tuple(done[name] for name in chosen)
     if all(row.verdict == "impossible" for row in rows):
         raise errors.ConfigError(rows[0].why)
@@ -210,11 +209,6 @@ def _finished(folder: pathlib.Path, request: dict[str, Any]) -> dict[str, Trial]
     """Returns the rows of an earlier call of the same request that need not be tried again."""
     path = folder / results.SWEEP_FILE
     if not path.is_file():
-        taken = [name for name in quantizing.quantizations() if (folder / name).exists()]
-        if taken:
-            raise errors.OutputExistsError(
-                f"{folder}", f"no {taken[0]}", "one", "Choose another folder, or overwrite it."
-            )
         return {}
     try:
         saved = results.read_result_file(path, SweepResults)

@@ -192,8 +192,6 @@ KINDS = (
         (
             ("compare", "both.json"),
             ("compare", "run/benchmark.json", "both.json", "--other-device"),
-            ("history", "both.json", "run/benchmark.json"),
-            ("history", "run", "--csv"),
             ("report", "both.json", "run/benchmark.json", "--out", "page"),
         ),
         weight=6,

@@ -33,6 +33,7 @@ RANKS = {
     "tables": 0,
     "tflite": 0,
     "tokenizer_json": 0,
+    "work_folder": 0,
     "data": 1,
     "benchmark": 1,
     "accelerators": 2,

@@ -154,7 +154,7 @@ def test_a_folder_is_no_place_for_a_result(asked, tmp_path, capsys):
 def test_a_place_that_cannot_be_written_is_found_before_measuring(asked, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "file" / "x.json")]) == 2
-    assert "a file that can be written" in capsys.readouterr().err
+    assert "a path that can be written" in capsys.readouterr().err
     assert not asked
 
 

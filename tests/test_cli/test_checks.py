@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config
+from tfdistill import cli, config, work_folder
 from tfdistill.commands import base
 
 FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
@@ -175,8 +175,8 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
 
 
 def test_an_earlier_run_is_refused_before_anything_is_imported(data, capsys):
-    (data / "out").mkdir()
-    (data / "out" / "recipe.yaml").touch()
+    with work_folder.WorkFolder(data / "out", "run").open():
+        (data / "out" / "recipe.yaml").touch()
     assert cli.main(["demo", "--out", str(data / "out"), "--dry-run"]) == 2
     assert "Use --resume to continue it or --overwrite" in capsys.readouterr().err
     assert cli.main(["demo", "--out", str(data / "out"), "--dry-run", "--overwrite"]) == 0

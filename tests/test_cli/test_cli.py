@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config, errors
+from tfdistill import cli, config, errors, work_folder
 from tfdistill.commands import recipes as recipe_commands
 
 COMMANDS = [command.name for command in cli._COMMANDS]
@@ -16,7 +16,7 @@ def test_the_commands_are_those_of_the_manual():
     assert set(COMMANDS) == {
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
-        *("quantizations", "history", "search", "table", "presets", "completion"),
+        *("quantizations", "search", "table", "presets", "completion"),
         *("quickstart", "answers", "index"),
     }
 
@@ -238,8 +238,10 @@ def test_finetune_has_a_floor_of_steps_and_stops_early_but_an_earlier_run_goes_o
         raise errors.ConfigError("seen enough")
 
     monkeypatch.setattr(run, "finetune", stand_in)
+    work_folder.WorkFolder(tmp_path, "run").start()
     command = ["finetune", "bert", "--task", "assistant", "--out", str(tmp_path)]
-    assert cli.main([*command, "--set", "teacher.finetune.patience=2"]) == 2
+    changed = ["--set", "teacher.finetune.patience=2", "--resume"]
+    assert cli.main([*command, *changed]) == 2
     assert (seen[0].min_steps, seen[0].patience) == (1000, 2)
     saved = {
         **{"name": "command", "data": {"task": "assistant"}, "student": "tinybert_4l_312d"},

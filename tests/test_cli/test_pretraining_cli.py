@@ -63,7 +63,7 @@ def test_a_corpus_is_prepared_resumed_and_replaced(text, vocab_file, tmp_path, c
     result = last_json(capsys)
     assert result["num_shards"] > 3 and result["num_examples"] > 60
     assert cli.main(arguments) == 2
-    assert "--resume or --overwrite" in capsys.readouterr().err
+    assert "--resume to continue" in capsys.readouterr().err
     assert cli.main([*arguments, "--resume"]) == 0
     assert last_json(capsys) == result
     assert cli.main([*arguments, "--overwrite", "--next-sentence", "--seed", "3"]) == 0

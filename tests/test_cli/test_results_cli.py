@@ -1,7 +1,5 @@
-"""tfdistill compare and history: exit codes, limits, and what is said about bad input."""
+"""tfdistill compare: exit codes, limits, and what is said about bad input."""
 
-import csv
-import io
 import json
 import re
 
@@ -124,24 +122,7 @@ def test_a_bad_result_is_an_error_with_exit_code_1(content, stored, tmp_path, ca
     (old,) = stored(old=2.0)
     bad = tmp_path / "bad.json"
     bad.write_text(content)
-    for command in (["compare", old, str(bad)], ["history", str(bad)]):
-        assert cli.main(command) == 1
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert re.search(r"bad\.json(, line 1)?: expected a benchmark result", captured.err)
-
-
-def test_history_shows_a_folder_as_text_json_and_csv(stored, tmp_path, capsys):
-    stored(one=2.0, two=3.0)
-    (tmp_path / "model.json").write_text("{}")
-    assert cli.main(["history", str(tmp_path)]) == 0
-    text = capsys.readouterr().out
-    assert "SLOWER" in text and "Skipped" in text
-    assert cli.main(["history", str(tmp_path), "--json"]) == 0
-    entries = json.loads(capsys.readouterr().out)["entries"]
-    assert [entry["beyond_chance"] for entry in entries] == [None, True]
-    assert cli.main(["history", str(tmp_path), "--csv"]) == 0
+    assert cli.main(["compare", old, str(bad)]) == 1
     captured = capsys.readouterr()
-    assert len(list(csv.DictReader(io.StringIO(captured.out)))) == 2
-    assert "Skipped" in captured.err
-    assert cli.main(["history", str(tmp_path), "--csv", "--json"]) == 2
+    assert captured.out == ""
+    assert re.search(r"bad\.json(, line 1)?: expected a benchmark result", captured.err)

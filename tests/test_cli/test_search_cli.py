@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import simulated_device
 
-from tfdistill import cli, config, models, results
+from tfdistill import cli, config, models, results, work_folder
 from tfdistill.search import bench, devices
 from tfdistill.weights import hf_config
 
@@ -83,7 +83,8 @@ def test_an_impossible_budget_is_misuse_and_names_the_fastest(phone, tmp_path, c
 
 
 def test_an_earlier_result_is_kept(phone, tmp_path, capsys):
-    (tmp_path / "search.json").write_text("{}")
+    with work_folder.WorkFolder(tmp_path, "search").open():
+        (tmp_path / "search.json").write_text("{}")
     assert search("--latency-ms", 3, "--out", tmp_path) == 2
     assert "--overwrite" in capsys.readouterr().err
 

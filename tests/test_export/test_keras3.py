@@ -12,7 +12,6 @@ import export
 from export.checking import verify
 from export.model import graph
 from export.targets import keras3 as bridge
-from export.targets import keras_hub
 from tfdistill import errors, models
 from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tokenize import Tokenizer
@@ -255,4 +254,3 @@ def test_a_preset_is_not_written_over_something_else(toy, tmp_path):
         export.to_keras_hub(model, tmp_path, **arguments)
     with pytest.raises(errors.ConfigError, match="2 different names"):
         export.to_keras_hub(model, tmp_path / "p", labels=["one"], **arguments)
-    assert keras_hub.MARK == "metadata.json"

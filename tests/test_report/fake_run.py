@@ -7,6 +7,8 @@ import sys
 
 import fake_results
 
+from tfdistill import work_folder
+
 ARCHITECTURE = {
     "teacher": {
         "family": "bert",
@@ -61,6 +63,8 @@ def build(folder, **changes):
     """Writes the run; `changes` replace keys of metrics.json."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    work = work_folder.WorkFolder(folder, "run")
+    work.start()
     metrics = {**_metrics(folder), **changes}
     write_json(folder / "metrics.json", metrics)
     write_json(folder / "benchmark.json", _benchmark())
@@ -78,6 +82,7 @@ def build(folder, **changes):
     (folder / "recipe.yaml").write_text(RECIPE)
     write_json(folder / "export" / "model.json", card("student"))
     write_json(folder / "teacher" / "export" / "model.json", card("teacher"))
+    work.save()
     return folder
 
 

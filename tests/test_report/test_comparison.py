@@ -349,5 +349,6 @@ def test_page_markdown_and_csv_hold_the_same_tables(fake_results, many, tmp_path
 
 def test_reporting_a_folder_again_does_not_take_the_report_for_a_result(many, tmp_path):
     (tmp_path / "host.json").write_text(json.dumps(many["host"]))
-    first = report.write_comparison([tmp_path], tmp_path)[0].read_text(encoding="utf-8")
-    assert report.write_comparison([tmp_path], tmp_path)[0].read_text(encoding="utf-8") == first
+    out = tmp_path / "report"
+    first = report.write_comparison([tmp_path], out)[0].read_text(encoding="utf-8")
+    assert report.write_comparison([tmp_path], out)[0].read_text(encoding="utf-8") == first

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdistill import config, errors, files, results
+from tfdistill import config, errors, files, results, work_folder
 from tfdistill.run import folder
 
 RECIPE = config.load_recipe("demo")
@@ -33,7 +33,7 @@ def test_overwriting_leaves_nothing_of_the_earlier_run(place):
     with place.open(RECIPE, overwrite=True):
         found = {child.name for child in place.path.iterdir()}
 
-    assert found == {files.LOCK, config.RECIPE_FILE, folder.ENVIRONMENT}
+    assert found == {*(files.LOCK, work_folder.MARKER, config.RECIPE_FILE, folder.ENVIRONMENT)}
 
 
 def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):

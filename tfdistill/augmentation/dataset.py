@@ -13,13 +13,14 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors, files, reading, safe_paths
+from tfdistill import errors, files, reading, work_folder
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
 from tfdistill.data.tasks import Examples
 
 FORMAT_VERSION = 1
+KIND = "augmentation"
 MANIFEST = "augmentation.json"
 FILE = "train.tsv"
 PARTS = "parts-"  # begins the name of the folder with the parts
@@ -134,27 +135,28 @@ def augment_train(
         folder = os.path.abspath(folder)
     identity = inputs.identity(options)
     folder = pathlib.Path(folder)
-    record = _open_folder(folder, identity, shard_size, resume=resume, overwrite=overwrite)
-    if not record["complete"]:
-        todo = _units(folder, record, len(train))
-        left = [unit for unit in todo if not pathlib.Path(unit.target).is_file()]
-        work = _Augmentation(load, options, identity)
-        done = len(train) - sum(len(unit.task) for unit in left)
-        with tqdm.tqdm(
-            total=len(train), initial=done, unit="example", desc="augment", disable=None
-        ) as bar:
-            for unit in parallel.run(work, left, pipeline=pipeline, tools=inputs):
-                bar.update(len(unit.task))
-        num_rows = _join([unit.target for unit in todo], _header(train), folder / FILE)
-        record |= {
-            "complete": True,
-            "num_rows": num_rows,
-            "num_augmented": num_rows - (len(train) if options.keep_originals else 0),
-            "sha256": files.sha256_of(folder / FILE),
-        }
-        files.atomic_write_json(folder / MANIFEST, record)
-    _remove_parts(folder)
-    return Augmented(folder / FILE, len(train), record["num_rows"], record["num_augmented"])
+    with work_folder.WorkFolder(folder, KIND).open(resume=resume, overwrite=overwrite):
+        record = _open_folder(folder, identity, shard_size)
+        if not record["complete"]:
+            todo = _units(folder, record, len(train))
+            left = [unit for unit in todo if not pathlib.Path(unit.target).is_file()]
+            work = _Augmentation(load, options, identity)
+            done = len(train) - sum(len(unit.task) for unit in left)
+            with tqdm.tqdm(
+                total=len(train), initial=done, unit="example", desc="augment", disable=None
+            ) as bar:
+                for unit in parallel.run(work, left, pipeline=pipeline, tools=inputs):
+                    bar.update(len(unit.task))
+            num_rows = _join([unit.target for unit in todo], _header(train), folder / FILE)
+            record |= {
+                "complete": True,
+                "num_rows": num_rows,
+                "num_augmented": num_rows - (len(train) if options.keep_originals else 0),
+                "sha256": files.sha256_of(folder / FILE),
+            }
+            files.atomic_write_json(folder / MANIFEST, record)
+        _remove_parts(folder)
+        return Augmented(folder / FILE, len(train), record["num_rows"], record["num_augmented"])
 
 
 def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[parallel.WorkUnit]:
@@ -267,36 +269,11 @@ def _fingerprint(train: Examples, labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _open_folder(
-    folder: pathlib.Path,
-    identity: dict[str, Any],
-    shard_size: int,
-    *,
-    resume: bool,
-    overwrite: bool,
-) -> dict[str, Any]:
+def _open_folder(folder: pathlib.Path, identity: dict[str, Any], shard_size: int) -> dict[str, Any]:
     """Returns the manifest to continue with: an earlier one, or a new one that it has written."""
     manifest = folder / MANIFEST
-    if manifest.is_file() and not overwrite:
-        if not resume:
-            raise errors.OutputExistsError(
-                f"{folder}",
-                "an empty folder",
-                "an earlier augmentation",
-                "--resume continues it, --overwrite begins again.",
-            )
-        safe_paths.check_links(folder)
+    if manifest.is_file():
         return _earlier(manifest, identity)
-    if not manifest.is_file() and (folder / FILE).exists():
-        raise errors.OutputExistsError(
-            f"{folder}",
-            "a folder of its own",
-            f"one with a {FILE} that no augmentation has written",
-            "Choose another folder.",
-        )
-    manifest.unlink(missing_ok=True)  # first: what is left of an earlier run is then no run
-    (folder / FILE).unlink(missing_ok=True)
-    _remove_parts(folder)
     record = {
         "format_version": FORMAT_VERSION,
         "complete": False,

@@ -28,7 +28,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="further texts: plain text, one a line, or tables with the text columns of the task",
     )
-    options.add_output(parser, what="file to write: .jsonl, .csv, .parquet or .npz", metavar="FILE")
+    options.add_output(
+        parser, what="file to write: .jsonl, .csv, .parquet or .npz", metavar="FILE", kind="file"
+    )
     options.add_json(parser)
     options.add_runner(parser, "answer")
 

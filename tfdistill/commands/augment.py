@@ -48,7 +48,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         default="float32",
         help="number format in which the model computes (default: %(default)s)",
     )
-    options.add_output(parser, resume=True)
+    options.add_output(parser, resume=True, kind="augmentation")
     options.add_json(parser)
     options.add_runner(parser)
 

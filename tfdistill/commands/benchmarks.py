@@ -8,7 +8,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
-from tfdistill import config, errors, files
+from tfdistill import config, errors, work_folder
 from tfdistill.benchmark.settings import Settings, WhenThrottled
 from tfdistill.commands import base, measurement_options, options, plan, result_paths
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _DEFAULTS = Settings()
 _APP = "io.github.tfdistill.demo"
-_PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -270,22 +269,7 @@ def _check_output(args: argparse.Namespace) -> None:
                 "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",
             )
         )
-    try:
-        with files.atomic_write(out.with_name(f".{out.name}.probe")) as probe:
-            probe.write_bytes(bytes(_PROBE_BYTES))
-        out.with_name(f".{out.name}.probe").unlink()
-    except OSError as error:
-        if error.errno in errors.FULL_DISK:
-            error.filename = str(out)
-            raise
-        raise errors.ConfigError(
-            errors.explain(
-                f"--out {out}",
-                "a file that can be written",
-                (error.strerror or str(error)).lower(),
-                "Use another --out.",
-            )
-        ) from error
+    work_folder.check_writable(out)
 
 
 def _several(args: argparse.Namespace) -> bool:

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, files
+from tfdistill import errors, files, work_folder
 from tfdistill.commands import base, export_job, export_targets, options, plan
 from tfdistill.commands.export_job import Job
 
@@ -228,12 +228,8 @@ def _target(args: argparse.Namespace) -> pathlib.Path:
     target = usual.with_name(f"export-{args.quantize}") if beside else usual
     if args.out is not None:
         target = pathlib.Path(args.out)
-    if (target / "model.tflite").exists() and not args.overwrite:
-        raise errors.OutputExistsError(
-            errors.explain(
-                f"{target}", "no model.tflite", "one", "Choose another --out, or use --overwrite."
-            )
-        )
+    fresh = not (target / "model.tflite").exists()
+    work_folder.WorkFolder(target, "export").check(resume=fresh, overwrite=args.overwrite)
     return target
 
 

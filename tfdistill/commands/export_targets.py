@@ -6,7 +6,7 @@ import argparse
 import pathlib
 from typing import Any
 
-from tfdistill import errors
+from tfdistill import errors, work_folder
 from tfdistill.commands.export_job import Job
 
 
@@ -77,18 +77,19 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
     from export.targets import android_bundle
 
     chips(args)
-    # A file that only this kind of folder has.
-    for path, mark in (
-        (args.saved_model, "saved_model.pb"),
-        (args.keras_hub, "metadata.json"),
-        (args.hf, "model.safetensors"),
+    for path, kind in (
+        (args.saved_model, "SavedModel"),
+        (args.keras_hub, "KerasHub preset"),
+        (args.hf, "Hugging Face folder"),
     ):
         if path is not None:
-            folders.check_free(path, mark=mark, overwrite=args.overwrite)
+            work_folder.WorkFolder(path, kind).check(overwrite=args.overwrite)
     if args.keras is not None:
         folders.check_file_free(args.keras, suffix=".keras", overwrite=args.overwrite)
     if args.mediapipe is not None:
         folders.check_file_free(args.mediapipe, suffix=".tflite", overwrite=args.overwrite)
+    if args.android is not None:
+        work_folder.check_writable(pathlib.Path(args.android) / android_bundle.FOLDER, args.android)
     if args.android is not None and bundle is not None:
         android_bundle.check_free(args.android, bundle, overwrite=args.overwrite)
 

@@ -7,7 +7,7 @@ import contextlib
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, files
+from tfdistill import errors, files, work_folder
 from tfdistill.commands import base, options, plan
 
 if TYPE_CHECKING:
@@ -63,8 +63,13 @@ def _execute(args: argparse.Namespace) -> None:
 
 
 def _build(args: argparse.Namespace) -> None:
+    from export.targets import android_bundle
     from tfdistill.data import index_rows
 
+    if args.out is not None:
+        assets = pathlib.Path(args.out) / android_bundle.FOLDER / android_bundle.INDEX
+        if not assets.is_file():
+            work_folder.WorkFolder(pathlib.Path(args.out), "index").check(overwrite=args.overwrite)
     if pathlib.Path(args.source).is_dir():
         raise errors.ConfigError(
             "source", "a file of texts", "a folder", "To search an index, name a --query."

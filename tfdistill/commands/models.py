@@ -38,7 +38,7 @@ def add_run(
     options.add_training(group, epochs, rate)
     if gpus:
         options.add_gpus(group)
-    options.add_output(parser, resume=True)
+    options.add_output(parser, resume=True, kind="run")
     options.add_dry_run(parser)
     options.add_json(parser)
     return group

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pydantic
 
-from tfdistill import config, errors, manifest
+from tfdistill import config, errors, manifest, storage, work_folder
 
 _DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 SEED = 1  # of everything that is drawn at random
@@ -145,8 +145,25 @@ def add_output(
     required: bool = True,
     resume: bool = False,
     overwrite: str = "replace an earlier result",
+    kind: str = "",
+    continues: bool = False,
 ) -> None:
-    """Adds --out, --overwrite and, where a stopped command can be continued, --resume."""
+    """Adds --out, --overwrite and, where a stopped command can be continued, --resume.
+
+    Before the command runs, `check_output` refuses an output that it may not write.
+
+    Args:
+      parser: The parser.
+      default: The output where none is named.
+      what: What is written.
+      metavar: How the help shows it.
+      required: Whether it must be named.
+      resume: Whether there is --resume.
+      overwrite: What --overwrite does.
+      kind: The kind of the folder, see `work_folder`; "file" for a file, "" where the command
+        itself checks.
+      continues: Whether an earlier result is continued without --resume.
+    """
     shown = f"{what} (default: {default})" if default else what
     parser.add_argument(
         "--out", metavar=metavar, default=default, required=required and not default, help=shown
@@ -155,6 +172,23 @@ def add_output(
     if resume:
         again.add_argument("--resume", action="store_true", help="continue an earlier run")
     again.add_argument("--overwrite", action="store_true", help=overwrite)
+    parser.set_defaults(output_kind=kind, output_continues=continues)
+
+
+def check_output(args: argparse.Namespace) -> None:
+    """Refuses an output that a command may not write, before any work.
+
+    Raises:
+      OutputExistsError, ConfigError: See `work_folder.WorkFolder.check` and `check_file`.
+    """
+    kind, out = getattr(args, "output_kind", ""), getattr(args, "out", None)
+    if not kind or out is None or storage.is_address(out):
+        return
+    if kind == "file":
+        work_folder.check_file(out, overwrite=args.overwrite)
+        return
+    resume = getattr(args, "resume", False) or (args.output_continues and not args.overwrite)
+    work_folder.WorkFolder(out, kind).check(resume=resume, overwrite=args.overwrite)
 
 
 def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:

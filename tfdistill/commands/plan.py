@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, models
+from tfdistill import config, errors, models, work_folder
 from tfdistill.commands import base
 from tfdistill.data import from_config, tasks, unlabelled
 
@@ -67,24 +67,11 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
     if faults:
         head = [f"{len(faults)} faults."] if len(faults) > 1 else []
         raise errors.ConfigError("\n  - ".join([*head, *faults]))
-    check_output(out, args)
+    work_folder.WorkFolder(pathlib.Path(out), "run").check(
+        resume=args.resume, overwrite=args.overwrite
+    )
     if not args.resume:
         data_findings(recipe.data).check()
-
-
-def check_output(out: str | pathlib.Path, args: argparse.Namespace) -> None:
-    """Refuses the folder of an earlier run, unless it is continued or replaced.
-
-    Raises:
-      OutputExistsError: If there is one.
-    """
-    if (pathlib.Path(out) / config.RECIPE_FILE).is_file() and not (args.resume or args.overwrite):
-        raise errors.OutputExistsError(
-            f"--out {out}",
-            "an absent folder",
-            "an earlier run",
-            "Use --resume to continue it or --overwrite to start again.",
-        )
 
 
 def data_findings(settings: config.DataConfig) -> analysis.DataFindings:

@@ -53,7 +53,7 @@ def _existing_files(paths: Sequence[str]) -> None:
 
 def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files, in any language")
-    options.add_output(parser, what="vocab.txt to write", metavar="FILE")
+    options.add_output(parser, what="vocab.txt to write", metavar="FILE", kind="file")
     parser.add_argument(
         "--size",
         type=int,
@@ -77,10 +77,6 @@ def _vocab(args: argparse.Namespace) -> None:
     from tfdistill.data import textspans, vocab
 
     out = pathlib.Path(args.out)
-    if out.exists() and not args.overwrite:
-        raise errors.OutputExistsError(
-            errors.explain(args.out, "an absent file", "an earlier result", "Use --overwrite.")
-        )
     spans = textspans.plan_spans(args.text, _SPAN_BYTES)
     counts = vocab.count_words(
         (textspans.read_span(span, args.on_invalid) for span in spans),
@@ -136,7 +132,7 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_reading(parser)
     options.add_seed(parser, "lengths and pairs")
-    options.add_output(parser, resume=True)
+    options.add_output(parser, resume=True, kind="corpus")
     options.add_json(parser)
     options.add_runner(parser)
 
@@ -223,7 +219,7 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     options.renamed(group, "--warmup", warmup)
     options.add_seed(group)
     options.add_gpus(group)
-    options.add_output(parser, resume=True)
+    options.add_output(parser, resume=True, kind="pre-training")
     options.add_json(parser)
 
 

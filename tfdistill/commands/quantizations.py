@@ -20,7 +20,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="a run folder, or a Hugging Face folder with a classifier; without one the "
         "quantizations are listed",
     )
-    options.add_output(parser, what="folder that gets the files and sweep.json", required=False)
+    options.add_output(
+        parser,
+        what="folder that gets the files and sweep.json",
+        required=False,
+        kind="sweep",
+        continues=True,
+    )
     parser.add_argument("--only", metavar="NAME,...", help="quantizations to try (default: all)")
     options.add_lengths(parser, "32,64,128; those of the run")
     parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")

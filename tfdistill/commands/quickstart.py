@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import config, errors, files, manifest, results, tables
+from tfdistill import config, errors, files, manifest, results, tables, work_folder
 from tfdistill.commands import base, options, plan, quickstart_recipe
 
 _KINDS = ("classification", "regression", "multi_label")
@@ -56,7 +56,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
     options.add_output(
-        parser, what="run folder (default: runs/NAME of the file)", required=False, resume=True
+        parser,
+        what="run folder (default: runs/NAME of the file)",
+        required=False,
+        resume=True,
+        kind="run",
     )
     options.add_gpus(parser)
     options.add_dry_run(parser)
@@ -75,7 +79,8 @@ def _quickstart(args: argparse.Namespace) -> None:
         raise errors.ConfigError("--kind", f"one of {', '.join(_KINDS)}", args.kind, remedy)
     name = quickstart_recipe.recipe_name(args.data)
     out = pathlib.Path(args.out or f"runs/{name}")
-    plan.check_output(out, args)
+    folder = work_folder.WorkFolder(out, "run")
+    folder.check(resume=args.resume, overwrite=args.overwrite)
     from tfdistill import analysis
     from tfdistill.data import labelled_file
 
@@ -119,7 +124,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         with files.temporary_folder("quickstart") as written:
             data.write(written)
             _check(recipe, written)
-            _place(out, recipe, written, overwrite=args.overwrite)
+            _place(folder, recipe, written, args)
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
         metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
     base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=_summary(metrics, out))
@@ -147,7 +152,10 @@ def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
 
 
 def _place(
-    out: pathlib.Path, recipe: config.Recipe, data: pathlib.Path, *, overwrite: bool
+    folder: work_folder.WorkFolder,
+    recipe: config.Recipe,
+    data: pathlib.Path,
+    args: argparse.Namespace,
 ) -> None:
     """Writes recipe and data files as the beginning of a run; keeps those of a run to continue.
 
@@ -155,8 +163,8 @@ def _place(
       ConfigError: If the data of that run is not what the file gives now.
       OutputExistsError: If the folder holds other files.
     """
-    earlier = (out / config.RECIPE_FILE).is_file()
-    if earlier and not overwrite:
+    out = folder.path
+    if (out / config.RECIPE_FILE).is_file() and not args.overwrite:
         changed = [
             file.name
             for file in sorted(data.iterdir())
@@ -171,17 +179,9 @@ def _place(
                 "Start again with --overwrite, or choose another --out.",
             )
         return
-    if not earlier and out.exists() and (out.is_file() or any(out.iterdir())):
-        raise errors.OutputExistsError(
-            f"--out {out}",
-            "an empty or absent folder, or an earlier run",
-            "other files",
-            "Choose another --out.",
-        )
-    alone = files.exclusive_lock(out) if earlier else contextlib.nullcontext()
-    with alone, files.atomic_folder(out) as temporary:
-        shutil.copytree(data, temporary / _DATA)
-        files.atomic_write_text(temporary / config.RECIPE_FILE, config.dump_recipe(recipe))
+    with folder.open(resume=args.resume, overwrite=args.overwrite):
+        shutil.copytree(data, out / _DATA, dirs_exist_ok=True)
+        files.atomic_write_text(out / config.RECIPE_FILE, config.dump_recipe(recipe))
 
 
 def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:

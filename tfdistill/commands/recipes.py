@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from tfdistill import config, errors, files, models, tables
+from tfdistill import config, errors, files, models, tables, work_folder
 from tfdistill.commands import base, options, plan
 
 
@@ -50,10 +50,7 @@ def _copy(args: argparse.Namespace) -> None:
     source, target = config.find_recipe(args.recipe), pathlib.Path(args.file)
     if target.suffix not in (".yaml", ".yml"):
         raise errors.ConfigError("file", "a name that ends in .yaml", repr(args.file))
-    if target.exists() and not args.overwrite:
-        raise errors.OutputExistsError(
-            args.file, "an absent file", "an earlier one", "Use --overwrite."
-        )
+    work_folder.check_file(target, overwrite=args.overwrite)
     files.atomic_write_text(target, source.read_text("utf-8"))
     print(f"{target}: edit it, then `tfdistill run {target}`")
 

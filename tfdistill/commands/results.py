@@ -1,11 +1,10 @@
-"""compare, history: results of measurements compared."""
+"""compare: results of measurements compared."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import pathlib
-import sys
 
 from tfdistill import errors
 from tfdistill.commands import base, options
@@ -126,28 +125,6 @@ def _refuse_models(path: pathlib.Path) -> None:
         )
 
 
-def _history_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "results", nargs="+", metavar="FILE|DIR", help="results, or folders that hold some"
-    )
-    parser.add_argument("--csv", action="store_true", help="write the rows as CSV to stdout")
-    options.add_json(parser)
-
-
-def _history(args: argparse.Namespace) -> None:
-    from tfdistill.benchmark.comparing import history
-
-    if args.csv and args.json:
-        raise errors.ConfigError(errors.explain("output", "--csv or --json", "both"))
-    found = history.trace(*history.collect(args.results))
-    if args.csv:
-        sys.stdout.write(history.format_csv(found))
-        for note in found.notes:
-            print(note, file=sys.stderr)
-    else:
-        base.show(history.as_dict(found), as_json=args.json, lines=[history.format_text(found)])
-
-
 COMMANDS = (
     base.Command(
         name="compare",
@@ -160,12 +137,5 @@ COMMANDS = (
             "compare old.json new.json --fail-if-slower 5%",
             "compare both.json --fail-if-slower 5% --fail-if-larger 1%",
         ),
-    ),
-    base.Command(
-        name="history",
-        summary="list measurements over time, and which changes are significant",
-        arguments=_history_arguments,
-        execute=_history,
-        examples=("history results/", "history monday.json tuesday.json --csv"),
     ),
 )

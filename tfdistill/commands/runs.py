@@ -6,7 +6,7 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import config, errors, files
+from tfdistill import config, errors, files, work_folder
 from tfdistill.commands import base, options, plan
 from tfdistill.results import RunMetrics, compare_with_baselines, part_of
 
@@ -25,7 +25,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         help="also train the student without a teacher, where the recipe does not",
     )
     options.add_output(
-        parser, what="run folder (default: runs/RECIPE)", required=False, resume=True
+        parser, what="run folder (default: runs/RECIPE)", required=False, resume=True, kind="run"
     )
     options.add_gpus(parser)
     options.add_dry_run(parser)
@@ -44,7 +44,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _demo_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_output(parser, "runs/demo", what="run folder", resume=True)
+    options.add_output(parser, "runs/demo", what="run folder", resume=True, kind="run")
     options.add_dry_run(parser)
     options.add_json(parser)
 
@@ -138,7 +138,11 @@ def _report(args: argparse.Namespace) -> None:
         )
     from tfdistill import report
 
-    if len(args.paths) == 1 and report.is_run(args.paths[0]):
+    single = len(args.paths) == 1 and report.is_run(args.paths[0])
+    target = args.out or (args.paths[0] if single else "report")
+    report.check_output(target)
+    work_folder.check_writable(pathlib.Path(target) / report.HTML_NAME, target)
+    if single:
         with files.output_lock(pathlib.Path(args.out or args.paths[0]) / "report.html"):
             page, _ = report.write(args.paths[0], args.out, texts=args.texts)
     else:

@@ -75,6 +75,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--overwrite", action="store_true", help="replace an earlier result; keep its measurements"
     )
+    parser.set_defaults(output_kind="search", output_continues=True)
     options.add_json(parser)
 
 

@@ -49,7 +49,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measurement")
     measurement_options.add_measurement(group, _DEFAULTS)
     measurement_options.add_device(group)
-    options.add_output(parser)
+    options.add_output(parser, kind="table", continues=True)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="write the table as JSON to stdout")
     shape.add_argument("--markdown", action="store_true", help="write Markdown to stdout")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import errors, files, safe_paths, storage
+from tfdistill import errors, files, storage, work_folder
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
 from tfdistill.data import parallel, shard_files, textspans
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
 
 _FINGERPRINTED = 1 << 20  # bytes at each end of a source
+KIND = "corpus"
 _ENTRIES = ".entries-"  # begins the name of the folder with what the manifest will say of shards
 
 Progress = Callable[[shard_files.PreparedCorpus], None]
@@ -134,32 +136,41 @@ def prepare_corpus(
     corpus = shard_files.PreparedCorpus(settings, sources, {}, len(spans))
     identity = hashlib.sha256(json.dumps([settings, sources], sort_keys=True).encode())
     entries = root / f"{_ENTRIES}{identity.hexdigest()[:16]}"
-    corpus.shards.update(
-        _finished(root, entries, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
-    )
-    for unfinished in root.glob(".part-*.tfrecord"):  # of a preparation that was killed
-        unfinished.unlink()
-    vocabularies.write_vocab(tokenizer.vocab, root / shard_files.VOCAB)
-    shard_files.write_manifest(corpus, root)
-    for left in root.glob(f"{_ENTRIES}*"):  # the manifest has now what was good
-        storage.remove_folder(left)
-    digits = max(5, len(str(len(spans))))
-    todo = []
-    for number, span in enumerate(spans):
-        if number not in corpus.shards:
-            name = f"part-{number:0{digits}d}"
-            what = f"{span.path}, bytes {span.begin} to {span.end}"
-            task = _Range(number, span, str(root / f"{name}.tfrecord"))
-            todo.append(parallel.WorkUnit(what, str(entries / f"{name}.json"), task))
-    work = _Preparation(str(root / shard_files.VOCAB), settings)
-    try:
-        for unit in parallel.run(work, todo, workers=workers, pipeline=pipeline, tools=tokenizer):
-            corpus.shards[unit.task.number] = shard_files.read_entry(unit.target)
-            if progress is not None:
-                progress(corpus)
-    finally:
+    # A folder at an address has no marker: only shards are replaced there.
+    local = not storage.is_remote(root)
+    with (
+        work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite)
+        if local
+        else contextlib.nullcontext()
+    ):
+        corpus.shards.update(
+            _finished(root, entries, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
+        )
+        for unfinished in root.glob(".part-*.tfrecord"):  # of a preparation that was killed
+            unfinished.unlink()
+        vocabularies.write_vocab(tokenizer.vocab, root / shard_files.VOCAB)
         shard_files.write_manifest(corpus, root)
-    storage.remove_folder(entries)
+        for left in root.glob(f"{_ENTRIES}*"):  # the manifest has now what was good
+            storage.remove_folder(left)
+        digits = max(5, len(str(len(spans))))
+        todo = []
+        for number, span in enumerate(spans):
+            if number not in corpus.shards:
+                name = f"part-{number:0{digits}d}"
+                what = f"{span.path}, bytes {span.begin} to {span.end}"
+                task = _Range(number, span, str(root / f"{name}.tfrecord"))
+                todo.append(parallel.WorkUnit(what, str(entries / f"{name}.json"), task))
+        work = _Preparation(str(root / shard_files.VOCAB), settings)
+        try:
+            for unit in parallel.run(
+                work, todo, workers=workers, pipeline=pipeline, tools=tokenizer
+            ):
+                corpus.shards[unit.task.number] = shard_files.read_entry(unit.target)
+                if progress is not None:
+                    progress(corpus)
+        finally:
+            shard_files.write_manifest(corpus, root)
+        storage.remove_folder(entries)
     if not corpus.num_examples:
         raise errors.DataError("corpus", "words", "none in all of the files")
     return corpus
@@ -225,7 +236,6 @@ def _finished(
         raise errors.OutputExistsError(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
-    safe_paths.check_links(folder)
     found = shard_files.read_manifest(folder)
     known = vocabularies.read_vocab(folder / shard_files.VOCAB)
     vocabularies.check_same_vocabulary(known, vocab, names=("corpus", "model"))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tqdm
 
-from tfdistill import _version, errors, files, manifest, models, reading
+from tfdistill import _version, errors, files, manifest, models, reading, work_folder
 from tfdistill.benchmark import environment, result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.papers import exporting, published, rendering, table
@@ -22,7 +21,7 @@ from tfdistill.papers.table import PapersTable, TableFile, TableModel, file_name
 
 FILES, MEASUREMENTS = "files", "measurements"  # folders of a table
 REQUEST, TABLE = "request.json", "table.json"
-_WRITTEN = (REQUEST, FILES, MEASUREMENTS, TABLE, "table.md", "table.csv")
+KIND = "table"
 # The settings that all measurements of a table share.
 _SETTINGS = (
     *("warmup", "runs", "min_seconds", "max_runs", "repetitions", "rounds", "lead_in"),
@@ -141,31 +140,34 @@ def make_table(
       ExportError: If a file could not be made.
     """
     folder = pathlib.Path(out)
-    _prepare(folder, request.fixed(), overwrite=overwrite)
-    units = list(request.units())
-    steps = len(request.presets) + len(units)
-    exports: dict[tuple[str, str], manifest.Manifest] = {}
-    results: dict[MeasurementUnit, schema.Result] = {}
-    with tqdm.tqdm(total=steps, unit="step", disable=None if progress else True) as bar:
-        for preset in request.presets:
-            bar.set_description(f"export {published.title(preset)}")
-            found = exporting.export_missing(
-                folder / FILES,
-                preset,
-                request.quantizations,
-                lengths=request.settings.lengths or (),
-                scaled_down=request.scaled_down,
-                seed=request.settings.seed,
-            )
-            exports.update({(preset, quantization): made for quantization, made in found.items()})
-            bar.update()
-        for unit in units:
-            bar.set_description(f"measure {unit.file.removesuffix('.json')}")
-            results[unit] = _measured(folder, request, unit, exports, measure)
-            bar.update()
-    made = _gather(request, exports, results)
-    write(made, folder)
-    return made
+    with work_folder.WorkFolder(folder, KIND).open(resume=not overwrite, overwrite=overwrite):
+        _prepare(folder, request.fixed())
+        units = list(request.units())
+        steps = len(request.presets) + len(units)
+        exports: dict[tuple[str, str], manifest.Manifest] = {}
+        results: dict[MeasurementUnit, schema.Result] = {}
+        with tqdm.tqdm(total=steps, unit="step", disable=None if progress else True) as bar:
+            for preset in request.presets:
+                bar.set_description(f"export {published.title(preset)}")
+                found = exporting.export_missing(
+                    folder / FILES,
+                    preset,
+                    request.quantizations,
+                    lengths=request.settings.lengths or (),
+                    scaled_down=request.scaled_down,
+                    seed=request.settings.seed,
+                )
+                exports.update(
+                    {(preset, quantization): made for quantization, made in found.items()}
+                )
+                bar.update()
+            for unit in units:
+                bar.set_description(f"measure {unit.file.removesuffix('.json')}")
+                results[unit] = _measured(folder, request, unit, exports, measure)
+                bar.update()
+        made = _gather(request, exports, results)
+        write(made, folder)
+        return made
 
 
 def write(value: PapersTable, folder: files.Path) -> None:
@@ -228,14 +230,9 @@ def _gather(
     )
 
 
-def _prepare(folder: pathlib.Path, asked: dict[str, Any], *, overwrite: bool) -> None:
-    """Makes the folder, or checks that what it holds belongs to the same table."""
-    there = [name for name in _WRITTEN if (folder / name).exists()]
-    if overwrite and (not there or (folder / REQUEST).is_file()):
-        for name in reversed(there):  # the request last: it marks the rest as a table's
-            path = folder / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    elif (folder / REQUEST).is_file():
+def _prepare(folder: pathlib.Path, asked: dict[str, Any]) -> None:
+    """Records the request, or checks that what the folder holds belongs to the same table."""
+    if (folder / REQUEST).is_file():
         earlier = _earlier(folder / REQUEST)
         other = [name for name in asked if earlier.get(name) != asked[name]]
         if other:
@@ -246,13 +243,6 @@ def _prepare(folder: pathlib.Path, asked: dict[str, Any], *, overwrite: bool) ->
                 "Use --overwrite or another --out.",
             )
         return
-    elif folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise errors.OutputExistsError(
-            f"{folder}",
-            "a new or empty folder, or an earlier table",
-            "other files",
-            "Use another --out.",
-        )
     files.atomic_write_json(folder / REQUEST, asked)
 
 

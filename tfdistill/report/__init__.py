@@ -6,10 +6,11 @@ is rendered to HTML, Markdown and CSV.
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import files
+from tfdistill import files, work_folder
 from tfdistill.report import comparison, run_report
 from tfdistill.report.collection import Collection, gather
 from tfdistill.report.document import Report
@@ -21,6 +22,7 @@ __all__ = [
     "Report",
     "RunResults",
     "build",
+    "check_output",
     "collect",
     "gather",
     "is_run",
@@ -90,6 +92,15 @@ def write_comparison(
     return write_pages(build(gather(paths)), pathlib.Path(out))
 
 
+def check_output(folder: files.Path) -> None:
+    """Refuses a folder whose files a report would replace or be among, see `work_folder`.
+
+    Raises:
+      OutputExistsError: If it is not ours, or holds a report that tfdistill did not write.
+    """
+    work_folder.check_ours(folder, [HTML_NAME, MARKDOWN_NAME, f"{TABLES_FOLDER}/"])
+
+
 def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes report.html, report.md and the folder report-tables of any report.
 
@@ -100,9 +111,19 @@ def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pat
     Returns:
       The paths of the page and of the Markdown.
     """
-    with files.atomic_folder(folder / TABLES_FOLDER) as temporary:
-        for name, text in render_csv(report).items():
-            (temporary / name).write_text(text, encoding="utf-8")
-    files.atomic_write_text(folder / HTML_NAME, render_html(report))
-    files.atomic_write_text(folder / MARKDOWN_NAME, render_markdown(report))
+    check_output(folder)
+    tables = folder / TABLES_FOLDER
+    contents = {tables / name: text for name, text in render_csv(report).items()}
+    contents[folder / HTML_NAME] = render_html(report)
+    contents[folder / MARKDOWN_NAME] = render_markdown(report)
+    earlier = list(tables.iterdir()) if tables.is_dir() else []
+    work = work_folder.WorkFolder(folder, "report")
+    with contextlib.nullcontext() if work_folder.read_marker(folder) else work.open():
+        tables.mkdir(exist_ok=True)
+        work_folder.record(folder, [tables, *contents])  # before them: a full disk may come between
+        for path in earlier:  # `check_output` passed: all are ours
+            if path not in contents:
+                path.unlink()
+        for path, text in contents.items():
+            files.atomic_write_text(path, text)
     return folder / HTML_NAME, folder / MARKDOWN_NAME

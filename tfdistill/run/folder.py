@@ -8,19 +8,19 @@ import importlib.metadata
 import os
 import pathlib
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfdistill import config, errors, files, results, safe_paths
+from tfdistill import config, errors, files, results, safe_paths, work_folder
 from tfdistill._version import __version__
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
 
 ENVIRONMENT = "environment.json"
-_BEFORE_TRAINING = {config.RECIPE_FILE, ENVIRONMENT, files.LOCK, "data"}
+KIND = "run"
+_BEFORE_TRAINING = {config.RECIPE_FILE, ENVIRONMENT, "data"}
 _PACKAGES = (
     "tensorflow",
     "tf-keras",
@@ -49,6 +49,7 @@ class RunFolder:
         """Keeps the arguments; `open` makes the folder."""
         self.path = pathlib.Path(path)
         self._devices = devices
+        self._work = work_folder.WorkFolder(self.path, KIND)
 
     @contextlib.contextmanager
     def open(
@@ -59,7 +60,7 @@ class RunFolder:
         Args:
           recipe: The resolved recipe.
           resume: Go on with what is there; the recipe must be the same.
-          overwrite: Remove an earlier run (and nothing that is not a run folder).
+          overwrite: Remove an earlier run, see `work_folder`.
 
         Yields:
           The folder itself.
@@ -73,10 +74,8 @@ class RunFolder:
         faults = config.missing_inputs(recipe) + shapes.shape_faults(recipe)
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
-        self._refuse_other_files()
-        with files.exclusive_lock(self.path):
-            if (self.path / config.RECIPE_FILE).is_file():  # only now: nobody else works in it
-                self._take_over(recipe, resume=resume, overwrite=overwrite)
+        with self._work.open(resume=resume, overwrite=overwrite):
+            self._check_same(recipe)
             if not (self.path / ENVIRONMENT).is_file():
                 files.atomic_write_json(self.path / ENVIRONMENT, environment(self._devices))
             if not (self.path / config.RECIPE_FILE).is_file():
@@ -85,37 +84,15 @@ class RunFolder:
                 yield self
             except errors.TfdistillError:
                 # A run that failed before it trained anything leaves nothing to resume.
-                if {child.name for child in self.path.iterdir()} <= _BEFORE_TRAINING:
-                    shutil.rmtree(self.path)
+                if {name.split("/")[0] for name in self._work.written()} <= _BEFORE_TRAINING:
+                    self._work.discard()
                 raise
 
-    def _refuse_other_files(self) -> None:
-        if not self.path.exists() or (self.path / config.RECIPE_FILE).is_file():
-            return
-        received = "a file"
-        if self.path.is_dir():
-            if {child.name for child in self.path.iterdir()} <= {files.LOCK, ENVIRONMENT}:
-                return
-            received = "a folder with other files"
-        raise errors.OutputExistsError(
-            f"{self.path}",
-            "an empty or absent folder, or an earlier run",
-            received,
-            "Choose another --out.",
-        )
-
-    def _take_over(self, recipe: config.Recipe, *, resume: bool, overwrite: bool) -> None:
+    def _check_same(self, recipe: config.Recipe) -> None:
+        """Refuses to continue the run of another recipe."""
         saved = self.path / config.RECIPE_FILE
-        if overwrite:
-            self._clear()
+        if not saved.is_file():
             return
-        if not resume:
-            raise errors.OutputExistsError(
-                f"{self.path}",
-                "an absent folder",
-                "an earlier run",
-                "Use --resume to continue it or --overwrite to start again.",
-            )
         before = config.load_recipe(str(saved)).model_dump(mode="json")
         now = recipe.model_dump(mode="json")
         for values in (before, now):  # what changes no training
@@ -134,16 +111,6 @@ class RunFolder:
                 "Resume with the saved file as recipe, or start again with --overwrite.",
             )
 
-    def _clear(self) -> None:
-        """Removes everything but the lock, the recipe last: until then it is a run folder."""
-        kept = (files.LOCK, config.RECIPE_FILE)
-        others = [child for child in self.path.iterdir() if child.name not in kept]
-        for child in (*others, self.path / config.RECIPE_FILE):
-            if child.is_dir() and not child.is_symlink():
-                shutil.rmtree(child)
-            else:
-                child.unlink()
-
     def step(self, name: str, kind: type[ResultType], work: Callable[[], ResultType]) -> ResultType:
         """Runs a step unless its result exists.
 
@@ -161,6 +128,8 @@ class RunFolder:
             return known
         value = work()
         results.write_result_file(value, path)
+        if work_folder.read_marker(self.path) is not None:  # none in the folder of a candidate
+            self._work.save()
         return value
 
 

@@ -14,7 +14,7 @@ import tqdm
 from export.file import folders
 from export.model import heads
 from export.targets import android_bundle
-from tfdistill import _version, errors, files, manifest
+from tfdistill import _version, errors, manifest, work_folder
 from tfdistill.data import index_rows, text_index, tokenize
 from tfdistill.data.text_index import Checks, IndexManifest, Match
 from tfdistill.run import index_checks, inputs
@@ -23,6 +23,8 @@ _EXPORT = "export"  # where `tfdistill export` writes by default
 _LEAST_RECALL = 0.8
 _GOOD_RECALL = 0.95
 _REMEDY = "Name a run or an export of --kind embedding; `tfdistill export` makes one."
+
+KIND = "index"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +113,7 @@ def check_free(folder: pathlib.Path, *, overwrite: bool) -> None:
     Raises:
       OutputExistsError: If the folder may not be replaced.
     """
-    folders.check_free(folder, mark=text_index.FILE_NAME, overwrite=overwrite)
+    work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
 
 
 def embed(
@@ -209,7 +211,10 @@ def build(
         notes.append(
             "unrelated texts score as high as equal ones: the model tells texts badly apart"
         )
-    with folders.writing(f"index {target}"), files.atomic_folder(target) as temporary:
+    with (
+        folders.writing(f"index {target}"),
+        work_folder.replaced(target, KIND, overwrite=overwrite) as temporary,
+    ):
         card = text_index.write_index(
             temporary,
             int8,

@@ -8,7 +8,7 @@ import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors, files, work_folder
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
 from tfdistill.search import bench, learning, page, pareto, proposals, recipes, result, space, work
@@ -16,6 +16,8 @@ from tfdistill.search.bench import CandidateBench, FileForm
 from tfdistill.search.learning import Effort
 from tfdistill.search.pareto import Budget, Estimate
 from tfdistill.search.store import Reading, Store
+
+KIND = "search"
 
 _FILE_WIDTH = 200  # of search.txt, which no terminal limits
 # Name -> short form of pruned students -> what each reaches after so many updates; of no student:
@@ -83,72 +85,74 @@ def search(
     """
     folder, effort = pathlib.Path(out), effort or Effort()
     _check(folder, budget, goal, head, count, overwrite)
+    work_folder.check_ours(folder, ["recipes/", "report.html", "report.md", "report-tables/"])
     if distil is not None:
         if goal.method != "pruned":
             expected = "pruned students, which start close to their teacher"
             raise errors.ConfigError("short distillation", expected, goal.method)
         distil({})  # a teacher that answers near chance is refused before anything is measured
-    candidates = space.candidates(
-        goal.method,
-        goal.teacher,
-        kinds=kinds,
-        quantize=goal.quantize,
-        vocab_size=vocab_size,
-        max_length=max(goal.lengths),
-    )
-    form = FileForm(goal.quantize, goal.lengths, head)
-    settings = dataclasses.replace(settings or Settings(), threads=(goal.threads,))
-    store = Store(measurements or folder / "measurements")
-    convert = convert or bench.converter(form)
-    with CandidateBench(measure, convert, store, form, settings, progress=progress) as device:
-        known = learning.learn(device, candidates, budget, form, effort)
-        estimates = learning.estimates(candidates, known, form)
-        within = [e for e in estimates if budget.allows(e)]
-        if not within:
-            raise errors.ConfigError(_impossible(estimates, budget))
-        best = pareto.front(within)
-        chosen, broken = _verify(device, best, budget, known, count)
-        teacher = _teacher(device, goal) if goal.method == "pruned" else None
-    trained = None
-    if distil is not None:
-        students = [estimate.candidate for estimate, _ in chosen]
-        trained = distil({c.name: recipes.pruned_preset(c) for c in students})
-    proposed = proposals.write_recipes(folder, chosen, goal, device.first, trained)
-    found = result.SearchResult(
-        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        tfdistill_version=__version__,
-        command=tuple(command),
-        kind=device.first.kind,
-        backend=device.first.backend,
-        device=device.first.device,
-        runtime=device.first.runtime,
-        settings=dataclasses.asdict(settings),
-        method=goal.method,
-        task=goal.task,
-        teacher={k: v for k, v in dataclasses.asdict(goal.teacher).items() if k != "config"},
-        quantize=goal.quantize,
-        threads=goal.threads,
-        latency_ms=budget.latency_ms,
-        size_mb=budget.size_mb,
-        lengths=goal.lengths,
-        num_candidates=len(candidates),
-        num_within_budget=len(within),
-        models=proposals.length_models(known, form),
-        measurements=proposals.measured(known, form),
-        pareto=tuple(e.candidate.name for e in best),
-        proposals=proposed,
-        over_budget=tuple(e.candidate.name for e in broken),
-        measured_teacher=teacher,
-        distillation=trained,
-        warnings=proposals.warnings(known, form, proposed, broken, count),
-    )
-    files.atomic_write_json(folder / result.FILE_NAME, found.model_dump(mode="json"))
-    files.atomic_write_text(
-        folder / "search.txt", result.format_text(found, width=_FILE_WIDTH) + "\n"
-    )
-    if trained is not None:
-        page.write(found, folder)
-    return found
+    with work_folder.WorkFolder(folder, KIND).open(resume=True):
+        candidates = space.candidates(
+            goal.method,
+            goal.teacher,
+            kinds=kinds,
+            quantize=goal.quantize,
+            vocab_size=vocab_size,
+            max_length=max(goal.lengths),
+        )
+        form = FileForm(goal.quantize, goal.lengths, head)
+        settings = dataclasses.replace(settings or Settings(), threads=(goal.threads,))
+        store = Store(measurements or folder / "measurements")
+        convert = convert or bench.converter(form)
+        with CandidateBench(measure, convert, store, form, settings, progress=progress) as device:
+            known = learning.learn(device, candidates, budget, form, effort)
+            estimates = learning.estimates(candidates, known, form)
+            within = [e for e in estimates if budget.allows(e)]
+            if not within:
+                raise errors.ConfigError(_impossible(estimates, budget))
+            best = pareto.front(within)
+            chosen, broken = _verify(device, best, budget, known, count)
+            teacher = _teacher(device, goal) if goal.method == "pruned" else None
+        trained = None
+        if distil is not None:
+            students = [estimate.candidate for estimate, _ in chosen]
+            trained = distil({c.name: recipes.pruned_preset(c) for c in students})
+        proposed = proposals.write_recipes(folder, chosen, goal, device.first, trained)
+        found = result.SearchResult(
+            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            tfdistill_version=__version__,
+            command=tuple(command),
+            kind=device.first.kind,
+            backend=device.first.backend,
+            device=device.first.device,
+            runtime=device.first.runtime,
+            settings=dataclasses.asdict(settings),
+            method=goal.method,
+            task=goal.task,
+            teacher={k: v for k, v in dataclasses.asdict(goal.teacher).items() if k != "config"},
+            quantize=goal.quantize,
+            threads=goal.threads,
+            latency_ms=budget.latency_ms,
+            size_mb=budget.size_mb,
+            lengths=goal.lengths,
+            num_candidates=len(candidates),
+            num_within_budget=len(within),
+            models=proposals.length_models(known, form),
+            measurements=proposals.measured(known, form),
+            pareto=tuple(e.candidate.name for e in best),
+            proposals=proposed,
+            over_budget=tuple(e.candidate.name for e in broken),
+            measured_teacher=teacher,
+            distillation=trained,
+            warnings=proposals.warnings(known, form, proposed, broken, count),
+        )
+        files.atomic_write_json(folder / result.FILE_NAME, found.model_dump(mode="json"))
+        files.atomic_write_text(
+            folder / "search.txt", result.format_text(found, width=_FILE_WIDTH) + "\n"
+        )
+        if trained is not None:
+            page.write(found, folder)
+        return found
 
 
 def _teacher(device: CandidateBench, goal: recipes.Goal) -> result.MeasuredTeacher | None:
@@ -185,6 +189,7 @@ def _check(
         faults.append(errors.explain("head", f"one of {work.HEADS}", repr(head)))
     if faults:
         raise errors.ConfigError("\n".join(faults))
+    work_folder.WorkFolder(folder, KIND).check(resume=not overwrite, overwrite=overwrite)
     if (folder / result.FILE_NAME).exists() and not overwrite:
         raise errors.OutputExistsError(
             str(folder / result.FILE_NAME),

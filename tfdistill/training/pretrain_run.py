@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import pathlib
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading, results, storage, weights
+from tfdistill import errors, files, models, reading, results, storage, weights, work_folder
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.data import vocab as vocabularies
@@ -21,7 +19,7 @@ from tfdistill.training.pretrain import pretrain
 
 SETTINGS, METRICS = "pretraining.json", "metrics.json"
 HF_FOLDER, KERAS_FILE = "model/hf", "model/model.keras"
-_WRITTEN = ("checkpoints", "tensorboard", "model", "corpus", "history.csv", METRICS, SETTINGS)
+KIND = "pre-training"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,8 +93,11 @@ def run_pretraining(
         "on_invalid": on_invalid,
         "config": {**config.model_dump(), "seed": seed},
     }
-    with multi_worker.working_folder(out, strategy) as root, _locked(root):
-        _take_over(root, asked, resume=resume, overwrite=overwrite)
+    with (
+        multi_worker.working_folder(out, strategy) as root,
+        work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite),
+    ):
+        _check_same(root / SETTINGS, asked)
         finished = results.read_finished(root / METRICS, results.PretrainingResult)
         if finished is not None:
             return finished.model_dump(mode="json")
@@ -147,37 +148,10 @@ def run_pretraining(
         return finished.model_dump(mode="json")
 
 
-@contextlib.contextmanager
-def _locked(out: pathlib.Path) -> Iterator[None]:
-    """Locks a folder that is free or holds an earlier pre-training."""
-    free = (out / SETTINGS).is_file() or not out.exists()
-    if not free and (not out.is_dir() or {child.name for child in out.iterdir()} - {files.LOCK}):
-        raise errors.OutputExistsError(
-            f"{out}",
-            "an empty or absent folder, or an earlier pre-training",
-            "a folder with other files" if out.is_dir() else "a file",
-            "Choose another --out.",
-        )
-    with files.exclusive_lock(out):
-        yield
-
-
-def _take_over(out: pathlib.Path, asked: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
-    known = out / SETTINGS
+def _check_same(known: pathlib.Path, asked: dict[str, Any]) -> None:
+    """Refuses to continue a pre-training with other options."""
     if not known.is_file():
         return
-    if overwrite:
-        for name in _WRITTEN:
-            path = out / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        return
-    if not resume:
-        raise errors.OutputExistsError(
-            f"{out}", "an absent folder", "an earlier one", "Use --resume or --overwrite."
-        )
     before = reading.read_json_object(known, error=errors.ConfigError)
     asked = json.loads(json.dumps(asked))
     changed = _differences(before, asked)

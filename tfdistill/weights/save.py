@@ -10,7 +10,7 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, files, models, tokenizer_json
+from tfdistill import errors, files, models, tokenizer_json, work_folder
 from tfdistill.data import vocab
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.models import embedding
@@ -34,6 +34,8 @@ _PROBES = (
     "a\u200bb\u0000c\u00a0d",
     "x" * 120,
 )
+
+KIND = "Hugging Face folder"
 
 
 def save_hf(
@@ -77,8 +79,7 @@ def save_hf(
         gives a text other ids.
     """
     folder = pathlib.Path(folder)
-    if folder.exists() and not overwrite:
-        raise errors.OutputExistsError("output folder", "one that does not exist yet", f"{folder}")
+    work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
         raise errors.WeightsError(
@@ -112,7 +113,7 @@ def save_hf(
     if config.family != "distilbert" and not config.type_vocab_size:
         key = keys.exported_key("embeddings.token_type_embeddings.weight", config, bare=bare)
         tensors[key] = np.zeros((2, config.hidden_size), np.float32)
-    with files.atomic_folder(folder) as temporary:
+    with work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary:
         _write_json(temporary / checkpoint.CONFIG_FILE, written)
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}

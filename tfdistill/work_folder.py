@@ -1,0 +1,400 @@
+"""Folders that tfdistill writes: which are ours, which files in them we may remove.
+
+A folder is ours only if it holds a valid `MARKER`: a small JSON file, written before all else into
+an absent or empty folder. It names the kind of the folder ("run", "report", ...) and the files and
+folders in it that tfdistill wrote. ``--overwrite`` removes these and nothing else; where the folder
+holds anything more, it refuses and names it. Links are never followed, and the paths are relative,
+so that a folder may be copied or moved.
+
+The list is brought up to date by `WorkFolder.save` and when the folder is closed, also after an
+exception: what has appeared since the folder was opened is ours. What was there and not in the list
+is not, and never becomes ours. After a kill, files that were written since the last update
+are thus not in the list. The folder can be resumed, but ``--overwrite`` refuses and names them:
+nobody can tell them from a user's. For the same reason a file that a user puts into the folder of
+a command while that command runs counts as ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+from tfdistill import errors, files, reading
+
+MARKER = ".tfdistill.json"
+FORMAT = "tfdistill folder"
+FORMAT_VERSION = 1
+_NOT_LISTED = (MARKER, files.LOCK, ".report.html.lock")
+_RESUMABLE = ("run", "pre-training", "corpus", "augmentation")  # by --resume
+_SHOWN = 5
+_PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
+
+
+@dataclasses.dataclass
+class WorkFolder:
+    """A folder of one kind that tfdistill writes.
+
+    Attributes:
+      path: The folder.
+      kind: What is in it, a word for the marker and for messages: "run".
+    """
+
+    path: pathlib.Path
+    kind: str
+    _others: set[str] = dataclasses.field(default_factory=set)
+
+    def __post_init__(self):
+        """Takes any path."""
+        self.path = pathlib.Path(self.path)
+
+    def check(self, *, resume: bool = False, overwrite: bool = False) -> bool:
+        """Refuses a folder that may not be written; changes nothing.
+
+        Args:
+          resume: Whether an earlier result of this kind is continued.
+          overwrite: Whether it is replaced.
+
+        Returns:
+          Whether there is an earlier result.
+
+        Raises:
+          OutputExistsError: If the folder is not empty and not ours, is ours and neither flag was
+            given, or is to be replaced and holds files that tfdistill did not write.
+          ConfigError: If nothing can be written there.
+        """
+        if self.path.is_dir():
+            if (self.path / files.LOCK).is_file():
+                files.check_unlocked(self.path)
+            return self._check(resume, overwrite)
+        if self.path.exists():
+            raise errors.OutputExistsError(
+                f"--out {self.path}",
+                f"an empty or absent folder, or an earlier {self.kind}",
+                "a file",
+                "Choose another path.",
+            )
+        check_writable(self.path)
+        return False
+
+    def _check(self, resume: bool, overwrite: bool) -> bool:
+        names = _top(self.path)
+        if names:
+            listed = self._listed(names)
+            if overwrite:
+                others = sorted(entries(self.path) - listed)
+                self._refuse(others, "only files that tfdistill wrote")
+            elif not resume:
+                raise errors.OutputExistsError(
+                    f"--out {self.path}",
+                    "an absent folder",
+                    f"an earlier {self.kind}",
+                    "Use --resume to continue it or --overwrite to start again."
+                    if self.kind in _RESUMABLE
+                    else "Use --overwrite or choose another path.",
+                )
+        check_writable(self.path / MARKER, self.path)
+        return bool(names)
+
+    def _listed(self, names: list[str]) -> set[str]:
+        """What the marker names.
+
+        Raises:
+          OutputExistsError: If there is no valid one of this kind.
+        """
+        marker = read_marker(self.path)
+        if marker is None:
+            self._refuse(names, f"an empty or absent folder, or an earlier {self.kind}")
+        kind, listed = marker or ("", set())
+        if kind != self.kind:
+            raise errors.OutputExistsError(
+                f"--out {self.path}",
+                f"an empty or absent folder, or an earlier {self.kind}",
+                f"the folder of another kind of result: {kind}",
+                "Choose another path.",
+            )
+        return listed
+
+    def _refuse(self, names: list[str], expected: str) -> None:
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            raise errors.OutputExistsError(
+                f"--out {self.path}",
+                expected,
+                f"a folder with other files: {', '.join(names[:_SHOWN])}{more}",
+                "tfdistill neither replaces nor removes what it did not write: choose another "
+                "path, or move these files.",
+            )
+
+    @contextlib.contextmanager
+    def open(self, *, resume: bool = False, overwrite: bool = False) -> Iterator[WorkFolder]:
+        """Holds the folder for this process, with its marker and, when it ends, its list.
+
+        Args:
+          resume: Whether an earlier result of this kind is continued: nothing is removed.
+          overwrite: Whether it is removed first.
+
+        Yields:
+          The folder itself.
+
+        Raises:
+          OutputExistsError: See `check`; also if another process works in it.
+          ConfigError: If nothing can be written there.
+        """
+        self.check(resume=resume, overwrite=overwrite)
+        with files.exclusive_lock(self.path):
+            earlier = self._check(resume, overwrite)  # nobody else works in it now
+            if earlier and overwrite:
+                self.clear()
+            self.start()
+            try:
+                yield self
+            finally:
+                if self.path.is_dir():
+                    self.save()
+
+    def start(self) -> None:
+        """Writes the marker where there is none, and notes the files that are not ours."""
+        marker = read_marker(self.path)
+        listed = marker[1] if marker is not None else set()
+        self._others = entries(self.path) - listed
+        if marker is None:
+            _write(self.path, self.kind, set())
+
+    def save(self) -> None:
+        """Brings the list up to date, and those of the folders of ours around it."""
+        listed = self.written()
+        _write(self.path, self.kind, listed)
+        above = self.path.absolute().parent
+        record(above, [self.path, *(self.path / name for name in (*_NOT_LISTED[:2], *listed))])
+
+    def written(self) -> set[str]:
+        """The files and folders that are ours, relative to the folder."""
+        return entries(self.path) - self._others
+
+    def clear(self) -> None:
+        """Removes what the list names; the marker stays: until the end the folder is ours."""
+        marker = read_marker(self.path)
+        if marker is not None:
+            _remove(self.path, entries(self.path) & marker[1])
+
+    def discard(self) -> None:
+        """Removes what was written, marker and all, and the folder where that leaves it empty."""
+        self.save()
+        self.clear()
+        if not entries(self.path):
+            for name in _NOT_LISTED:
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
+
+
+@contextlib.contextmanager
+def replaced(path: files.Path, kind: str, *, overwrite: bool) -> Iterator[pathlib.Path]:
+    """Yields an empty folder that becomes `path`, whole or not at all, with a marker.
+
+    Args:
+      path: The folder: absent, empty, or with `overwrite` one of this kind and nothing else in it.
+      kind: As for `WorkFolder`.
+      overwrite: Whether an earlier one is replaced.
+
+    Raises:
+      OutputExistsError, ConfigError: See `WorkFolder.check`.
+    """
+    folder = WorkFolder(pathlib.Path(path), kind)
+    folder.check(overwrite=overwrite)
+    target = folder.path.resolve() if folder.path.is_symlink() else folder.path
+    with files.atomic_folder(target) as temporary:
+        yield temporary
+        _write(temporary, kind, entries(temporary))
+        folder.check(overwrite=overwrite)  # again: the block may have taken long
+    around = [target, target / MARKER, *(target / name for name in entries(target))]
+    record(target.parent, around)
+
+
+def check_writable(path: files.Path, named: files.Path | None = None) -> None:
+    """Finds out before any work whether a file or folder can be written; leaves nothing.
+
+    Args:
+      path: The file or folder; it need not exist, nor need its parents.
+      named: The path as the user knows it, for the message.
+
+    Raises:
+      ConfigError: If it cannot be.
+      OSError: If the disk is full.
+    """
+    named = path if named is None else named
+    parent = pathlib.Path(path).absolute().parent
+    try:
+        while not os.path.lexists(parent):
+            parent = parent.parent
+        descriptor, name = tempfile.mkstemp(prefix=".probe.tfdistill-", dir=parent)
+        os.close(descriptor)
+        try:
+            pathlib.Path(name).write_bytes(bytes(_PROBE_BYTES))
+        finally:
+            os.unlink(name)
+        if os.path.islink(path) and not os.path.exists(path):
+            raise FileNotFoundError(0, "a link to nothing", str(path))
+    except OSError as error:
+        if error.errno in errors.FULL_DISK:
+            error.filename = str(named)
+            raise
+        raise errors.ConfigError(
+            f"--out {named}",
+            "a path that can be written",
+            (error.strerror or str(error)).lower(),
+            "Use another --out.",
+        ) from error
+
+
+def check_file(path: files.Path, *, overwrite: bool) -> None:
+    """Refuses an output file that exists, unless `overwrite`, or cannot be written.
+
+    Raises:
+      OutputExistsError: If the file exists, or is a folder.
+      ConfigError, OSError: See `check_writable`.
+    """
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise errors.OutputExistsError(
+            f"--out {target}", "an absent file", "a folder", "Name a file in it."
+        )
+    if target.exists() and not overwrite:
+        raise errors.OutputExistsError(
+            f"{target}", "an absent file", "an earlier result", "Use --overwrite or another --out."
+        )
+    check_writable(target)
+
+
+def check_ours(folder: files.Path, names: list[str]) -> None:
+    """Refuses to write into a folder that is not ours, or over files there that are not.
+
+    For outputs inside a folder of any kind, such as the report of a run.
+
+    Args:
+      folder: The folder.
+      names: The files, relative to it; a name that ends in "/" is all that is in a folder.
+
+    Raises:
+      OutputExistsError: If one exists that tfdistill did not write, or the folder is not ours.
+    """
+    root = pathlib.Path(folder)
+    if not root.is_dir() or not _top(root):
+        return
+    marker = read_marker(root)
+    present = entries(root) if marker is not None else set(_top(root))
+    others = present if marker is None else present - marker[1]
+    if marker is not None:
+        others = {
+            other
+            for other in others
+            for name in names
+            if other.rstrip("/") == name.rstrip("/") or (name[-1] == "/" and other.startswith(name))
+        }
+    WorkFolder(root, "result")._refuse(sorted(others), "an empty folder, or files that it wrote")
+
+
+def record(folder: files.Path, written: list[pathlib.Path]) -> None:
+    """Adds files to the lists of all folders of ours that hold them; for those written singly.
+
+    Args:
+      folder: The innermost folder that may have a list.
+      written: The files, which may be written later, and folders, which exist.
+    """
+    start = pathlib.Path(os.path.abspath(folder))
+    for root in (start, *start.parents):
+        marker = read_marker(root)
+        if marker is None:
+            continue
+        names = set()
+        for path in map(os.path.abspath, written):
+            if pathlib.Path(path) != root:
+                relative = pathlib.Path(path).relative_to(root)
+                if relative.as_posix() != MARKER:
+                    names.add(_name(relative, os.path.isdir(path) and not os.path.islink(path)))
+        if names - marker[1]:
+            _write(root, marker[0], marker[1] | names)
+
+
+def is_listed(path: files.Path) -> bool:
+    """Whether the list of a folder of ours around a file names it."""
+    absolute = pathlib.Path(os.path.abspath(path))
+    for root in absolute.parents:
+        marker = read_marker(root)
+        if marker is not None and absolute.relative_to(root).as_posix() in marker[1]:
+            return True
+    return False
+
+
+def read_marker(folder: files.Path) -> tuple[str, set[str]] | None:
+    """The kind of a folder of ours and the names in its list; None without a valid marker."""
+    path = pathlib.Path(folder) / MARKER
+    if path.is_symlink() or not path.is_file():
+        return None
+    try:
+        content = reading.read_json_object(path)
+        version = (content["format"], content["format_version"])
+        kind, listed = content["kind"], content["files"]
+    except (errors.TfdistillError, OSError, ValueError, KeyError):
+        return None
+    if version != (FORMAT, FORMAT_VERSION) or not isinstance(kind, str):
+        return None
+    if not isinstance(listed, list) or not all(map(_is_plain, listed)):
+        return None
+    return kind, set(listed)
+
+
+def _top(folder: pathlib.Path) -> list[str]:
+    """What is in a folder, without locks and what is being written; the marker counts."""
+    names = set(os.listdir(folder)) - {files.LOCK, *_NOT_LISTED[2:]}
+    return sorted(name for name in names if not files.is_unfinished(name))
+
+
+def entries(folder: files.Path) -> set[str]:
+    """All files and folders below a folder, these with "/" at the end; links are not followed."""
+    root = pathlib.Path(folder)
+    names = set()
+    for parent, folders, held in os.walk(root):
+        folders[:] = [name for name in folders if not files.is_unfinished(name)]
+        for name in (*folders, *filter(lambda name: not files.is_unfinished(name), held)):
+            path = pathlib.Path(parent, name)
+            names.add(_name(path.relative_to(root), name in folders and not path.is_symlink()))
+    return names - set(_NOT_LISTED)
+
+
+def _name(relative: pathlib.Path, is_folder: bool) -> str:
+    return relative.as_posix() + ("/" if is_folder else "")
+
+
+def _is_plain(name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    parts = name.removesuffix("/").split("/")
+    return not any(part in ("", ".", "..") or "\0" in part for part in parts)
+
+
+def _write(folder: pathlib.Path, kind: str, listed: set[str]) -> None:
+    files.atomic_write_json(
+        folder / MARKER,
+        {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "files": sorted(listed),
+        },
+    )
+
+
+def _remove(root: pathlib.Path, names: set[str]) -> None:
+    """Removes files, then folders that are empty, the deepest first."""
+    for name in sorted(names, reverse=True):
+        path = root / name
+        if not name.endswith("/"):
+            path.unlink(missing_ok=True)
+    for name in sorted(names, reverse=True):
+        if name.endswith("/"):
+            with contextlib.suppress(OSError):  # it holds something that is not ours
+                (root / name).rmdir()
