@@ -6,7 +6,8 @@ that an interrupted set-up starts over. Versions are locked. To renew the locks,
     echo 'mediapipe==VERSION' | uv pip compile - --universal --generate-hashes (and so on)
 
 in the way of scripts/lock (which renews newest.lock), OpenCV replaced by
-opencv-contrib-python-headless; package-lock.json with `npm install --omit-lockfile-registry-resolved`.
+opencv-contrib-python-headless; package-lock.json with
+`npm install --omit-lockfile-registry-resolved`.
 """
 
 import functools

@@ -1,5 +1,7 @@
 """A run folder belongs to one process at a time, and holds nothing but a run."""
 
+import json
+
 import pytest
 
 from tfdistill import config, errors, files, results, work_folder
@@ -75,3 +77,13 @@ def test_a_step_whose_record_is_damaged_is_run_again_and_named(place, capsys, da
         assert place.step("results/a-1.json", results.FitResult, lambda: done).steps == 4
     said = capsys.readouterr().err
     assert "results/a-1.json" in said and said.strip().endswith("This step is done again.")
+
+
+def test_the_commits_of_models_from_the_hub_are_recorded(place, monkeypatch):
+    hub = {"someone/bert@v1": "a" * 40, "someone/general": "b" * 40}
+    monkeypatch.setattr("tfdistill.weights.hub_commit", lambda source: hub.get(str(source)))
+    changes = ["teacher.source=someone/bert@v1", "teacher.general=someone/general"]
+    recipe = config.parse_recipe(RECIPE.model_dump(mode="json"), changes, source="test")
+    with place.open(recipe):
+        recorded = json.loads((place.path / folder.ENVIRONMENT).read_text())
+    assert recorded["checkpoints"] == hub

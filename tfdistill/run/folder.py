@@ -10,10 +10,10 @@ import pathlib
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfdistill import config, errors, files, results, safe_paths, work_folder
+from tfdistill import config, errors, files, results, safe_paths, weights, work_folder
 from tfdistill._version import __version__
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
@@ -76,11 +76,13 @@ class RunFolder:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         with self._work.open(resume=resume, overwrite=overwrite):
             self._check_same(recipe)
-            if not (self.path / ENVIRONMENT).is_file():
-                files.atomic_write_json(self.path / ENVIRONMENT, environment(self._devices))
-            if not (self.path / config.RECIPE_FILE).is_file():
-                files.atomic_write_text(self.path / config.RECIPE_FILE, config.dump_recipe(recipe))
             try:
+                if not (self.path / ENVIRONMENT).is_file():
+                    known = environment(self._devices, commits(recipe))
+                    files.atomic_write_json(self.path / ENVIRONMENT, known)
+                if not (self.path / config.RECIPE_FILE).is_file():
+                    text = config.dump_recipe(recipe)
+                    files.atomic_write_text(self.path / config.RECIPE_FILE, text)
                 yield self
             except errors.TfdistillError:
                 # A run that failed before it trained anything leaves nothing to resume.
@@ -133,13 +135,27 @@ class RunFolder:
         return value
 
 
-def environment(devices: Sequence[str]) -> dict[str, Any]:
-    """What a run depends on besides its recipe: versions, machine, commit, command line."""
+def commits(recipe: config.Recipe) -> dict[str, str]:
+    """The commit of each model on the hub that a recipe names, by its name there."""
+    sources = [recipe.teacher.source, recipe.teacher.general]
+    if recipe.teacher.answers is not None:
+        sources = []
+    if config.is_checkpoint(recipe.student.preset):
+        sources.append(recipe.student.preset)
+    pairs = ((source, weights.hub_commit(source)) for source in sources if source)
+    return {source: commit for source, commit in pairs if commit is not None}
+
+
+def environment(
+    devices: Sequence[str], checkpoints: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What a run depends on besides its recipe: versions, machine, commits, command line."""
     return {
         "format_version": 1,
         "created": now(),
         "tfdistill_version": __version__,
         "commit": _commit(),
+        "checkpoints": dict(checkpoints or {}),
         "command": [pathlib.Path(sys.argv[0]).name, *map(safe_paths.without_folders, sys.argv[1:])],
         "python": platform.python_version(),
         "platform": platform.platform(),
