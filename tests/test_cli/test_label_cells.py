@@ -137,6 +137,8 @@ REFUSED_JSON = {
     "true and false": ([[False, True], [True, True]], "line 1", "names of labels"),
     "places in decimals": ([[0.0, 1.0], [1.0, 0.0]], "line 1", "names of labels"),
     "probabilities": ([[0.1, 0.9], [0.7, 0.3]], "line 1", "--answers"),
+    "list and name": ([["a"], "b"], "line 2", "a list of labels"),
+    "list with null": ([["a"], [None]], "line 2", "null"),
     "object": ([{"a": 1}, {"a": 0}], "line 1", "dict"),
 }
 

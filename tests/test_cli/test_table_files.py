@@ -45,6 +45,8 @@ FORMS = {
     "tabs, all in marks": ("x.tsv", cells(delimiter="\t", quoting=csv.QUOTE_ALL)),
     "tabs, marks and line feeds": ("x.tsv", cells(delimiter="\t", lineterminator="\n")),
     "line breaks of an old Mac": ("x.csv", cells(lineterminator="\r")),
+    "blank lines on top": ("x.csv", "\n\n" + cells()),
+    "blank lines on top of tabs": ("x.tsv", "\n\n" + cells(delimiter="\t")),
     "sep=;": ("x.csv", "sep=;\r\n" + cells(delimiter=";")),
     "sep=,": ("x.csv", "sep=,\n" + cells()),
     "sep=tab": ("x.csv", "sep=\t\r\n" + cells(delimiter="\t")),
@@ -63,7 +65,8 @@ def test_every_form_of_a_table_gives_the_same_columns(tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8", newline="")
     table = read(tmp_path / name)
     assert table.columns == EXPECTED
-    first = 1 if name == "x.jsonl" else 2 + ("sep=" in content[:6])
+    top = len(content) - len(content.lstrip("\n"))
+    first = 1 if name == "x.jsonl" else 2 + ("sep=" in content[:6]) + top
     assert table.lines == list(range(first, first + 120))
 
 
@@ -75,6 +78,19 @@ def test_cells_between_tabs_may_hold_tabs_and_line_breaks_in_quotation_marks(tmp
     table = tables.read_table(tmp_path / "x.tsv", ["text", "label"])
     assert table.columns["text"] == texts
     assert table.lines == [2, 3, 4, 6]
+
+
+def test_names_in_quotation_marks_above_plain_cells_lose_them(tmp_path):
+    rows = "".join(f"fine {n}\t{'ab'[n % 2]}\n" for n in range(60))
+    (tmp_path / "x.tsv").write_text('"text"\t"label"\n' + rows)
+    assert read(tmp_path / "x.tsv").columns["text"][0] == "fine 0"
+
+
+def test_columns_that_cannot_be_labels_are_named_with_their_line(tmp_path, capsys):
+    rows = [{"text": text, "label": [{"name": "a"}]} for text in TEXTS]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(tmp_path, "x.jsonl") == 2
+    assert "line 1, 'label': expected a string or a number" in capsys.readouterr().err
 
 
 LONE = {

@@ -193,6 +193,8 @@ def _unclear(
             ". For several labels a text, write the names of the columns that hold 1 into one "
             "column, with | between them"
         )
+    if not candidates and table.unusable:
+        hint = f"{hint}. Left out: {next(iter(table.unusable.values()))}".rstrip(".")
     return errors.ConfigError(
         f"{table.path}",
         f"one column of {what}",

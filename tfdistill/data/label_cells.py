@@ -45,6 +45,11 @@ def judge(
         remedy = "For several labels a text add --kind multi_label."
         received = f"the list {_shown(cells[lists[0]])!r}"
         raise errors.DataError(where[lists[0]], "one label", received, remedy)
+    names = [index for index, cell in enumerate(cells) if cell.strip() and LIST_MARK not in cell]
+    if lists and names and kind is None:
+        received = f"a list in {len(lists)} rows and {cells[names[0]]!r} here"
+        remedy = "Write a list in every row, or in none."
+        raise errors.DataError(where[names[0]], "a list of labels", received, remedy)
     for rule in COLUMN_RULES:
         index = rule.row(cells, kind)
         if index is not None:

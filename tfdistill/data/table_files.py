@@ -215,7 +215,8 @@ def _read_cells(path: pathlib.Path, text: str) -> Rows:
     """Reads cells between commas, tabs, semicolons or vertical bars; `sep=;` may say which."""
     first, _, rest = text.partition("\n")
     chosen = _EXCEL_SEPARATOR.match(first)
-    separator = chosen[1] if chosen else separator_of(first, path.suffix.lower())
+    header = next((line for line in text.split("\n") if line.strip()), "")
+    separator = chosen[1] if chosen else separator_of(header, path.suffix.lower())
     if separator not in _SEPARATORS:
         marks = ", ".join(f"a {name}" for name in _SEPARATORS.values())
         raise errors.DataError(f"{path}, line 1", f"sep= with {marks}", repr(first))
@@ -228,7 +229,14 @@ def _with_header(path: pathlib.Path, rows: list[tuple[int, list[Any]]], separato
     if not filled:
         raise errors.DataError(f"data file {path}", "rows", "blank lines only")
     line, cells = rows[filled[0]]
-    return Rows([str(cell) for cell in cells], rows[filled[0] + 1 :], line, separator)
+    names = [str(cell) for cell in cells]
+    if separator == "\t" and all(map(_in_marks, names)):
+        names = [name[1:-1] for name in names]
+    return Rows(names, rows[filled[0] + 1 :], line, separator)
+
+
+def _in_marks(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
 def separator_of(header: str, suffix: str) -> str:
@@ -342,7 +350,10 @@ def header_of(path: pathlib.Path) -> list[str]:
         except (OSError, ValueError) as fault:
             raise errors.DataError(f"{path}", "a Parquet file", fault) from None
     with path.open("rb") as raw:
-        start = raw.readline() + raw.readline()
+        lines = (line for line in raw if line.strip())
+        start = next(lines, b"")
+        if _EXCEL_SEPARATOR.match(start.decode("utf-8-sig", errors="ignore").rstrip("\n")):
+            start += next(lines, b"")
     if b"\0" in start or start != start.decode(errors="ignore").encode():
         read_text(path)  # says what is wrong with it
     text = _with_line_feeds(start.decode("utf-8-sig", errors="replace"))
@@ -351,9 +362,9 @@ def header_of(path: pathlib.Path) -> list[str]:
     first, _, second = text.partition("\n")
     chosen = _EXCEL_SEPARATOR.match(first)
     line = second.rstrip("\n") if chosen else first
-    separator = chosen[1] if chosen else separator_of(first, suffix)
+    separator = chosen[1] if chosen and chosen[1] in _SEPARATORS else separator_of(line, suffix)
     cells = line.split(separator)
-    if separator != "\t" or all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells):
+    if separator != "\t" or all(map(_in_marks, cells)):
         try:
             cells = split_rows(path, line, separator)[0][1]
         except errors.DataError:  # a name with a line break
