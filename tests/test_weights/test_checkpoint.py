@@ -458,7 +458,8 @@ def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
     assert weights.load_classifier("someone/some-bert").labels == ("bad", "good")
     weight_files = ["model-*.safetensors", "model.safetensors", "model.safetensors.index.json"]
     tokenizer_files = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
-    files = ["added_tokens.json", "config.json", *weight_files, *tokenizer_files, "vocab.txt"]
+    library = ["config.json", "config_sentence_transformers.json"]
+    files = ["added_tokens.json", *library, *weight_files, *tokenizer_files, "vocab.txt"]
     assert asked == [("someone/some-bert", None, files)]
 
 

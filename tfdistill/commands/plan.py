@@ -105,7 +105,12 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
 
 
 def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
-    """Prints what a run would do: data, models, stages, files."""
+    """Prints what a run would do: data, models, stages, files.
+
+    Raises:
+      WeightsError: If the weights of its teacher, or of a student's checkpoint, do not fit.
+    """
+    fit_weights(recipe)
     data = _data(recipe.data)
     used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
     stages = {name: _stage(recipe.stages[name], data) for name in used}
@@ -130,6 +135,23 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
         "Nothing was written.",
     ]
     base.show(result, as_json=args.json, lines=lines)
+
+
+def fit_weights(recipe: config.Recipe) -> None:
+    """Fits the headers of the weights to their models, as the run will fit the weights.
+
+    Raises:
+      WeightsError: If they do not fit.
+    """
+    from tfdistill.run import teachers
+
+    task = None
+    if recipe.data.task is not None:
+        settings = recipe.data
+        source = None if settings.dir is None else from_config.source_of(settings)
+        declared = from_config.declared_task(settings)
+        task = declared if source is None else from_config.task_of(settings, source)
+    teachers.check_fit(recipe, task)
 
 
 def _answers(recipe: config.Recipe) -> str:

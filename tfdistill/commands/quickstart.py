@@ -98,6 +98,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     _say(data.notes)
 
     from tfdistill import run, weights
+    from tfdistill.run import teachers
 
     teacher = config.model_folder(args.teacher)
     recipe, notes = quickstart_recipe.make_recipe(
@@ -115,6 +116,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     _say(notes)
     if args.dry_run:
         _check(recipe)
+        teachers.check_fit(recipe, data.task)
         _say(f"WARNING: {warning}" for warning in findings.warnings)
         lines = [config.dump_recipe(recipe).rstrip(), "Nothing was written."]
         base.show(recipe.model_dump(mode="json"), as_json=args.json, lines=lines)

@@ -156,7 +156,14 @@ def open_for_task(
         return weights.load_embedder(source, head=head)
     head = models.head_for(task.head, task.num_labels)
     width = head.num_labels if new_head else None
-    return weights.load_model(source, head.kind, num_labels=width, family=family, new_head=new_head)
+    return weights.load_model(
+        source,
+        head.kind,
+        num_labels=width,
+        family=family,
+        new_head=new_head,
+        task_kind=task.kind,
+    )
 
 
 def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32") -> keras.Model:

@@ -148,6 +148,39 @@ def teacher_source(recipe: config.Recipe, root: pathlib.Path) -> str:
     return recipe.teacher.source
 
 
+def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
+    """Fits the headers of the weights that the run will load to their models; reads no weights.
+
+    What is on the hub, pre-trained in the run, or a file of answers is not looked at.
+
+    Args:
+      recipe: The recipe.
+      task: Its task with labels, or None.
+
+    Raises:
+      WeightsError: As the run would.
+      TeacherError: If its labels are not the task's.
+    """
+    places = {}
+    if recipe.teacher.pretrain is None and recipe.teacher.answers is None:
+        places[recipe.teacher.source] = task if recipe.teacher.finetune is None else None
+    if recipe.student.keep_head:
+        places[recipe.student.start] = task
+    elif config.is_checkpoint(recipe.student.preset):
+        places.setdefault(recipe.student.preset, None)
+    for source, answered in places.items():
+        if not (pathlib.Path(source) / weights.CONFIG_FILE).is_file():
+            continue
+        checkpoint = weights.open_checkpoint(source, shapes_only=True)
+        kind = "none"
+        if answered is not None and answered.kind != "embedding":
+            kind = models.head_for(answered.head, answered.num_labels).kind
+        task_kind = None if answered is None else answered.kind
+        loaded = weights.load_opened(checkpoint, kind, task_kind=task_kind)
+        if answered is not None and kind != "none":
+            training.label_order(loaded.model, loaded.labels, answered)
+
+
 def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
     """Where the teacher that stages on plain text learn from comes from."""
     if recipe.teacher.pretrain is None and recipe.teacher.general is not None:

@@ -48,12 +48,16 @@ def load_teacher(
         raise errors.TeacherError(
             f"teacher {source}" + ("" if spec is None else f" for {spec.name}"),
             f"a model with a head of kind {head.kind!r}",
-            f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}",
+            weights.other_head(checkpoint),
             "Fine-tune it first: `tfdistill finetune`, or load it with new_head=True and train it "
             "with tfdistill.LabelTrainer.",
         )
     loaded = weights.load_opened(
-        checkpoint, head.kind, num_labels=head.num_labels, new_head=new_head
+        checkpoint,
+        head.kind,
+        num_labels=head.num_labels,
+        new_head=new_head,
+        task_kind=None if spec is None else spec.kind,
     )
     if spec is not None:
         align_labels(loaded.model, loaded.labels, spec)

@@ -1,11 +1,17 @@
 """Checkpoints of Hugging Face and of the Model Garden <-> our models, both directions."""
 
 from tfdistill.weights.bilstm import DESCRIPTION, load_bilstm, save_bilstm
-from tfdistill.weights.checkpoint import HUB_ID, Checkpoint, hub_commit, open_checkpoint
+from tfdistill.weights.checkpoint import (
+    CONFIG_FILE,
+    HUB_ID,
+    Checkpoint,
+    hub_commit,
+    open_checkpoint,
+)
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.garden import load_garden, load_garden_masked_lm
 from tfdistill.weights.garden_save import save_garden
-from tfdistill.weights.head_checks import has_head
+from tfdistill.weights.head_checks import has_head, other_head
 from tfdistill.weights.load import (
     LoadedModel,
     load_classifier,
@@ -25,6 +31,7 @@ from tfdistill.weights.sentence_modules import has_modules
 from tfdistill.weights.tokenizers import existing_vocab
 
 __all__ = [
+    "CONFIG_FILE",
     "DESCRIPTION",
     "HUB_ID",
     "Checkpoint",
@@ -47,6 +54,7 @@ __all__ = [
     "load_token_classifier",
     "open_checkpoint",
     "open_encoder",
+    "other_head",
     "read_config",
     "save_bilstm",
     "save_garden",

@@ -14,17 +14,23 @@ import safetensors
 
 from tfdistill import errors, files, reading, safe_paths
 from tfdistill.data import vocab
-from tfdistill.weights import filling, hf_config, keys, tokenizers
+from tfdistill.weights import filling, folders, hf_config, keys, tokenizers
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 VOCAB_FILE = tokenizers.VOCAB_FILE
+LIBRARY_FILE = "config_sentence_transformers.json"  # of sentence-transformers
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"  # of a checkpoint in several parts
 _PARTS = "model-*.safetensors"
 _OF_MODULE = ("*.json", "model*.safetensors", VOCAB_FILE)
 # Those of a sentence encoder: its modules, each in a folder such as 1_Pooling.
 SENTENCE_FILES = ("modules.json", "*sentence*.json", *(f"[0-9]_*/{name}" for name in _OF_MODULE))
 _FLOATS = ("F16", "BF16", "F32", "F64")
+_INTEGERS = ("BOOL", "I16", "U16", "I32", "U32", "I64", "U64")  # of buffers, never of weights
+_QUANTIZERS = {  # what they call their tensors
+    "bitsandbytes": (".SCB", ".absmax", ".quant_map", ".weight_format"),
+    "GPTQ or AWQ": (".qweight", ".qzeros"),
+}
 HUB_ID = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
 )
@@ -38,11 +44,12 @@ class Checkpoint:
       folder: Its folder.
       raw_config: The content of config.json.
       tensors: Canonical key -> array in PyTorch's layout; ignored ones left out.
-      ignored: Keys that hold nothing for us, as in the file, sorted.
+      ignored: Keys that hold nothing for us, and prefixes that were left out, sorted.
       vocab_file: vocab.txt or tokenizer.json, or None if there is neither.
       lower_case: Whether its tokenizer lower-cases (default True).
       layout: What wrote the tensors: "pt" or "tf".
       max_length: The most tokens of an example that its tokenizer allows, or None.
+      shapes_only: Whether the tensors were left unread.
     """
 
     folder: pathlib.Path
@@ -53,6 +60,7 @@ class Checkpoint:
     lower_case: bool
     layout: str
     max_length: int | None = None
+    shapes_only: bool = False
 
     @property
     def is_tinybert(self) -> bool:
@@ -60,7 +68,7 @@ class Checkpoint:
         return any(keys.TINYBERT_MARK.fullmatch(key) for key in self.ignored)
 
 
-def open_checkpoint(source: files.Path) -> Checkpoint:
+def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
@@ -68,6 +76,7 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         the parts that it names (and the files of its tokenizer if it has them), or the id of one
         on the Hugging Face hub, of which only these files are fetched: `org/name`, or
         `org/name@revision` with a branch, tag or commit.
+      shapes_only: Whether the tensors are left unread: zeros of their shapes, to see what fits.
 
     Returns:
       Its content.
@@ -83,8 +92,8 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         folder = inner[0].parent if len(inner) == 1 else folder
     raw_config = read_json(folder / CONFIG_FILE, required=True)
     hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
-    tensors, ignored, layout = read_parts(folder)
     tokenizer = tokenizers.read_tokenizer(folder)
+    tensors, ignored, layout = read_parts(folder, shapes_only=shapes_only)
     return Checkpoint(
         folder=folder,
         raw_config=raw_config,
@@ -94,6 +103,7 @@ def open_checkpoint(source: files.Path) -> Checkpoint:
         lower_case=tokenizer.lower_case,
         layout=layout,
         max_length=tokenizer.max_length,
+        shapes_only=shapes_only,
     )
 
 
@@ -134,7 +144,7 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
     named = HUB_ID.fullmatch(source) if isinstance(source, str) else None
     if named is None:
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
-    wanted = [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizers.FILES]
+    wanted = [CONFIG_FILE, LIBRARY_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizers.FILES]
     try:
         patterns = [*wanted, *more]
         return pathlib.Path(
@@ -172,60 +182,82 @@ def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
         raise errors.WeightsError(
             "checkpoint",
             f"{path.name} in {path.parent}",
-            "no such file",
-            _checkpoint_below(path.parent),
+            *(
+                folders.other_format(path.parent)
+                or ("no such file", _checkpoint_below(path.parent))
+            ),
         )
     return reading.read_json_object(
         path, error=errors.WeightsError, expected="valid JSON", remedy="Fetch the file again."
     )
 
 
-def read_parts(folder: pathlib.Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
-    """Reads model.safetensors, or the parts that the index names, as `read_tensors` does."""
+def read_parts(
+    folder: pathlib.Path, *, shapes_only: bool = False
+) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
+    """Reads model.safetensors, or the parts that the index names.
+
+    The prefix of a wrapper, such as ``_orig_mod.`` of torch.compile, falls away.
+
+    Args:
+      folder: The folder.
+      shapes_only: Whether only the headers are read; the tensors are then zeros that take no
+        memory.
+
+    Returns:
+      The tensors that models use by canonical key, the keys of others with what was left out, and
+      the layout.
+
+    Raises:
+      WeightsError: If a file is missing, corrupt, or holds what is no weight.
+    """
     whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
     if whole.is_file() or not index.is_file():
-        return read_tensors(whole)
+        tensors, layout = read_tensors(whole, shapes_only=shapes_only)
+        return _canonical(tensors, layout, whole)
     places = read_json(index, required=True).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise errors.WeightsError(f"{index}, weight_map", "a file name for each tensor", "none")
     names = list(dict.fromkeys(places.values()))
     for name in names:
-        known = isinstance(name, str) and safe_paths.is_plain_name(name)
-        if not known or not name.endswith(".safetensors"):
+        plain = isinstance(name, str) and safe_paths.is_plain_name(name)
+        if not plain or not name.endswith(".safetensors"):
             raise errors.WeightsError(
                 f"{index}, weight_map", "names of .safetensors files next to it", repr(name)
             )
-    tensors: dict[str, np.ndarray] = {}
-    ignored: list[str] = []
+    tensors: dict[str, np.ndarray | None] = {}
     layout = "pt"
     for name in sorted(names):
         part = folder / name  # a plain name; in the cache of the hub a link to its blobs
         expected = {key for key, place in places.items() if place == name}
-        found, more, layout = read_tensors(part, expected)
-        twice = sorted(found.keys() & tensors.keys())
-        if twice:
-            raise errors.WeightsError(f"{index}", f"one tensor for {twice[0]}", "two")
-        tensors |= found
-        ignored += more
-    return tensors, tuple(sorted(ignored)), layout
+        more, layout = read_tensors(part, expected, shapes_only=shapes_only)
+        tensors |= more  # no key is in two: the index has one place for each
+    return _canonical(tensors, layout, index)
 
 
 def read_tensors(
-    path: pathlib.Path, expected: set[str] | None = None
-) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
-    """Reads a file of tensors: those that models use, the keys of others, and the layout.
+    path: pathlib.Path, expected: set[str] | None = None, *, shapes_only: bool = False
+) -> tuple[dict[str, np.ndarray | None], str]:
+    """Reads a file of tensors as they are called there; integers, which no weight is, as None.
 
     Args:
       path: The file.
       expected: The keys that an index says it has.
+      shapes_only: As for `read_parts`.
 
     Raises:
-      WeightsError: If it is missing, corrupt, or holds what is no weight.
+      WeightsError: If it is missing, corrupt, or its weights are quantized.
     """
     if not path.is_file():
         raise errors.WeightsError(_missing_weights(path))
-    tensors: dict[str, np.ndarray] = {}
-    ignored = []
+    if folders.is_lfs_pointer(path):
+        raise errors.WeightsError(
+            str(path),
+            "a safetensors file",
+            "a pointer of Git LFS to it",
+            "Fetch the file itself: `git lfs pull` in its repository.",
+        )
+    tensors: dict[str, np.ndarray | None] = {}
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             layout = (file.metadata() or {}).get("format", "pt")
@@ -235,33 +267,65 @@ def read_tensors(
                 raise errors.WeightsError(
                     str(path), "the tensors that the index names", f"a difference in {differing}"
                 )
+            if not held:
+                raise errors.WeightsError(
+                    str(path), "tensors", "a file without any", "Fetch it again, or save it again."
+                )
             for key in held:
-                canonical, transposed = keys.canonical_key(key, layout)
-                if keys.IGNORED.fullmatch(canonical):
-                    ignored.append(canonical)
-                    continue
-                if canonical in tensors:
-                    raise errors.WeightsError(str(path), f"one tensor for {canonical}", "two")
-                kind = file.get_slice(key).get_dtype()
-                if kind not in _FLOATS:
+                header = file.get_slice(key)
+                kind = header.get_dtype()
+                if kind in _INTEGERS or keys.is_ignored(key, layout):
+                    tensors[key] = None
+                elif kind not in _FLOATS:
                     raise errors.WeightsError(
                         f"{path}, {key}",
                         f"one of {', '.join(_FLOATS)}",
-                        kind,
+                        f"{kind}{_quantizer(held)}",
                         "Its weights are quantized. Take the checkpoint that they were made from.",
                     )
-                tensor = np.asarray(file.get_tensor(key), np.float32)
-                tensors[canonical] = tensor.T if transposed else tensor
+                elif shapes_only:
+                    tensors[key] = np.broadcast_to(np.float32(0), header.get_shape())
+                else:
+                    tensors[key] = np.asarray(file.get_tensor(key), np.float32)
     except (safetensors.SafetensorError, OSError) as error:
         raise errors.WeightsError(
             str(path), "a whole safetensors file", f"{error}", "It is corrupt; fetch it again."
         ) from error
-    broken = [key for key, tensor in tensors.items() if not np.isfinite(tensor).all()]
+    return tensors, layout
+
+
+def _canonical(
+    tensors: dict[str, np.ndarray | None], layout: str, path: pathlib.Path
+) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
+    """Brings the keys of a checkpoint into one spelling; see `read_parts`."""
+    wrapper = keys.wrapper_of(tensors, layout, what=str(path))
+    found: dict[str, np.ndarray] = {}
+    ignored = []
+    for key, tensor in tensors.items():
+        key = key.replace(keys.COMPILED, "").removeprefix(wrapper)
+        canonical, transposed = keys.canonical_key(key, layout)
+        if tensor is None or keys.IGNORED.fullmatch(canonical):
+            ignored.append(canonical)
+            continue
+        if canonical in found:
+            raise errors.WeightsError(str(path), f"one tensor for {canonical}", "two")
+        found[canonical] = tensor.T if transposed else tensor
+    broken = [key for key, tensor in found.items() if not np.isfinite(tensor).all()]
     if broken:
         raise errors.WeightsError(
             str(path), "finite weights", f"NaN or infinity in {filling.shortened(sorted(broken))}"
         )
-    return tensors, tuple(sorted(ignored)), layout
+    prefixes = [f"prefix {wrapper}"] if wrapper else []
+    if any(keys.COMPILED in key for key in tensors):
+        prefixes.append(f"prefix {keys.COMPILED}")
+    return found, tuple(sorted([*ignored, *prefixes])), layout
+
+
+def _quantizer(held: Sequence[str]) -> str:
+    for name, endings in _QUANTIZERS.items():
+        if any(key.endswith(endings) for key in held):
+            return f", by {name}"
+    return ""
 
 
 def _checkpoint_below(folder: pathlib.Path) -> str:
@@ -274,19 +338,8 @@ def _checkpoint_below(folder: pathlib.Path) -> str:
 
 
 def _missing_weights(path: pathlib.Path) -> str:
-    remedy = "Fetch it from where the other files came from."
-    received = "no such file"
-    if (path.parent / "pytorch_model.bin").is_file():
-        received = "only pytorch_model.bin, which can run code when it is opened"
-        remedy = _conversion("PyTorch", "AutoModelForSequenceClassification")
-    elif (path.parent / "tf_model.h5").is_file():
-        received = "only tf_model.h5"
-        remedy = _conversion("transformers 4", "TFAutoModelForSequenceClassification")
-    return errors.explain("checkpoint", f"{path.name} in {path.parent}", received, remedy)
-
-
-def _conversion(package: str, name: str) -> str:
-    return (
-        f"Convert it where {package} is installed, with the class of its head: "
-        f"{name}.from_pretrained(folder).save_pretrained(folder, safe_serialization=True)."
+    received, remedy = folders.other_format(path.parent) or (
+        "no such file",
+        "Fetch it from where the other files came from.",
     )
+    return errors.explain("checkpoint", f"{path.name} in {path.parent}", received, remedy)

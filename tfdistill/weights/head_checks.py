@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdistill import errors, models
 from tfdistill.weights import keys
-from tfdistill.weights.checkpoint import CONFIG_FILE, Checkpoint
+from tfdistill.weights.checkpoint import CONFIG_FILE, LIBRARY_FILE, Checkpoint, read_json
 
 # A new head, a pooler; smaller differences are told by the names of the tensors.
 _SLACK, _SLACK_LAYERS = 10_000_000, 12
@@ -64,8 +64,92 @@ def check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) -> 
         raise errors.WeightsError(
             f"head of {checkpoint.folder.name}",
             what,
-            f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}",
+            other_head(checkpoint),
             "Pass new_head=True to start with a head at random.",
+        )
+
+
+def other_head(checkpoint: Checkpoint) -> str:
+    """Says what a checkpoint has instead of a head that it lacks."""
+    if has_tensors(checkpoint, "generator_predictions.", "generator_lm_head."):
+        return "the generator of an ELECTRA, which replaces words; a discriminator is fine-tuned"
+    return f"none in {checkpoint.raw_config.get('architectures') or 'its tensors'}"
+
+
+_PROBLEMS = {  # what config.json calls the task of a classifier of whole texts
+    "classification": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
+_IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+def check_problem(checkpoint: Checkpoint, task_kind: str) -> None:
+    """Refuses a classifier whose config.json says that its outputs mean something else.
+
+    Args:
+      checkpoint: A checkpoint whose head is used.
+      task_kind: That of a `tasks.TaskSpec`.
+
+    Raises:
+      WeightsError: If its problem_type is that of another kind of task, or it is a cross-encoder
+        whose scores are a function of its logits.
+    """
+    told, expected = checkpoint.raw_config.get("problem_type"), _PROBLEMS.get(task_kind)
+    what = str(checkpoint.folder / CONFIG_FILE)
+    if expected is not None and told not in (None, expected):
+        raise errors.WeightsError(
+            f"{what}, problem_type",
+            f"{expected!r}, for a {task_kind} task",
+            repr(told),
+            "Its outputs answer another kind of task: name that kind, or fine-tune it on this one.",
+        )
+    block = checkpoint.raw_config.get("sentence_transformers")
+    library = checkpoint.folder / LIBRARY_FILE
+    for path, key, settings in (
+        (what, "activation_fn", block if isinstance(block, dict) else {}),
+        (what, "sbert_ce_default_activation_function", checkpoint.raw_config),
+        (library, "activation_fn", read_json(library, required=False)),
+    ):
+        function = settings.get(key)
+        if expected is not None and function not in (None, _IDENTITY):
+            raise errors.WeightsError(
+                f"{path}, {key}",
+                f"{_IDENTITY}: scores that are logits",
+                repr(function),
+                "This cross-encoder's scores are a function of its logits, which no file of ours "
+                "computes. If its logits shall be learnt, write Identity there; for its scores "
+                "give its answers in a file (`--answers`).",
+            )
+
+
+def check_labels(checkpoint: Checkpoint) -> None:
+    """Refuses names of outputs that contradict each other.
+
+    Raises:
+      WeightsError: If two outputs have one name in id2label, or label2id has other numbers.
+    """
+    names = checkpoint.raw_config.get("id2label") or {}
+    values = [str(name) for name in names.values()]
+    if doubled := sorted({name for name in values if values.count(name) > 1}):
+        raise errors.WeightsError(
+            "config.json id2label",
+            "a name of its own for each output",
+            f"{', '.join(map(repr, doubled))} for several",
+            "Correct the names in the order of the outputs.",
+        )
+    numbers = checkpoint.raw_config.get("label2id") or {}
+    if not isinstance(numbers, dict) or all(str(n).startswith("LABEL_") for n in numbers):
+        return  # what transformers writes where nobody named them
+    forwards = {str(name): str(index) for index, name in names.items()}
+    backwards = {str(name): str(index) for name, index in numbers.items()}
+    if names and forwards != backwards and not all(n.startswith("LABEL_") for n in values):
+        differing = sorted(set(forwards.items()) ^ set(backwards.items()))
+        raise errors.WeightsError(
+            "config.json label2id",
+            "the numbers that id2label has",
+            f"others, such as {differing[0][0]!r}",
+            "Correct the one that is wrong: a wrong order gives wrong answers.",
         )
 
 
@@ -143,4 +227,5 @@ def labels_of(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
         raise errors.WeightsError(
             "config.json id2label", f"a name for 0 to {num_labels - 1}", names
         )
+    check_labels(checkpoint)
     return tuple(str(names[str(index)]) for index in range(num_labels))

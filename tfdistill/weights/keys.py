@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import tf_keras as keras
 
 from tfdistill import models
+from tfdistill.errors import WeightsError
 from tfdistill.models import EncoderConfig, MobileBertConfig
-from tfdistill.weights.filling import Variable, renamed, weights_of
+from tfdistill.weights.filling import Variable, renamed, shortened, weights_of
 
 # What a checkpoint may hold besides the encoder and its heads, after canonical_key: TinyBERT's
-# projections for distillation, and buffers.
-IGNORED = re.compile(r"((.*\.)?position_ids|fit_denses?(\..*)?)")
+# projections for distillation, buffers, and the weights of the classes in a loss.
+IGNORED = re.compile(
+    r"((.*\.)?position_ids|fit_denses?(\..*)?|(.*\.)?(loss|loss_fct|loss_fn|criterion)(\..*)?)"
+)
+COMPILED = "_orig_mod."  # what torch.compile puts in front of the keys of a module
+_BASES = "bert|distilbert|electra|mobilebert|roberta"
+_TABLE = re.compile(rf"(.*?)(?:(?:{_BASES})\.)?embeddings\.word_embeddings\.weight")
 TINYBERT_MARK = re.compile(r"fit_denses?(\..*)?")
 # Every head: a model takes the keys of its own and ignores the others.
 HEADS = re.compile(
@@ -140,6 +147,60 @@ def unused(config: EncoderConfig) -> set[str]:
     return keys
 
 
+def is_ignored(key: str, layout: str) -> bool:
+    """Whether a key, with the prefix of a wrapper or without, holds nothing for us."""
+    return IGNORED.fullmatch(canonical_key(key, layout)[0]) is not None
+
+
+def wrapper_of(names: Iterable[str], layout: str, *, what: str) -> str:
+    """Finds what a wrapper put in front of every key, such as ``module.`` of DataParallel.
+
+    It is what precedes the table of words, whatever the wrapper calls it: also ``model.`` of
+    Lightning and ``0.auto_model.`` of a sentence encoder that was saved as a whole.
+
+    Args:
+      names: The keys of a checkpoint.
+      layout: As for `canonical_key`.
+      what: The file, for messages.
+
+    Returns:
+      The prefix, "" where there is none or no table of words.
+
+    Raises:
+      WeightsError: If there are two tables under different prefixes, keys without the prefix, or
+        an adapter that is not merged.
+    """
+    if layout == "tf":
+        return ""
+    listed = [name.replace(COMPILED, "") for name in names if not is_ignored(name, layout)]
+    adapters = [name for name in listed if ".lora_" in name]
+    if adapters:
+        raise WeightsError(
+            what,
+            "the weights of a model",
+            f"an adapter (LoRA) beside them, {shortened(adapters)}",
+            "Merge it with peft: model.merge_and_unload().save_pretrained(merged).",
+        )
+    found = {match[1] for name in listed if (match := _TABLE.fullmatch(name))}
+    if len(found) > 1:
+        raise WeightsError(
+            what,
+            "one model",
+            f"one under each of the prefixes {', '.join(map(repr, sorted(found)))}",
+            "Save the model that you mean alone, with save_pretrained.",
+        )
+    wrapper = next(iter(found), "")
+    others = [name for name in listed if not name.startswith(wrapper)]
+    if others:
+        raise WeightsError(
+            what,
+            f"keys that all begin with {wrapper!r}, as that of its words does",
+            f"others, {shortened(sorted(others))}",
+            "Save the model inside of the wrapper alone, with save_pretrained.",
+        )
+    return wrapper
+
+
 def canonical_key(key: str, layout: str) -> tuple[str, bool]:
     """Brings the spellings of a key that are in use into one.
 
@@ -159,7 +220,7 @@ def canonical_key(key: str, layout: str) -> tuple[str, bool]:
         key = key.split(":")[0].replace("layer_._", "layer.").replace("/", ".")
         transposed = key.endswith(".kernel")
         key = re.sub(r"\.(kernel|embeddings)$", ".weight", key)
-    key = re.sub(r"^(bert|distilbert|electra|mobilebert|roberta)\.", "", key)
+    key = re.sub(rf"^({_BASES})\.", "", key)
     key = re.sub(r"^\w+___cls\.", "cls.", key)
     key = re.sub(r"\.gamma$", ".weight", key)
     key = re.sub(r"\.beta$", ".bias", key)

@@ -132,6 +132,7 @@ def load_model(
     family: str | None = None,
     new_head: bool = False,
     next_sentence: bool = False,
+    task_kind: str | None = None,
 ) -> LoadedModel:
     """Loads a model with any head.
 
@@ -145,6 +146,8 @@ def load_model(
       new_head: Whether a head in the checkpoint is left out and a new one initialised at random.
       next_sentence: Whether a masked LM also predicts next sentences; a head for it in the
         checkpoint is otherwise ignored.
+      task_kind: The kind of the task that a head in the checkpoint has to answer, where it is
+        known: config.json may say that it answers another.
 
     Returns:
       The model with its labels, vocabulary and report.
@@ -164,6 +167,7 @@ def load_model(
         family=family,
         new_head=new_head,
         next_sentence=next_sentence,
+        task_kind=task_kind,
     )
 
 
@@ -175,6 +179,7 @@ def load_opened(
     family: str | None = None,
     new_head: bool = False,
     next_sentence: bool = False,
+    task_kind: str | None = None,
 ) -> LoadedModel:
     """Fits an opened checkpoint to a model, as `load_model` does."""
     pools = {
@@ -193,6 +198,8 @@ def load_opened(
             head_checks.check_head(checkpoint, "a next-sentence head", ("cls.seq_relationship.",))
         if kind == "masked_lm":
             head_checks.check_tied(checkpoint)
+    if has_head and task_kind is not None:
+        head_checks.check_problem(checkpoint, task_kind)
     head = models.Head(kind, 2 if kind == "span" else num_labels or 0, next_sentence)
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, has_head)
@@ -318,13 +325,21 @@ def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadRep
         tensors = factorised.factorised(tensors, config.embedding_size)
     received = filling.mismatch(wanted, tensors, fresh)
     if received:
+        remedy = "The weights and config.json do not belong together."
+        if received.startswith("unexpected") and ";" not in received:
+            remedy = (
+                "The rest fits: these are parts of another class. Save the model of transformers "
+                "inside of it alone (save_pretrained), or take them out of the file if nothing "
+                "computes with them."
+            )
         raise errors.WeightsError(
             f"tensors of {checkpoint.folder}",
             f"those of a {config.family} of the sizes in config.json",
             received,
-            "The weights and config.json do not belong together.",
+            remedy,
         )
-    filling.assign(model, wanted, tensors)
+    if not checkpoint.shapes_only:
+        filling.assign(model, wanted, tensors)
     return LoadReport(
         loaded=tuple(sorted(tensors)),
         ignored=tuple(sorted({*checkpoint.ignored, *(unused & set(checkpoint.tensors))})),

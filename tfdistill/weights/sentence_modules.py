@@ -33,7 +33,7 @@ _ACTIVATIONS = {
     "tanh": "torch.nn.modules.activation.Tanh",
 }
 _TYPES = "sentence_transformers.models."
-_SETTINGS_FILE, _LIBRARY_FILE = "sentence_bert_config.json", "config_sentence_transformers.json"
+_SETTINGS_FILE = "sentence_bert_config.json"
 # What the files of the modules may say: a value that is required, or None for a key that is read
 # elsewhere or changes no vector. `null` and an empty value say nothing.
 _OF_VECTORS = {
@@ -98,7 +98,7 @@ def has_modules(folder: files.Path) -> bool:
     folder = pathlib.Path(folder)
     if not (folder / MODULES_FILE).is_file():
         return False
-    library = checkpoint.read_json(folder / _LIBRARY_FILE, required=False)
+    library = checkpoint.read_json(folder / checkpoint.LIBRARY_FILE, required=False)
     return library.get("model_type") != "CrossEncoder"
 
 
@@ -153,7 +153,7 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
     head = dataclasses.replace(head, normalize="Normalize" in found)
     if "Normalize" in found:
         _settings(found["Normalize"] / checkpoint.CONFIG_FILE, "Normalize")
-    _check_library(folder / _LIBRARY_FILE, normalized=head.normalize)
+    _check_library(folder / checkpoint.LIBRARY_FILE, normalized=head.normalize)
     path = found["Transformer"] / _SETTINGS_FILE
     settings = _settings(path, "Transformer")
     limit = settings.get("max_seq_length")
@@ -192,7 +192,7 @@ def _dense(folder: pathlib.Path) -> tuple[str, dict[str, np.ndarray]]:
             f"one of {', '.join(activations)}",
             repr(activation),
         )
-    found, _, _ = checkpoint.read_tensors(folder / checkpoint.WEIGHTS_FILE)
+    found, _, _ = checkpoint.read_parts(folder)
     kernel = found.get("linear.weight")
     if kernel is None or kernel.ndim != 2 or not set(found) <= set(_KEYS):
         raise errors.WeightsError(
