@@ -27,6 +27,12 @@ def test_chance_is_what_an_answer_without_looking_scores():
     assert analysis.chance_level(auc, labels) == 0.5
 
 
+def test_chance_of_macro_f1_is_that_of_the_most_frequent_class_over_all():
+    task = tasks.TaskSpec("t", "a", "b", labels=("no", "yes"), metrics=("macro_f1",))
+    labels = np.array([0] * 9 + [1])
+    assert analysis.chance_level(task, labels) == pytest.approx(2 * 0.9 / 1.9 / 2)
+
+
 @pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "exact_match"])
 def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
     """The best of all sets of labels, by the metric itself."""

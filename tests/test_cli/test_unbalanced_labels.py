@@ -132,3 +132,23 @@ def test_class_weights_weigh_the_loss_of_the_gold_labels(bert, tmp_path, capsys)
         history = next((tmp_path / name / "out").rglob("history.csv"))
         losses[name] = float(callbacks.read_history(history)[0]["loss"])
     assert np.isfinite(list(losses.values())).all() and losses["plain"] != losses["weighted"]
+
+
+@pytest.mark.slow
+def test_class_weights_weigh_a_student_s_gold_labels(bert, tmp_path, capsys):
+    labels = ["rare" if n % 10 == 0 else "usual" for n in range(240)]
+    given = [*split(tmp_path, labels)[:-2], "--epochs", "1", "--batch-size", "200"]
+    given += ["--max-length", "32"]
+    weak = ["--set", "teacher.allow_weak=true", "--set", "student.allow_weak=true"]
+    teacher = str(tmp_path / "teacher")
+    tuned = ["finetune", str(bert), *given, "--min-steps", "1", *weak, "--out", teacher]
+    assert cli.main(tuned) == 0, capsys.readouterr().err
+    losses = []
+    for name, more in (("plain", ()), ("weighted", ("--class-weights", "balanced"))):
+        out = tmp_path / name
+        student = ["--teacher", teacher, "--student", "pruned:layers=1,ffn=8", "--stages", "labels"]
+        command = ["distill", *student, *given, *weak, "--out", str(out), "--baselines", "none"]
+        assert cli.main([*command, *more]) == 0, capsys.readouterr().err
+        (history,) = (path for path in out.rglob("history.csv") if "teacher" not in path.parts)
+        losses.append(float(callbacks.read_history(history)[0]["loss"]))
+    assert np.isfinite(losses).all() and losses[0] != losses[1]
