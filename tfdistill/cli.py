@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, cluster, errors, files, processes, storage
+from tfdistill import __version__, cluster, errors, files, processes, storage, work_folder
 from tfdistill.commands import (
     answers,
     base,
@@ -34,7 +34,6 @@ from tfdistill.commands import (
     index,
     inspection,
     models,
-    options,
     pretraining,
     quantizations,
     quickstart,
@@ -152,7 +151,7 @@ def _run(args: argparse.Namespace) -> int:
             # Of several workers that train together only the chief writes.
             writes = "gpus" not in args or cluster.keeps_files()
             if writes and not getattr(args, "dry_run", False):
-                options.check_output(args)
+                _check_output(args)
                 for option in _OUTPUTS:
                     path = getattr(args, option, None)
                     if isinstance(path, str) and not storage.is_address(path):
@@ -171,6 +170,22 @@ def _run(args: argparse.Namespace) -> int:
         text, code = _explained(error, args)
         print(f"tfdistill {args.called}: {terminal_output.plain(text)}", file=stderr)
         return code
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuses an output that a command may not write, before any work.
+
+    Raises:
+      OutputExistsError, ConfigError: See `work_folder.WorkFolder.check` and `check_file`.
+    """
+    kind, out = getattr(args, "output_kind", ""), getattr(args, "out", None)
+    if not kind or out is None or storage.is_address(out):
+        return
+    if kind == "file":
+        work_folder.check_file(out, overwrite=args.overwrite)
+        return
+    resume = getattr(args, "resume", False) or (args.output_continues and not args.overwrite)
+    work_folder.WorkFolder(out, kind).check(resume=resume, overwrite=args.overwrite)
 
 
 def _check_addresses(args: argparse.Namespace) -> None:

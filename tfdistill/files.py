@@ -199,8 +199,11 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if path.is_dir() and {child.name for child in path.iterdir()} == {LOCK}:
-                shutil.rmtree(path)
+            held = {child.name for child in path.iterdir()} - {LOCK} if path.is_dir() else set()
+            if all(name.startswith(".") and name.endswith(".lock") for name in held):
+                (path / LOCK).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # gone, or the lock of an output in it
+                    path.rmdir()
             raise
 
 

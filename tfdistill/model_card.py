@@ -7,7 +7,7 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfdistill import files
+from tfdistill import files, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
 from tfdistill.results import BaselineResult
 
@@ -162,6 +162,7 @@ def write(folder: files.Path, text: str) -> pathlib.Path | None:
     if path.exists() and MARK not in path.read_text("utf-8", errors="replace"):
         return None
     files.atomic_write_text(path, text)
+    work_folder.record(folder, [path])
     return path
 
 

@@ -48,7 +48,7 @@ class WorkFolder:
     _others: set[str] = dataclasses.field(default_factory=set)
 
     def __post_init__(self):
-        """Takes any path."""
+        """Takes a path as text, too."""
         self.path = pathlib.Path(self.path)
 
     def check(self, *, resume: bool = False, overwrite: bool = False) -> bool:
@@ -152,6 +152,10 @@ class WorkFolder:
             self.start()
             try:
                 yield self
+            except BaseException:
+                if all(name.endswith("/") for name in entries(self.path)) and not earlier:
+                    self.discard()  # nothing was written
+                raise
             finally:
                 if self.path.is_dir():
                     self.save()
@@ -172,7 +176,7 @@ class WorkFolder:
         record(above, [self.path, *(self.path / name for name in (*_NOT_LISTED[:2], *listed))])
 
     def written(self) -> set[str]:
-        """The files and folders that are ours, relative to the folder."""
+        """What is ours, relative to the folder."""
         return entries(self.path) - self._others
 
     def clear(self) -> None:
@@ -183,8 +187,7 @@ class WorkFolder:
 
     def discard(self) -> None:
         """Removes what was written, marker and all, and the folder where that leaves it empty."""
-        self.save()
-        self.clear()
+        _remove(self.path, self.written())
         if not entries(self.path):
             for name in _NOT_LISTED:
                 (self.path / name).unlink(missing_ok=True)

@@ -106,6 +106,21 @@ def test_a_foreign_folder_is_refused_and_unchanged(name, output, flag, inputs, t
     assert content(tmp_path) == before
 
 
+@pytest.mark.parametrize("flag", ["", "--resume", "--overwrite"])
+@pytest.mark.parametrize("place", [".", "..", "model", "~", "link"])
+def test_an_input_its_parents_and_a_link_to_them_are_refused(
+    place, flag, inputs, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("HOME", str(inputs))
+    (tmp_path / "link").symlink_to(inputs)
+    before = content(tmp_path)
+    out = {"~": "~", "link": str(tmp_path / "link")}.get(place, place)
+    command = ["run", "recipe.yaml", f"--out={out}", *([flag] if flag else [])]
+    assert cli.main(command) == 2
+    assert "received a folder with other files" in capsys.readouterr().err
+    assert content(tmp_path) == before
+
+
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("place", ["/proc/out", "inputs/text.txt/out", "inputs/dangling/out"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(

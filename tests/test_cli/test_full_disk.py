@@ -11,7 +11,7 @@ import shutil
 import pytest
 import toys
 
-from tfdistill import cli, weights
+from tfdistill import cli, weights, work_folder
 from tfdistill.data import tokenize
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -49,6 +49,9 @@ class FullDisk:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
 
 
+_OF_FOLDERS = (".lock", ".report.html.lock", work_folder.MARKER)  # not what was asked for
+
+
 def survive(disk, capsys, command, again=()):
     """Calls a command until no write of it fails any more; returns how often it failed."""
     for count in range(200):
@@ -75,7 +78,7 @@ def survive(disk, capsys, command, again=()):
 
 
 def _contents(folder):
-    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in _OF_FOLDERS)
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 

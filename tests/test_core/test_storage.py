@@ -11,7 +11,7 @@ import s3fs
 import toys
 from moto import server
 
-from tfdistill import arrays, cli, errors, files, safe_paths, storage
+from tfdistill import arrays, cli, errors, files, safe_paths, storage, work_folder
 from tfdistill.data import (
     answer_files,
     corpus,
@@ -62,7 +62,8 @@ def stored(bucket, prefix):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    local = (files.LOCK, work_folder.MARKER)  # of a folder on this machine only
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in local}
 
 
 @pytest.fixture(scope="module")

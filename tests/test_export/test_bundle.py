@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from export.file import bundle
-from tfdistill import errors
+from tfdistill import errors, work_folder
 
 ROOT = pathlib.Path(bundle.__file__).parents[1]
 
@@ -33,7 +33,8 @@ def test_all_files_are_written_and_nothing_else(tmp_path):
     source.write_bytes(b"m" * 3_000_000)
     folder = tmp_path / "deep" / "folder"
     bundle.write({folder / "m.tflite": source, folder / "model.json": b"{}"})
-    assert sorted(path.name for path in folder.iterdir()) == ["m.tflite", "model.json"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [work_folder.MARKER, "m.tflite", "model.json"]
     assert (folder / "m.tflite").read_bytes() == source.read_bytes()
     assert (folder / "model.json").read_bytes() == b"{}"
 
@@ -130,8 +131,12 @@ def test_an_existing_file_is_refused(tmp_path):
     with pytest.raises(errors.OutputExistsError):
         bundle.check_free({file: b"new"}, overwrite=False)
     bundle.check_free({file: b"old"}, overwrite=False)  # nothing would change
-    bundle.check_free({file: None}, overwrite=True)
     bundle.check_free({tmp_path / "other": None}, overwrite=False)
+    with pytest.raises(errors.OutputExistsError, match="never replaced"):  # somebody else's
+        bundle.check_free({file: None}, overwrite=True)
+    new = tmp_path / "new" / "m.tflite"
+    bundle.write({new: b"old"})
+    bundle.check_free({new: None}, overwrite=True)
 
 
 def test_a_folder_in_the_way_is_refused_even_with_overwrite(tmp_path):

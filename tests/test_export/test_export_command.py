@@ -11,7 +11,7 @@ import toys
 
 import export
 from export.targets import android_bundle
-from tfdistill import cli, manifest, models, weights
+from tfdistill import cli, manifest, models, weights, work_folder
 from tfdistill.commands import export as export_command
 from tfdistill.data import tokenize
 
@@ -145,17 +145,25 @@ def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypa
         "--hf": "hf/model.safetensors",
         "--android": "assets/bundles/films-dynamic_wi8_afp32/model.json",
     }
+    kinds = {
+        "--saved-model": "SavedModel",
+        "--keras-hub": "KerasHub preset",
+        "--hf": "Hugging Face folder",
+    }
     for option, mark in marks.items():
+        way = tmp_path / (mark if option == "--keras" else mark.split("/")[0])
+        if option in kinds:
+            work_folder.WorkFolder(way, kinds[option]).path.mkdir()
+            work_folder.WorkFolder(way, kinds[option]).start()
         (tmp_path / mark).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / mark).write_text("there")
-        way = tmp_path / (mark if option == "--keras" else mark.split("/")[0])
         command = arguments(place, tmp_path / "other", option, str(way), "--name", "films")
         assert cli.main(command) == 2, option
-        assert "overwrite it" in capsys.readouterr().err
-        (tmp_path / mark).rename(tmp_path / f"{mark}.other")
-        if option != "--keras":
+        assert "overwrite" in capsys.readouterr().err
+        if option in kinds:  # the file is not in the list
             assert cli.main([*command, "--overwrite"]) == 2, option
-            assert "something else" in capsys.readouterr().err
+            assert mark.split("/")[1] in capsys.readouterr().err
+        assert (tmp_path / mark).read_text() == "there"
 
 
 def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monkeypatch, capsys):
@@ -166,10 +174,10 @@ def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monk
     assert export_command._target(options) == tmp_path / "export-float16"
     options = cli.parser().parse_args([*command, "--overwrite"])
     assert export_command._target(options) == tmp_path / "export"
-    (tmp_path / "export-float16").mkdir()
-    (tmp_path / "export-float16" / "model.tflite").write_text("there")
+    with work_folder.WorkFolder(tmp_path / "export-float16", "export").open():
+        (tmp_path / "export-float16" / "model.tflite").write_text("there")
     assert cli.main(command) == 2
-    assert "use --overwrite" in capsys.readouterr().err
+    assert "Use --overwrite" in capsys.readouterr().err
 
 
 class Recorder:

@@ -139,7 +139,10 @@ def _execute(args: argparse.Namespace) -> None:
     if args.task is not None:
         plan.check_data(options.data_of(args, run=args.model), ["dev"], may_hide_labels=True)
     target = _target(args)
-    with files.output_lock(target) if args.out is None else contextlib.nullcontext():
+    with (
+        files.output_lock(target) if args.out is None else contextlib.nullcontext(),
+        work_folder.WorkFolder(target, "export").open(resume=True),  # `_target` has checked it
+    ):
         _export(args, target, layers)
 
 

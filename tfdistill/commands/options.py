@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pydantic
 
-from tfdistill import config, errors, manifest, storage, work_folder
+from tfdistill import config, errors, manifest
 
 _DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 SEED = 1  # of everything that is drawn at random
@@ -150,7 +150,7 @@ def add_output(
 ) -> None:
     """Adds --out, --overwrite and, where a stopped command can be continued, --resume.
 
-    Before the command runs, `check_output` refuses an output that it may not write.
+    Before the command runs, the command line refuses an output that it may not write.
 
     Args:
       parser: The parser.
@@ -173,22 +173,6 @@ def add_output(
         again.add_argument("--resume", action="store_true", help="continue an earlier run")
     again.add_argument("--overwrite", action="store_true", help=overwrite)
     parser.set_defaults(output_kind=kind, output_continues=continues)
-
-
-def check_output(args: argparse.Namespace) -> None:
-    """Refuses an output that a command may not write, before any work.
-
-    Raises:
-      OutputExistsError, ConfigError: See `work_folder.WorkFolder.check` and `check_file`.
-    """
-    kind, out = getattr(args, "output_kind", ""), getattr(args, "out", None)
-    if not kind or out is None or storage.is_address(out):
-        return
-    if kind == "file":
-        work_folder.check_file(out, overwrite=args.overwrite)
-        return
-    resume = getattr(args, "resume", False) or (args.output_continues and not args.overwrite)
-    work_folder.WorkFolder(out, kind).check(resume=resume, overwrite=args.overwrite)
 
 
 def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:

@@ -113,17 +113,15 @@ def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pat
     """
     check_output(folder)
     tables = folder / TABLES_FOLDER
-    contents = {tables / name: text for name, text in render_csv(report).items()}
-    contents[folder / HTML_NAME] = render_html(report)
-    contents[folder / MARKDOWN_NAME] = render_markdown(report)
-    earlier = list(tables.iterdir()) if tables.is_dir() else []
+    contents = render_csv(report)
+    pages = {HTML_NAME: render_html(report), MARKDOWN_NAME: render_markdown(report)}
     work = work_folder.WorkFolder(folder, "report")
     with contextlib.nullcontext() if work_folder.read_marker(folder) else work.open():
-        tables.mkdir(exist_ok=True)
-        work_folder.record(folder, [tables, *contents])  # before them: a full disk may come between
-        for path in earlier:  # `check_output` passed: all are ours
-            if path not in contents:
-                path.unlink()
-        for path, text in contents.items():
-            files.atomic_write_text(path, text)
+        with files.atomic_folder(tables) as temporary:  # `check_output`: all in it is ours
+            for name, text in contents.items():
+                (temporary / name).write_text(text, encoding="utf-8")
+        names = [tables, *(tables / name for name in contents)]
+        work_folder.record(folder, [*names, *(folder / name for name in pages)])
+        for name, text in pages.items():
+            files.atomic_write_text(folder / name, text)
     return folder / HTML_NAME, folder / MARKDOWN_NAME
