@@ -64,6 +64,7 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(asked, capsys):
     measure = asked.pop("measure")
     assert measure.keywords == {"threads": 1}
     assert asked == {
+        "allow_weak": True,
         "model": "model",
         "folder": "out",
         "names": ["float16", "float32"],

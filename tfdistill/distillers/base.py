@@ -13,9 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import analysis, errors, models
-from tfdistill.data import metrics as task_metrics
-from tfdistill.data.batches import Batches
+from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import batch as batches
 from tfdistill.distillers import checks, keras3, updates
@@ -229,14 +227,12 @@ class Distiller(keras.Model, abc.ABC):
         """`keras.Model.fit`, which also takes `data.batches.Batches` and callbacks of Keras 3.
 
         Batches give all their epochs, each in an order of its own; `epochs` is given here only.
-        Where `validation_data` are labelled Batches of a task that the teacher has the head of, a
-        teacher that answers them near chance is refused before the first step.
-
-        Raises:
-          TeacherError: If the teacher does, and `allow_weak` is not given.
+        A teacher that answers `validation_data` near chance is refused before the first step,
+        where these are labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
         """
-        if not allow_weak:
-            self._refuse_weak_teacher(options.get("validation_data"))
+        if not (allow_weak or self._teacher_is_judged):
+            dev = options.get("validation_data")
+            self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
         if isinstance(x, TrainingBatches):
             start = options.get("initial_epoch", 0) * x.steps_per_epoch
             options.setdefault("steps_per_epoch", x.steps_per_epoch)
@@ -245,22 +241,6 @@ class Distiller(keras.Model, abc.ABC):
             options["validation_data"] = options["validation_data"].dataset()
         callbacks = keras3.convert_callbacks(callbacks)
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
-
-    def _refuse_weak_teacher(self, dev: Any) -> None:
-        if self._teacher_is_judged or not isinstance(dev, Batches):
-            return
-        encoded, teacher = dev.encoded, self.teacher
-        task = encoded.task
-        if task is None or encoded.labels is None or not isinstance(teacher, keras.Model):
-            return
-        head = models.head_for(task.head, task.num_labels)
-        if models.head_of(teacher) != head.kind:
-            return
-        if head.kind != "embedding" and models.num_labels_of(teacher) != head.num_labels:
-            return
-        found = task_metrics.score(task, models.predict_logits(teacher, dev), encoded)
-        analysis.check_model("teacher", found, task, analysis.gold_labels(encoded))
-        self._teacher_is_judged = True
 
     def save(self, *args: Any, **options: Any) -> None:
         """Refuses: what a distiller trains is its student.

@@ -6,7 +6,38 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from tfdistill import errors
+import tf_keras as keras
+
+from tfdistill import analysis, errors, models
+from tfdistill.data import metrics
+from tfdistill.data.batches import Batches
+
+
+def check_teacher(teacher: Any, dev: Any) -> bool:
+    """Refuses a teacher that answers labelled examples near chance.
+
+    Args:
+      teacher: The teacher; only a model with the head of the examples' task is judged.
+      dev: The examples; only Batches of a task, with labels, say something.
+
+    Returns:
+      Whether it was judged.
+
+    Raises:
+      TeacherError: If it does.
+    """
+    if not isinstance(dev, Batches) or not isinstance(teacher, keras.Model):
+        return False
+    encoded, task = dev.encoded, dev.encoded.task
+    if task is None or encoded.labels is None:
+        return False
+    head = models.head_for(task.head, task.num_labels)
+    width = head.num_labels if head.kind != "embedding" else models.num_labels_of(teacher)
+    if (models.head_of(teacher), models.num_labels_of(teacher)) != (head.kind, width):
+        return False
+    reached = metrics.score(task, models.predict_logits(teacher, dev), encoded)
+    analysis.check_model("teacher", reached, task, analysis.gold_labels(encoded))
+    return True
 
 
 def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
