@@ -82,7 +82,6 @@ def _import_all(*, light: bool) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     import tfdistill.benchmark.comparing.comparison_text
     import tfdistill.benchmark.comparing.gate
-    import tfdistill.benchmark.comparing.history
     import tfdistill.cli
     import tfdistill.config
     import tfdistill.report

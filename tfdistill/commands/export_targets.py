@@ -177,7 +177,9 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
             model, args.keras_hub, max_length=max(job.lengths), **common
         )
     if args.hf is not None:
-        written["hf"] = weights.save_hf(model, args.hf, texts=job.examples.texts, **common)
+        written["hf"] = weights.save_hf(
+            model, args.hf, texts=() if job.examples is None else job.examples.texts, **common
+        )
     if args.mediapipe is not None:
         written["mediapipe"] = export.to_mediapipe(
             exported, args.mediapipe, overwrite=args.overwrite
