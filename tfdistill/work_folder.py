@@ -187,6 +187,8 @@ class WorkFolder:
 
     def discard(self) -> None:
         """Removes what was written, marker and all, and the folder where that leaves it empty."""
+        if not self.path.is_dir():  # discarded inside the block of `open`
+            return
         _remove(self.path, self.written())
         if not entries(self.path):
             for name in _NOT_LISTED:

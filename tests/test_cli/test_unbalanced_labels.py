@@ -111,7 +111,16 @@ def test_class_weights_are_refused_where_nothing_reads_them(bert, tmp_path, caps
     assert cli.main(["finetune", str(bert), *given, "--kind", "regression", *weighted]) == 2
     assert "a task of kind classification" in capsys.readouterr().err
     given = split(tmp_path, ["a", "b"] * 120)
-    distill = ["distill", "--teacher", str(bert), "--student", "tinybert_4l_312d", *given]
+    teacher = toys.randomise(models.build_classifier(SHAPE, 2))
+    weights.save_hf(teacher, tmp_path / "tuned", labels=["a", "b"], vocab_file=bert / "vocab.txt")
+    distill = [
+        "distill",
+        "--teacher",
+        str(tmp_path / "tuned"),
+        "--student",
+        "tinybert_4l_312d",
+        *given,
+    ]
     assert cli.main([*distill, *weighted]) == 2
     assert "a training on gold labels" in capsys.readouterr().err
     assert cli.main([*distill, *weighted, "--set", "stages.joint.loss_weights.label=1"]) == 0

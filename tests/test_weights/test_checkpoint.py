@@ -495,7 +495,7 @@ def test_an_unreachable_hub_says_how_to_go_on_without(monkeypatch):
 def test_an_existing_folder_stays_unless_told(folder):
     before = (folder / "model.safetensors").read_bytes()
     other = models.build_encoder(CONFIG)
-    with pytest.raises(errors.OutputExistsError, match="output folder"):
+    with pytest.raises(errors.OutputExistsError, match="an earlier Hugging Face folder"):
         weights.save_hf(other, folder)
     assert (folder / "model.safetensors").read_bytes() == before
     weights.save_hf(other, folder, overwrite=True)

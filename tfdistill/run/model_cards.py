@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import benchmark, config, errors, manifest, model_card, results, weights
+from tfdistill import benchmark, config, errors, manifest, model_card, results
 from tfdistill.benchmark import terminal
+from tfdistill.weights import checkpoint as checkpoints
 
 
 def evidence(root: pathlib.Path, file: manifest.Manifest | None = None) -> model_card.CardFacts:
@@ -52,7 +53,7 @@ def _hub_id(source: str | None) -> str | None:
     """A teacher's name on the hub; None of a preset, and of a path, which is nobody's business."""
     if source is None or pathlib.Path(source).expanduser().exists():
         return None
-    named = weights.HUB_ID.fullmatch(source)
+    named = checkpoints.HUB_ID.fullmatch(source)
     return None if named is None else named["name"]
 
 

@@ -14,6 +14,7 @@ from tfdistill.data import batches, tasks, vocab
 from tfdistill.data import metrics as task_metrics
 from tfdistill.run import given, prepare, task_models
 from tfdistill.run.task_models import PRESET
+from tfdistill.weights import checkpoint as checkpoints
 
 PRETRAINED = "teacher/pretrained"
 Teacher = keras.Model | given.GivenTeacher
@@ -169,7 +170,7 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
     elif config.is_checkpoint(recipe.student.preset):
         places.setdefault(recipe.student.preset, None)
     for source, answered in places.items():
-        if not (pathlib.Path(source) / weights.CONFIG_FILE).is_file():
+        if not (pathlib.Path(source) / checkpoints.CONFIG_FILE).is_file():
             continue
         checkpoint = weights.open_checkpoint(source, shapes_only=True)
         kind = "none"

@@ -2,8 +2,6 @@
 
 from tfdistill.weights.bilstm import DESCRIPTION, load_bilstm, save_bilstm
 from tfdistill.weights.checkpoint import (
-    CONFIG_FILE,
-    HUB_ID,
     Checkpoint,
     hub_commit,
     open_checkpoint,
@@ -31,9 +29,7 @@ from tfdistill.weights.sentence_modules import has_modules
 from tfdistill.weights.tokenizers import existing_vocab
 
 __all__ = [
-    "CONFIG_FILE",
     "DESCRIPTION",
-    "HUB_ID",
     "Checkpoint",
     "LoadReport",
     "LoadedModel",
