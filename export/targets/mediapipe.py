@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading
+from tfdistill import errors, files, models, reading, work_folder
 from tfdistill import manifest as manifests
 from tfdistill.data.tasks import TaskSpec
 from tfdistill.tflite import editing
@@ -86,7 +86,7 @@ def to_mediapipe(
         raise metadata.refusal(found)
     if target.resolve() == original.resolve():
         raise errors.ConfigError("path", "another file", "the exported file itself")
-    bundle.check_free({target: None}, overwrite=overwrite)
+    work_folder.check_file(target, overwrite=overwrite)
     with files.temporary_folder("mediapipe") as temporary:
         candidate = temporary / target.name
         model = editing.read(original)

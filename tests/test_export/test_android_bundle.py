@@ -52,7 +52,7 @@ def test_a_bundle_holds_the_export_byte_for_byte_and_the_token_vectors(assets, s
     assert written.keys() - exported.keys() == {"tokens.jsonl"}
     del written["tokens.jsonl"], written["model.json"]
     assert written == {name: exported[name] for name in written}
-    assert exported.keys() - written.keys() == {"model.json", "README.md"}
+    assert exported.keys() - written.keys() == {".tfdistill.json", "model.json", "README.md"}
     assert manifest.read_manifest(folder) == manifest.read_manifest(source)
 
 

@@ -158,10 +158,10 @@ def test_a_folder_that_answers_otherwise_is_not_written(toy, lively, tmp_path, m
 
 
 def test_a_folder_is_replaced_only_when_told_and_never_one_of_another_kind(folder, toy, tmp_path):
-    with pytest.raises(errors.OutputExistsError, match="overwrite it"):
+    with pytest.raises(errors.OutputExistsError, match="Use --overwrite"):
         export.to_saved_model(toy.model, folder, vocab_file=toy.vocab_file)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(errors.OutputExistsError, match="never replaced"):
+    with pytest.raises(errors.OutputExistsError, match="neither replaces nor removes"):
         export.to_saved_model(toy.model, tmp_path, vocab_file=toy.vocab_file, overwrite=True)
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -226,7 +226,7 @@ def test_a_folder_with_the_sweep_of_something_else_is_refused(
 
 def test_files_that_no_sweep_made_are_not_replaced(toy, attempts, tmp_path):
     (tmp_path / "float16").mkdir()
-    with pytest.raises(errors.OutputExistsError, match="no float16"):
+    with pytest.raises(errors.OutputExistsError, match="other files: float16"):
         sweeping.sweep(toy.model, tmp_path, ["float32"])
 
 

@@ -149,7 +149,7 @@ def test_the_manifest_describes_the_file(toy, exported):
     assert (card.tokenizer.vocab_size, card.tokenizer.max_length) == (200, 16)
     assert card.architecture.num_parameters == toy.model.count_params()
     assert card.architecture.flops["len16"] == models.flops(toy.config, 16, 3)
-    assert sorted(p.name for p in path.parent.iterdir()) == sorted(
+    assert sorted(p.name for p in path.parent.glob("[!.]*")) == sorted(
         ["model.tflite", "model.json", "vocab.txt", "labels.txt", "golden.json", "README.md"]
     )
 
@@ -294,9 +294,15 @@ def test_existing_files_are_kept_unless_told_otherwise(toy, exported, replayed, 
     path = tmp_path / "model.tflite"
     path.write_bytes(b"old")
     replayed()
+    for overwrite in (False, True):  # a file of somebody else is never replaced
+        arguments = toy.arguments(quantize="float32", overwrite=overwrite)
+        with pytest.raises(errors.OutputExistsError, match="such file"):
+            export.to_tflite(toy.model, path, **arguments)
+        assert path.read_bytes() == b"old"
+    path.unlink()
+    export.to_tflite(toy.model, path, **toy.arguments(quantize="float32"))
     with pytest.raises(errors.OutputExistsError, match="overwrite"):
         export.to_tflite(toy.model, path, **toy.arguments(quantize="float32"))
-    assert path.read_bytes() == b"old"
     export.to_tflite(toy.model, path, **toy.arguments(quantize="float32", overwrite=True))
     assert path.read_bytes() == exported("float32").path.read_bytes()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import config, errors, files, results, run, weights
+from tfdistill import config, errors, files, results, run, weights, work_folder
 from tfdistill.data import batches, tasks
 from tfdistill.run import folder, inputs, records
 
@@ -52,6 +52,7 @@ def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_pa
 def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatch):
     save("teacher/model", "teacher")
     write_recipe(tmp_path, GIVEN)
+    work_folder.WorkFolder(tmp_path, folder.KIND).start()
 
     def student(context, name, seed):
         record = f"students/{name}/seed-{seed}"
@@ -91,7 +92,7 @@ def test_evaluation_changes_nothing_whatever_the_order_of_the_labels(toy_vocab_f
     mnli = tasks.task("mnli")
     model = toys.classifier(toys.SHALLOW_STUDENT, seed=3)
     names = ("contradiction", "entailment", "neutral")
-    source = inputs.Source(model, names, toy_vocab_file, True, None, toy_vocab_file.parent)
+    source = inputs.Source(model, names, toy_vocab_file, True, None, None, toy_vocab_file.parent)
     examples = batches.Batches(toys.encoded(40, seed=2), shuffle=False)
     expected = source.evaluate(examples, mnli)
     if again:

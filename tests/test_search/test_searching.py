@@ -221,7 +221,9 @@ def test_an_earlier_result_is_kept_unless_told_otherwise(finished, tmp_path):
     copy = tmp_path / "search"
     copy.mkdir()
     (copy / "search.json").write_text("{}")
-    assert run(copy, Phone(), overwrite=True).proposals
+    with pytest.raises(errors.OutputExistsError, match=r"other files: search\.json"):
+        run(copy, Phone(), overwrite=True)
+    assert (copy / "search.json").read_text() == "{}"
 
 
 def test_a_damaged_measurement_says_what_to_delete(tmp_path):
@@ -298,7 +300,7 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, content):
 
 def test_the_folder_holds_what_the_manual_says(finished):
     folder, phone, _ = finished
-    assert {path.name for path in folder.iterdir()} == {
+    assert {path.name for path in folder.glob("[!.]*")} == {
         *("search.json", "search.txt", "recipes", "measurements"),
     }
     stored = [json.loads(path.read_text()) for path in (folder / "measurements").iterdir()]

@@ -109,7 +109,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights_and_history(
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "out")
     assert not (tmp_path / "out" / "metrics.json").exists()
-    with pytest.raises(errors.OutputExistsError, match="--resume or --overwrite"):
+    with pytest.raises(errors.OutputExistsError, match="--resume to continue it or --overwrite"):
         run(tmp_path / "out")
     metrics = run(tmp_path / "out", resume=True)
     expected_out, expected = whole

@@ -95,7 +95,9 @@ class RunResults:
     def stage_kinds(self) -> dict[str, str]:
         """The kind of each stage of the recipe by its name."""
         stages = (yaml.safe_load(self.recipe or "") or {}).get("stages") or {}
-        return {name: stage.get("kind", name) for name, stage in stages.items()}
+        stages = stages if isinstance(stages, dict) else {}
+        described = {name: stage for name, stage in stages.items() if isinstance(stage, dict)}
+        return {name: stage.get("kind", name) for name, stage in described.items()}
 
     @property
     def asked_quantization(self) -> str | None:

@@ -116,7 +116,12 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
       WeightsError: If the file has more than `vocab_size` tokens.
       VocabularyError: If it is not usable.
     """
-    tokens = len(vocab.read_vocab(vocab_file))
+    path = pathlib.Path(vocab_file)
+    if path.suffix == ".json":
+        tokens = len(vocab.read_vocab(path))
+    else:
+        text = reading.read_text(path, error=errors.WeightsError)
+        tokens = len(text.rstrip("\n").split("\n"))
     if tokens > vocab_size:
         raise errors.WeightsError(
             f"{vocab_file}",
