@@ -1,6 +1,7 @@
 import json
 import pathlib
 import shutil
+import types
 
 import pytest
 import toys
@@ -8,8 +9,8 @@ import transformers
 from random_texts import random_texts
 
 from tfdistill import errors, models, tokenizer_json, weights
-from tfdistill.data import tokenize, vocab
-from tfdistill.run import inputs
+from tfdistill.data import tasks, tokenize, vocab
+from tfdistill.run import inputs, teachers
 from tfdistill.weights import tokenizers
 
 
@@ -279,3 +280,13 @@ def test_a_folder_that_transformers_reads_otherwise_is_not_written(
             models.build_encoder(shape), tmp_path / "hf", vocab_file=toy_vocab_file, texts=["the a"]
         )
     assert not (tmp_path / "hf").exists()
+
+
+def test_a_teacher_as_it_is_reads_no_more_tokens_than_its_tokenizer_allows(folder):
+    edit(folder / "tokenizer_config.json", model_max_length=6)
+    task = tasks.TaskSpec("t", "text", "label", labels=("LABEL_0", "LABEL_1"))
+    data = types.SimpleNamespace(task=task, train=toys.encoded(20), vocab_file=folder / "vocab.txt")
+    assert data.train.lengths.max() > 6
+    with pytest.raises(errors.ConfigError, match="at most 6 tokens"):
+        teachers.load_classifier(str(folder), data)
+    assert teachers.load_classifier(str(folder), data, fresh_head=True)  # it will be fine-tuned
