@@ -44,7 +44,7 @@ def read_arrays(
     error: type[errors.TfdistillError] = errors.WeightsError,
     remedy: str = "",
 ) -> dict[str, np.ndarray]:
-    """Reads what `write_arrays` wrote, or another safetensors file.
+    """Reads what `write_arrays` wrote.
 
     Args:
       path: The file.
@@ -57,8 +57,7 @@ def read_arrays(
 
     Raises:
       TfdistillError: `error`, if the file is missing, cut short, altered since it was written, or
-        made from something else. A file without a checksum (of an earlier version) is taken as it
-        is.
+        made from something else.
     """
     return read_with_metadata(path, made_from=made_from, error=error, remedy=remedy)[0]
 
@@ -81,7 +80,7 @@ def read_with_metadata(
     except (safetensors.SafetensorError, OSError, TypeError, ValueError, AttributeError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise error(f"{path}", "a whole safetensors file", reason, remedy) from None
-    if _SHA256 in header and _checksum(arrays) != header[_SHA256]:
+    if header.get(_SHA256) != _checksum(arrays):
         raise error(f"{path}", "the arrays that were written", "another checksum", remedy)
     if made_from is not None and header.get(_MADE_FROM) != made_from:
         raise error(f"{path}", f"arrays made from {made_from}", header.get(_MADE_FROM), remedy)

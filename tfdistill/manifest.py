@@ -104,7 +104,7 @@ class Architecture(ManifestPart):
 
     Attributes:
       head_size: Width of an attention head where the heads do not share `hidden_size`, as in a
-        pruned student; otherwise left out of the file, so that earlier readers accept it.
+        pruned student; otherwise left out of the file.
     """
 
     family: str
@@ -210,8 +210,7 @@ class Manifest(ManifestPart):
 
     `device` is what the file was exported for, `variants` are files of the same model for others,
     `word_table` is that of a file that takes rows of words instead of ids, `compiled` are files for
-    single chips. They and `accelerators` are left out of the manifest of a file for CPUs alone, so
-    that earlier readers accept it.
+    single chips. They and `accelerators` are left out of the manifest of a file for CPUs alone.
     """
 
     format_version: Literal[1] = FORMAT_VERSION

@@ -1,7 +1,7 @@
 """The results that runs and sweeps leave as JSON: metrics.json, sweep.json, records of steps.
 
-Whoever writes such a file and whoever reads it does so through these classes. A key that a later
-version adds is ignored; a key of an earlier version that is absent has its default.
+Whoever writes such a file and whoever reads it does so through these classes. An unknown key is
+ignored; a key that is absent has its default.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tfdistill.search import bench, learning
 pytestmark = pytest.mark.slow
 
 SMALL = learning.Effort(blocks=(4, 0), whole=1, held_out=2)
-SPACE = "--method minilm --kinds relu --teacher preset:bert_tiny --vocab-size 100 --length 8"
+SPACE = "--distiller minilm --blocks relu --teacher preset:bert_tiny --vocab-size 100 --lengths 8"
 
 
 @pytest.fixture

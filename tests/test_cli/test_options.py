@@ -1,4 +1,4 @@
-"""Options mean one thing everywhere; old spellings print the new one; groups print their help."""
+"""Options mean one thing everywhere; groups print their help."""
 
 import argparse
 import collections
@@ -54,50 +54,6 @@ def test_every_seed_has_the_same_default():
     assert len(seeds) >= 6
     assert {action.default for action in seeds} == {options.SEED, None}  # None: see `export`
     assert all(action.help.endswith(f"(default: {options.SEED})") for action in seeds)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("search --latency-ms 3 --out o --length 64", "--lengths", "--lengths 64"),
-        ("search --latency-ms 3 --out o --delegate gpu", "--delegates", "--delegates gpu"),
-        ("search --latency-ms 3 --out o --kinds gelu", "--blocks", "--blocks gelu"),
-        ("search --latency-ms 3 --out o --method minilm", "--distiller", "--distiller minilm"),
-        ("run demo --devices 2", "--gpus", "--gpus 2"),
-        ("pretrain p --corpus c --out o --warmup 0.2", "--warmup-ratio", "--warmup-ratio 0.2"),
-        ("pretrain p --corpus c --out o --set a=1", "--shape", "--shape a=1"),
-        ("compress r --task t --out o --stage labels", "--objective", "--objective labels"),
-        ("evaluate m --task t --regression", "--kind", "--kind regression"),
-        ("export m --float-layers a_*", "--layers", "--layers a_*=float32"),
-        (
-            "distill --teacher t --student s --task t --out o --no-teacher",
-            "--stages",
-            "--stages labels",
-        ),
-    ],
-)
-def test_an_old_spelling_works_and_prints_the_new_one(old, new, same, capsys):
-    *command, last = old.split()
-    flag = last if last.startswith("--") else command.pop()
-
-    args = vars(cli.parser().parse_args(old.split()))
-    told = capsys.readouterr().err
-    wanted = vars(cli.parser().parse_args([*command, *same.split()]))
-
-    assert told == f"{flag} is now {same}\n"
-    assert capsys.readouterr().err == ""
-    for parsed in (args, wanted):
-        parsed.pop("parser")
-    assert args == wanted
-    shown = {option for program, option, _ in visible() if old.startswith(program.split()[-1])}
-    assert flag not in shown and "--help" in shown
-
-
-def test_an_old_spelling_refuses_what_the_new_one_refuses(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        cli.main("search --latency-ms 3 --out o --length none".split())
-    assert exit_.value.code == 2
-    assert "expected positive numbers such as 32,64" in capsys.readouterr().err
 
 
 def test_the_help_of_an_option_tells_its_default():

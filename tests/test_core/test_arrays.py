@@ -49,6 +49,7 @@ def test_arrays_made_from_something_else_are_refused(path):
         arrays.read_arrays(path, made_from="y")
 
 
-def test_a_file_of_an_earlier_version_has_no_checksum_and_is_read(tmp_path):
-    safetensors.numpy.save_file({"a": np.ones(2, np.float32)}, tmp_path / "old.safetensors")
-    assert arrays.read_arrays(tmp_path / "old.safetensors")["a"].tolist() == [1, 1]
+def test_a_file_without_a_checksum_is_refused(tmp_path):
+    safetensors.numpy.save_file({"a": np.ones(2, np.float32)}, tmp_path / "other.safetensors")
+    with pytest.raises(errors.WeightsError, match="another checksum"):
+        arrays.read_arrays(tmp_path / "other.safetensors")

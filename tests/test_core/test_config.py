@@ -66,12 +66,6 @@ def test_a_file_is_as_long_as_what_its_model_was_trained_on(max_length, lengths)
         assert recipe(data=data, export={"lengths": [8, 16]}).export_lengths == (8, 16)
 
 
-def test_placeholder_data_is_read_under_its_old_name():
-    data = {**MINIMAL["data"], "stand_in": True}
-    assert recipe(data=data).data.placeholder_data
-    assert recipe(data=data) == recipe(data={**MINIMAL["data"], "placeholder_data": True})
-
-
 def test_a_recipe_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         recipe().name = "other"
@@ -430,9 +424,9 @@ def test_a_recipe_extends_only_what_is_in_its_folder(tmp_path):
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [(True, "cheap"), (False, "none"), ("none", "none"), ("all", "all"), (None, "cheap")],
+    [("none", "none"), ("all", "all"), (None, "cheap")],
 )
-def test_baselines_are_chosen_by_name_and_were_a_switch(given, meant):
+def test_baselines_are_chosen_by_name(given, meant):
     values = {
         **{"name": "toy", "data": {"task": "sst2"}, "teacher": "bert", "student": "bert_tiny"},
         "stages": {"gold": {"kind": "labels"}},

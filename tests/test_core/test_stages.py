@@ -5,12 +5,10 @@ import typing
 
 import pydantic
 import pytest
-import yaml
 
 from tfdistill import config, distillers, errors
 
 KINDS = tuple(config.STAGES)
-NEW_KINDS = ("joint", "embedding")  # no earlier version wrote one
 # Read by whatever trains: the schedule, the number and the size of the batches.
 EVERYWHERE = set(config.StageConfig.model_fields)
 OTHER_VALUES = {
@@ -22,54 +20,7 @@ OTHER_VALUES = {
     "earlier": "soft",
     "keep_best": False,
 }
-# A stage as recipes were saved when every kind had all options: the defaults of that time.
-FORMER = yaml.safe_load("""
-optimizer: adamw
-learning_rate: 5.0e-05
-end_learning_rate: 0.0
-beta_2: 0.999
-epsilon: 1.0e-06
-schedule: linear
-warmup: 0.1
-weight_decay: 0.01
-clip: per_tensor
-clip_norm: 1.0
-epochs: 3
-steps: null
-augmented: false
-batch_size: 32
-gradient_accumulation: 1
-token_budget: null
-bucketing: true
-max_length: null
-reads: null
-corpus: []
-max_tokens: null
-loss_weights: {}
-layer_weights: {}
-layer_map: uniform
-projection: shared
-prediction: soft_cross_entropy
-temperature: 1.0
-scale_by_t2: false
-reduction: tokens
-terms: {}
-relation_heads: null
-teacher_layer: null
-mask_rate: 0.15
-mask_smoothing: 0.0
-next_sentence: false
-strategy: pkt
-transfer_epochs: 1
-transfer_steps: null
-transfer_learning_rate: null
-earlier: freeze
-compress: null
-keep_best: null
-patience: null
-""")
 # What these values are called where a kind has another name for them.
-RENAMED = {("patient", "layer_map"): "skip", ("relations", "teacher_layer"): -1}
 DISTILLERS = {
     "general": distillers.TinyBertDistiller,
     "intermediate": distillers.TinyBertDistiller,
@@ -151,18 +102,6 @@ def test_a_stage_is_written_with_the_options_of_its_kind_and_read_back(kind):
 
     assert set(written_out) == set(config.STAGES[kind].model_fields)
     assert recipe(written_out) == recipe({"kind": kind})
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEW_KINDS])
-def test_a_stage_that_an_earlier_version_saved_means_what_it_meant(kind):
-    stage = recipe({**FORMER, "kind": kind}).stages["it"]
-    values = stage.model_dump(mode="json", exclude={"kind"})
-
-    # These came later, and change nothing by themselves.
-    assert values.pop("min_steps", None) is None
-    assert values.pop("bias_correction")
-    for option, value in values.items():
-        assert value == RENAMED.get((kind, option), FORMER[option]), option
 
 
 @pytest.mark.parametrize("kind", DISTILLERS)

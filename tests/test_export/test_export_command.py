@@ -201,7 +201,7 @@ class Recorder:
     [
         ([], "to_tflite", {"quantize": "dynamic_wi8_afp32", "layers": None, "metadata": None}),
         (
-            ["--layers", "layer_0_*=float16", "--float-layers", "classifier", "--no-metadata"],
+            ["--layers", "layer_0_*=float16", "--layers", "classifier=float32", "--no-metadata"],
             "to_tflite",
             {"layers": {"layer_0_*": "float16", "classifier": "float32"}, "metadata": False},
         ),
@@ -252,7 +252,7 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
         (["--for", "cpu,gpu:float16"], "--for for gpu: expected float32, dynamic_wi8_afp32"),
         (["--for", "cpu,gpu", "--quantize", "auto"], "--for: expected cpu with --quantize auto"),
         (["--quantize", "weight_only_wi4_afp32"], "Take dynamic_wi4_afp32"),
-        (["--float-layers", "x", "--quantize", "auto"], "auto chooses the layers"),
+        (["--layers", "x=float32", "--quantize", "auto"], "auto chooses the layers"),
         (["--layers", "x=float33"], "Did you mean 'float32'?"),
         (["--max-drop", "0.1"], "--max-drop: expected --quantize auto"),
         (["--prefer", "size"], "--prefer: expected --quantize auto"),

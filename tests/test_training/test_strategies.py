@@ -121,7 +121,7 @@ def test_a_single_worker_is_no_cluster(monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [([], None), (["--gpus", "auto"], None), (["--gpus", "2"], 2), (["--devices", "2"], 2)],
+    [([], None), (["--gpus", "auto"], None), (["--gpus", "2"], 2)],
 )
 def test_devices_are_all_or_a_number(arguments, expected):
     import argparse

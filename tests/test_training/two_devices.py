@@ -138,7 +138,7 @@ def ran(folder, devices):
     out = folder / f"run-{devices}"
     if devices == "2":
         (folder / "toy.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
-        arguments = ["run", str(folder / "toy.yaml"), "--out", str(out), "--devices", devices]
+        arguments = ["run", str(folder / "toy.yaml"), "--out", str(out), "--gpus", devices]
         assert cli.main(arguments) == 0
     else:
         if devices == "21":

@@ -24,13 +24,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="a run folder or fine-tuned model to learn from (default: the student as it is)",
     )
-    objective = parser.add_argument(
+    parser.add_argument(
         "--objective",
         choices=("prediction", "intermediate", "labels"),
         default="prediction",
         help="what the training minimizes, a kind of stage (default: %(default)s)",
     )
-    options.renamed(parser, "--stage", objective)
     options.add_field(parser, config.PruneConfig, "sparsity")
     options.add_field(parser, config.ClusterConfig, "clusters", 32)
     options.add_allow_weak(parser, "a student that answers near chance")

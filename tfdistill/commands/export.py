@@ -80,7 +80,7 @@ def _numbers(group: Any) -> None:
         "and npu the check of their answers; cpu,gpu,npu:static_wi8_ai8 writes a file for each, "
         "with one manifest; npu-rows is for compilers without lookups: the app looks words up",
     )
-    layers = group.add_argument(
+    group.add_argument(
         "--layers",
         type=_pattern,
         action="append",
@@ -88,7 +88,6 @@ def _numbers(group: Any) -> None:
         metavar="PATTERN=NAME",
         help="another quantization for some layers, such as 'layer_0_*=float32'; may be repeated",
     )
-    options.renamed(group, "--float-layers", layers, "{}=float32")
     group.add_argument(
         "--calibrate",
         type=int,

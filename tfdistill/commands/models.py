@@ -54,10 +54,6 @@ def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _finetune(args: argparse.Namespace) -> None:
     floor = {"min_steps": args.min_steps, "patience": _PATIENCE}
-    earlier = _resumed(args)
-    tuned = None if earlier is None else earlier.teacher.finetune
-    if tuned is not None and tuned.min_steps is None and tuned.patience is None:
-        floor = {}  # an earlier version began it
     recipe = recipe_of(
         args,
         teacher={
@@ -69,11 +65,6 @@ def _finetune(args: argparse.Namespace) -> None:
         data=options.data_of(args, vocab=args.vocab, class_weights=args.class_weights),
     )
     train(recipe, args, "finetune", devices=args.gpus)
-
-
-def _resumed(args: argparse.Namespace) -> config.Recipe | None:
-    """The recipe of the run that is continued: an earlier version's defaults stay with it."""
-    return config.saved_recipe(args.out) if args.resume else None
 
 
 def general_of(teacher: str) -> str | None:
@@ -112,13 +103,12 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "whose shape and weights are taken",
     )
     options.add_field(parser, config.StudentConfig, "hidden_act")
-    stages = parser.add_argument(
+    parser.add_argument(
         "--stages",
         metavar="KIND,...",
         help=f"in order, of {', '.join(STAGES)} (default: joint; with --kind embedding that one); "
         "labels alone trains the student without a teacher",
     )
-    options.renamed(parser, "--no-teacher", stages, "labels")
     options.add_field(parser, config.DataConfig, "vocab")
     options.add_field(
         parser, config.DataConfig, "unlabelled", None, type=str, nargs="+", metavar="FILE"
@@ -165,11 +155,10 @@ def _distill(args: argparse.Namespace) -> None:
             stages[name][option] = value
     if args.corpus:
         stages = {"general": {**_GENERAL, "corpus": args.corpus}, **stages}
-    earlier = _resumed(args)
     teacher: dict[str, Any] = {"answers": args.answers and {"files": args.answers}}
     if args.teacher is not None:
-        general = general_of(args.teacher) if earlier is None else earlier.teacher.general
-        teacher = {"source": config.model_folder(args.teacher), "general": general}
+        source, general = config.model_folder(args.teacher), general_of(args.teacher)
+        teacher = {"source": source, "general": general}
     student = args.student
     if config.is_checkpoint(student):
         plan.existing(student, "--student")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
@@ -88,47 +87,6 @@ def _plain_type(annotation: Any) -> Any:
 def _listed(value: Any) -> str:
     """Writes a value as an option takes it: "32,64,128"."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def renamed(
-    group: argparse._ActionsContainer, old: str, new: argparse.Action, form: str | None = None
-) -> None:
-    """Keeps an old spelling for one release, hidden; it prints the new one.
-
-    Args:
-      group: The parser or a group of it.
-      old: The old option.
-      new: The option to use instead.
-      form: What the old option's value becomes, with ``{}`` where it was; without ``{}`` the old
-        option takes no value.
-    """
-    group.add_argument(
-        old,
-        action=_OldSpelling,
-        nargs=0 if form is not None and "{}" not in form else new.nargs,
-        default=argparse.SUPPRESS,
-        dest=new.dest,
-        help=argparse.SUPPRESS,
-        new=new,
-        form="{}" if form is None else form,
-    )
-
-
-class _OldSpelling(argparse.Action):
-    def __init__(self, *, new: argparse.Action, form: str, **options: Any):
-        """Keeps the new option and what the value becomes."""
-        super().__init__(**options)
-        self._new, self._form = new, form
-
-    def __call__(
-        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
-    ) -> None:
-        """Prints the new spelling and sets what that would set."""
-        text = self._form.format(values)
-        print(f"{option_string} is now {self._new.option_strings[0]} {text}", file=sys.stderr)
-        value = parser._get_value(self._new, text)
-        parser._check_value(self._new, value)
-        self._new(parser, namespace, value, option_string)
 
 
 def add_json(parser: argparse._ActionsContainer) -> None:
@@ -215,13 +173,12 @@ def add_seed(
 
 def add_gpus(parser: argparse._ActionsContainer) -> None:
     """Adds --gpus."""
-    action = parser.add_argument(
+    parser.add_argument(
         "--gpus",
         type=_gpus,
         metavar="N",
         help="GPUs that share each batch: auto (all that are visible) or how many (default: auto)",
     )
-    renamed(parser, "--devices", action)
 
 
 def _gpus(text: str) -> int | None:
@@ -281,8 +238,7 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
     """Adds the options that name a task, its folder and its columns."""
     add_field(group, config.DataConfig, "task", required=required)
     for field in ("dir", *_OWN_TASK):
-        action = add_field(group, config.DataConfig, field)
-    renamed(group, "--regression", action, "regression")
+        add_field(group, config.DataConfig, field)
 
 
 def data_of(args: argparse.Namespace, run: str | None = None, **more: Any) -> dict[str, Any]:

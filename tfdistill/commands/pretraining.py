@@ -194,14 +194,13 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--new-head", action="store_true", help="add a masked-LM head that the folder lacks"
     )
-    shape = source.add_argument(
+    source.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="KEY=NUMBER",
         help="change a number of the preset, such as num_layers=6; may be repeated",
     )
-    options.renamed(source, "--set", shape)
     options.add_field(source, config.PretrainConfig, "next_sentence")
     text = parser.add_argument_group("text files")
     _add_reading(text)
@@ -213,10 +212,9 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     for field in _TRAINING:
         into = length if field in ("steps", "epochs") else group
         options.add_field(into, config.PretrainConfig, field)
-    warmup = options.add_field(
+    options.add_field(
         group, config.PretrainConfig, "warmup", flag="--warmup-ratio", metavar="SHARE"
     )
-    options.renamed(group, "--warmup", warmup)
     options.add_seed(group)
     options.add_gpus(group)
     options.add_output(parser, resume=True, kind="pre-training")

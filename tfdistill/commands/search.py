@@ -38,8 +38,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="median latency of one inference at the longest length",
     )
     shown = f"{_LENGTH}, or the max_length of the run --teacher"
-    lengths = options.add_lengths(budget, shown)
-    options.renamed(budget, "--length", lengths)
+    options.add_lengths(budget, shown)
     budget.add_argument(
         "--size-mb",
         type=float,
@@ -80,22 +79,20 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_students(group: argparse._ArgumentGroup) -> None:
-    distiller = group.add_argument(
+    group.add_argument(
         "--distiller",
         choices=_METHODS,
         default="tinybert",
         help="method that the recipes distil with; pruned cuts parts out of a fine-tuned teacher "
         "(default: %(default)s)",
     )
-    options.renamed(group, "--method", distiller)
-    blocks = group.add_argument(
+    group.add_argument(
         "--blocks",
         type=options.names,
         metavar="NAME,...",
         help="kinds of transformer blocks, of gelu, relu, no_norm, no_norm_2ffn (default: all "
         "that the distiller can teach)",
     )
-    options.renamed(group, "--kinds", blocks)
     group.add_argument(
         "--teacher",
         metavar="MODEL",
@@ -125,13 +122,12 @@ def _add_students(group: argparse._ArgumentGroup) -> None:
 
 def _add_device(group: argparse._ArgumentGroup) -> None:
     measurement_options.add_device(group)
-    delegates = group.add_argument(
+    group.add_argument(
         "--delegates",
         choices=get_args(Delegate),
         default=_USUAL.delegates[0],
         help="delegate that computes, one of them (default: %(default)s)",
     )
-    options.renamed(group, "--delegate", delegates)
     measurement_options.add_affinity(group)
 
 

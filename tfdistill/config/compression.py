@@ -11,15 +11,6 @@ from tfdistill import errors
 from tfdistill.config import unions
 from tfdistill.config.training import Section, described
 
-_FORMER_DEFAULTS = {
-    "sparsity": 0.5,
-    "begin": 0.0,
-    "end": 0.7,
-    "block_size": (1, 1),
-    "clusters": 16,
-    "start": "linear",
-}
-
 
 class CompressConfig(Section):
     """What a stage does to the student's weights while it trains.
@@ -34,11 +25,6 @@ class CompressConfig(Section):
     method: str
     teacher: Literal["teacher", "student"] = "teacher"
     layers: tuple[str, ...] | None = None
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _former_defaults(cls, values: Any) -> Any:
-        return unions.without_former_defaults(values, cls, _FORMER_DEFAULTS)
 
 
 class PruneConfig(CompressConfig):

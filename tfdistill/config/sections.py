@@ -31,13 +31,7 @@ Quantize = Literal[
     "dynamic_wi4_afp32",
 ]
 """The names of the quantizations."""
-Baselines = Annotated[
-    Literal["none", "cheap", "all"],
-    # Recipes of earlier versions have true or false.
-    pydantic.BeforeValidator(
-        lambda value: ("cheap" if value else "none") if isinstance(value, bool) else value
-    ),
-]
+Baselines = Literal["none", "cheap", "all"]
 TaskKind = Literal["classification", "regression", "multi_label", "token", "span", "embedding"]
 BUILT_IN_DATA = "assistant"
 """The name of the synthetic data that comes with the package."""
@@ -123,15 +117,6 @@ class DataConfig(Section):
         "the text columns of the task",
     )
     augment: AugmentConfig | None = None
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _read_old_name(cls, values: Any) -> Any:
-        """Reads recipes of earlier versions, which call `placeholder_data` "stand_in"."""
-        if isinstance(values, dict) and "stand_in" in values:
-            values = {**values, "placeholder_data": values["stand_in"]}
-            del values["stand_in"]
-        return values
 
 
 class ShapeConfig(Section):

@@ -7,7 +7,6 @@ on either of the two relations and combination. Defaults are those of the distil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
@@ -16,26 +15,6 @@ from tfdistill.config import unions
 from tfdistill.config.compression import Compress
 from tfdistill.config.training import OptimizerConfig, PathText, Section, at_least
 
-# The defaults of options when every kind had all of them: see `unions.without_former_defaults`.
-_FORMER_DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(("token_budget", "reads", "max_tokens", "relation_heads", "teacher_layer")),
-    **dict.fromkeys(("transfer_steps", "transfer_learning_rate", "compress", "keep_best")),
-    **dict.fromkeys(("augmented", "scale_by_t2", "next_sentence"), False),
-    "patience": None,
-    "corpus": (),
-    "layer_weights": {},
-    "layer_map": "uniform",
-    "projection": "shared",
-    "prediction": "soft_cross_entropy",
-    "temperature": 1.0,
-    "reduction": "tokens",
-    "terms": {},
-    "mask_rate": 0.15,
-    "mask_smoothing": 0.0,
-    "strategy": "pkt",
-    "transfer_epochs": 1,
-    "earlier": "freeze",
-}
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
 Prediction = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
@@ -72,11 +51,6 @@ class StageConfig(OptimizerConfig):
     def num_epochs(self, steps_per_epoch: int) -> int:
         """The epochs to train, of so many batches each."""
         return self.epochs
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _former_defaults(cls, values: Any) -> Any:
-        return unions.without_former_defaults(values, cls, _FORMER_DEFAULTS)
 
     @property
     def on_corpus(self) -> bool:
@@ -229,15 +203,6 @@ class JointStage(PrunedStage):
     token_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
     pair_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _saved_before_noise(cls, values: Any) -> Any:
-        """A recipe that was saved with every option but these goes on without such noise."""
-        kinds = {"token_noise", "pair_noise"}
-        if isinstance(values, Mapping) and cls.model_fields.keys() - kinds <= set(values):
-            return {**dict.fromkeys(kinds, 0.0), **values}
-        return values
-
     @pydantic.model_validator(mode="after")
     def _check_noise(self) -> JointStage:
         for name, share in self.asked_noise.items():
@@ -287,13 +252,10 @@ class EmbeddingStage(PrunedStage):
 
 
 class PatientStage(ClassifierStage):
-    """BERT-PKD; see `distillers.PatientDistiller`. "uniform" is another name of "skip"."""
+    """BERT-PKD; see `distillers.PatientDistiller`."""
 
     kind: Literal["patient"] = "patient"
-    layer_map: Annotated[
-        Literal["skip", "last"] | tuple[int, ...],
-        pydantic.BeforeValidator(lambda value: "skip" if value == "uniform" else value),
-    ] = "skip"
+    layer_map: Literal["skip", "last"] | tuple[int, ...] = "skip"
     prediction: Prediction = "kl_divergence"
     temperature: Temperature = 10.0
 
@@ -303,9 +265,7 @@ class RelationsStage(EitherStage):
 
     kind: Literal["relations"] = "relations"
     relation_heads: int | None = pydantic.Field(default=None, gt=0)
-    teacher_layer: Annotated[
-        int, pydantic.BeforeValidator(lambda value: -1 if value is None else value)
-    ] = -1  # the last
+    teacher_layer: int = -1  # the last
     reduction: Literal["tokens", "reference"] = "tokens"
 
 

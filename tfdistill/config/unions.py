@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
 
 import pydantic
@@ -48,30 +48,6 @@ def _any_of(name: str, key: str, classes: Mapping[str, type[Section]]) -> type[S
     return pydantic.create_model(name, __base__=Section, **fields)
 
 
-def without_former_defaults(
-    values: Any, section: type[Section], former: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Drops options that the kind does not read and that have the default they once had.
-
-    Recipes that earlier versions saved write every option of every kind out in each section.
-
-    Args:
-      values: The section, as plain values.
-      section: The class of its kind.
-      former: Option -> its default when all kinds had the same options.
-
-    Returns:
-      The values that count.
-    """
-    if not isinstance(values, Mapping):
-        return values
-    return {
-        option: value
-        for option, value in values.items()
-        if option in section.model_fields or option not in former or plain(value) != former[option]
-    }
-
-
 def readers(option: str, classes: Mapping[str, type[Section]]) -> list[str]:
     """Returns the kinds that read an option."""
     return [kind for kind, section in classes.items() if option in section.model_fields]
@@ -104,8 +80,3 @@ def describe_extra(
         f"{where}: expected none {what} {kind}, which does not read it, received {value!r}. "
         f"Those that do: {', '.join(others)}"
     )
-
-
-def plain(value: Any) -> Any:
-    """Lists and tuples are the same to a recipe."""
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -102,8 +102,6 @@ class RunFolder:
                 del values[section]["allow_weak"]
             for key in ("also_quantize", "fallback"):  # other files of the same models
                 del values["export"][key]
-            if values["export"]["lengths"] == [32, 64, 128]:  # the default of earlier versions
-                values["export"]["lengths"] = None
         changed = [key for key in now if before.get(key) != now[key]]
         if changed:
             raise errors.ConfigError(
