@@ -36,23 +36,4 @@ __all__ = [
     "to_tflite",
 ]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "conversion.quantize": ("quantizations",),
-        "file.inspection": ("inspect",),
-        "targets.android_bundle": ("to_android",),
-        "targets.keras3": ("to_keras",),
-        "targets.keras_hub": ("to_keras_hub",),
-        "targets.mediapipe": ("to_mediapipe",),
-        "targets.saved_model": ("to_saved_model",),
-        "targets.tflite": ("to_tflite",),
-        "trials.automatic": ("auto",),
-        "trials.sweeping": ("sweep",),
-    },
-)
-
-
-def __dir__() -> list[str]:
-    """Lists the public functions."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__)

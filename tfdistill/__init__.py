@@ -6,15 +6,32 @@ The names below are the public entry points; they import TensorFlow when first u
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfdistill._version import __version__
+from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from tfdistill import (  # noqa: F401
+        benchmark,
+        config,
+        data,
+        distillers,
+        errors,
+        files,
+        manifest,
+        models,
+        objectives,
+        report,
+        run,
+        search,
+        structured,
+        training,
+        weights,
+    )
     from tfdistill.config import (
         load_recipe,
     )
@@ -53,57 +70,6 @@ if TYPE_CHECKING:
         run_transfer,
         transfer_stages,
     )
-
-_NAMES_OF_MODULES = {
-    "tfdistill.config": ("load_recipe",),
-    "tfdistill.distillers": (
-        "CombinationDistiller",
-        "DistilBertDistiller",
-        "Distiller",
-        "JointDistiller",
-        "LabelTrainer",
-        "LogitDistiller",
-        "MaskedLmTrainer",
-        "MiniLmDistiller",
-        "MobileBertDistiller",
-        "PatientDistiller",
-        "TermDistiller",
-        "TinyBertDistiller",
-    ),
-    "tfdistill.errors": ("TfdistillError",),
-    "tfdistill.run": ("run_recipe",),
-    "tfdistill.structured": ("build_pruned_student",),
-    "tfdistill.training": (
-        "adamw",
-        "build_student",
-        "evaluate",
-        "fit",
-        "initialise_from_layers",
-        "initialise_from_teacher",
-        "lamb",
-        "load_teacher",
-        "run_transfer",
-        "transfer_stages",
-    ),
-}
-_MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
-_PACKAGES = (
-    "benchmark",
-    "config",
-    "data",
-    "distillers",
-    "errors",
-    "files",
-    "manifest",
-    "models",
-    "objectives",
-    "report",
-    "run",
-    "search",
-    "structured",
-    "training",
-    "weights",
-)
 
 __all__ = [
     "CombinationDistiller",
@@ -152,19 +118,7 @@ def _refuse_other_export() -> None:
         )
 
 
-def __getattr__(name: str) -> Any:
-    """Imports a public name or a package when it is first used."""
-    if name in _MODULE_OF:
-        return getattr(importlib.import_module(_MODULE_OF[name]), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f"tfdistill.{name}")
-    raise AttributeError(f"module 'tfdistill' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """The public names and the packages."""
-    return sorted({*__all__, *_PACKAGES})
-
+__getattr__, __dir__ = lazy_exports(__name__)
 
 if sys.argv[:1] != ["-m"]:  # `python -m tfdistill`: __main__ takes the working directory out
     _refuse_other_export()

@@ -3,26 +3,60 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable
 from typing import Any
 
 
-def lazy_exports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Makes the function `__getattr__` of a package.
+def lazy_exports(
+    package: str, *, together: bool = False
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Makes the functions `__getattr__` and `__dir__` of a package.
+
+    Its names are those that its block ``if TYPE_CHECKING:`` imports: what type checkers read is
+    what a program gets. The block is read when a name is first used.
 
     Args:
       package: Its `__name__`.
-      names: Module, relative to the package -> the public names that it holds.
+      together: Whether the first name imports the modules of all others, too.
 
     Returns:
-      A function of a name that returns what the name stands for. It raises AttributeError for any
-      other name, as Python asks.
+      `__getattr__`, which raises AttributeError for any other name, as Python asks, and `__dir__`.
     """
-    module_of = {name: module for module, held in names.items() for name in held}
+    module_of: dict[str, str] = {}
+
+    def names() -> dict[str, str]:
+        if not module_of:
+            module_of.update(_lazy_imports(package))
+        return module_of
 
     def find(name: str) -> Any:
-        if name not in module_of:
+        if name.startswith("__") or name not in names():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        for module in dict.fromkeys(module_of.values()) if together else ():
+            importlib.import_module(module)
+        module = module_of[name]
+        if module == package:
+            return importlib.import_module(f"{package}.{name}")
+        return getattr(importlib.import_module(module), name)
 
-    return find
+    def listed() -> list[str]:
+        return sorted({*sys.modules[package].__all__, *names()})
+
+    return find, listed
+
+
+def _lazy_imports(package: str) -> dict[str, str]:
+    """Returns what the block ``if TYPE_CHECKING:`` of a package imports: name -> module."""
+    import ast
+
+    spec = sys.modules[package].__spec__
+    source = spec.loader.get_source(package)  # pyright: ignore
+    return {
+        alias.name: ".".join(filter(None, (package if line.level else "", line.module)))
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING"
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for alias in line.names
+    }

@@ -59,42 +59,4 @@ __all__ = [
     "paired_difference",
 ]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "baselines": (
-            "LinearModel",
-            "TextFeatures",
-            "embedding_features",
-            "fit_linear",
-            "majority_logits",
-            "pair_features",
-        ),
-        "breakdown": (
-            "ClassScores",
-            "changed_examples",
-            "class_scores",
-            "confusion_matrix",
-        ),
-        "calibration": (
-            "NEARLY_UNIFORM",
-            "entropy_share",
-            "expected_calibration_error",
-            "fit_temperature",
-        ),
-        "chance": (
-            "chance_level",
-            "check_model",
-            "gold_labels",
-        ),
-        "data_checks": (
-            "DataFindings",
-            "check_data",
-            "check_words",
-        ),
-        "paired": (
-            "PairedDifference",
-            "paired_difference",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

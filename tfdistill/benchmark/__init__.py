@@ -17,11 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "format_text", "measure", "quick_benchmark", "read_result", "write_result"]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "host.backend": ("compare", "measure", "quick_benchmark"),
-        "result": ("read_result", "write_result"),
-        "terminal": ("format_text",),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -36,14 +36,4 @@ __all__ = [
     "with_ranges",
 ]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "clustering": ("cluster", "clusters_of"),
-        "pruning": ("prune", "sparsity_of"),
-        "quantization_aware": ("check_ranges", "observe", "quantize_aware"),
-        "range_files": ("RANGES", "save_ranges", "with_ranges"),
-        "rebuild": ("float_weights", "is_quantize_aware", "strip"),
-        "vocabulary": ("PrunedVocabulary", "VocabularyCoverage", "prune_vocabulary"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

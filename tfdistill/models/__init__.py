@@ -6,10 +6,10 @@ Where tf_keras is imported already that happens at once, so that saved models fi
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tfdistill.lazy_exports import lazy_exports
 from tfdistill.models.bilstm_config import BiLstmConfig, StaticConfig, WordVectorConfig
 from tfdistill.models.config import (
     ACTIVATIONS,
@@ -128,35 +128,8 @@ __all__ = [
     "taps",
     "with_policy",
 ]
-# The modules that need TensorFlow, alphabetically.
-_LAZY = (
-    "attention",
-    "bert",
-    "bilstm",
-    "dropout",
-    "embedding",
-    "heads",
-    "introspection",
-    "layers",
-    "mobilebert",
-    "prediction",
-    "pretraining",
-)
 
-
-def __getattr__(name: str) -> Any:
-    """Imports all that needs TensorFlow when the first of it is used."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _import_all()
-    return globals()[name]
-
-
-def _import_all() -> None:
-    for module in _LAZY:
-        found = vars(importlib.import_module(f"{__name__}.{module}"))
-        globals().update({name: found[name] for name in __all__ if name in found})
-
+__getattr__, __dir__ = lazy_exports(__name__, together=True)
 
 if "tf_keras" in sys.modules:
-    _import_all()
+    __getattr__("build_model")

@@ -21,13 +21,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Goal", "SearchResult", "Teacher", "format_text", "read_result", "search"]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "pareto": ("Budget",),
-        "recipes": ("Goal",),
-        "result": ("SearchResult", "format_text", "read_result"),
-        "searching": ("search",),
-        "space": ("Teacher",),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -17,11 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Binary", "adopt", "measure", "measure_in_app"]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "adopting": ("adopt",),
-        "benchmark_model": ("Binary",),
-        "measuring": ("measure", "measure_in_app"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

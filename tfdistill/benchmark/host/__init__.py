@@ -14,9 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "compare", "measure", "quick_benchmark"]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "backend": ("check", "compare", "measure", "quick_benchmark"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)
