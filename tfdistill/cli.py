@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import errno
 import importlib.util
-import logging
 import os
 import pathlib
 import re
@@ -95,7 +94,6 @@ def program() -> NoReturn:
     """Runs the program ``tfdistill``: `main`, without what libraries log on stderr."""
     if not {"-v", "--verbose"} & set(sys.argv) and "_ARGCOMPLETE" not in os.environ:
         _filter_native_logs()
-        logging.disable(logging.WARNING)  # theirs; ours are printed
     for name, value in processes.WITHOUT_KERAS_3.items():
         os.environ.setdefault(name, value)
     sys.exit(main())
@@ -137,7 +135,8 @@ def _main(given: Sequence[str]) -> int:
     processes.ignore_dated_python()
     signal.signal(signal.SIGTERM, _interrupt)
     files.remove_leftovers()
-    return _run(args)
+    with terminal_output.messages(verbose=args.verbose):
+        return _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -6,15 +6,17 @@ ignored; a key that is absent has its default.
 
 from __future__ import annotations
 
+import logging
 import math
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
 from tfdistill import errors, files, reading
+
+_log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
@@ -381,14 +383,14 @@ def read_finished(path: files.Path, kind: type[ResultType]) -> ResultType | None
     """Reads the result of a step; None where the step is to be done, or done again.
 
     A step writes its result last, so a damaged one means no more than that it has to be written
-    again; stderr says so.
+    again; a message says so.
     """
     if not pathlib.Path(path).exists():
         return None
     try:
         return read_result_file(path, kind)
     except errors.DataError as error:
-        print(f"{error} This step is done again.", file=sys.stderr)
+        _log.info(f"{error} This step is done again.")
         return None
 
 

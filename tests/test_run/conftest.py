@@ -3,11 +3,19 @@
 import pytest
 
 from tfdistill import run
+from tfdistill.commands import terminal_output
 from tfdistill.run import stages
 
 
 class Stop(Exception):
     """Ends a run before its first fit."""
+
+
+@pytest.fixture(autouse=True)
+def messages_on_stderr():
+    """Prints messages as the command line does."""
+    with terminal_output.messages():
+        yield
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import dataclasses
+import logging
 
 import numpy as np
 import pytest
@@ -280,11 +281,12 @@ def test_a_cache_that_cannot_be_written_is_not_there(teacher, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize("damage", [lambda c: bytes(len(c)), lambda c: c[:-1] + b"\x7f"])
-def test_a_damaged_cache_is_noticed_and_computed_again(teacher, tmp_path, capsys, damage):
+def test_a_damaged_cache_is_noticed_and_computed_again(teacher, tmp_path, caplog, damage):
+    caplog.set_level(logging.INFO)
     before = training.cached_logits(teacher, toys.encoded(9), tmp_path)
     (cache,) = tmp_path.iterdir()
     cache.write_bytes(damage(cache.read_bytes()))
     np.testing.assert_array_equal(
         training.cached_logits(teacher, toys.encoded(9), tmp_path), before
     )
-    assert str(cache) in (said := capsys.readouterr().err) and "computed again" in said
+    assert str(cache) in (said := caplog.text) and "computed again" in said

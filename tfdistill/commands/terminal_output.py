@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 _ALL = re.compile(f"[{_CONTROL}]")
 # A progress bar returns to the start of its line, moves up to it, and clears it.
 _BUT_BARS = re.compile(rf"\x1b\[[AK]|(?!\r)[{_CONTROL}]")
+_PACKAGES = ("tfdistill", "export")  # whose messages are printed
 
 
 def plain(text: str) -> str:
@@ -78,3 +80,39 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _escaped_but_bars(found: re.Match[str]) -> str:
     return found[0] if len(found[0]) > 1 else _escaped(found)
+
+
+class _Messages(logging.Handler):
+    """Prints the bare messages of tfdistill on stderr, and the errors of other libraries."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        super().__init__()
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints a line on what is `sys.stderr` now: --quiet exchanges it."""
+        ours = record.name.partition(".")[0] in _PACKAGES
+        if ours or self._verbose or record.levelno >= logging.ERROR:
+            mark = "WARNING: " if ours and record.levelno == logging.WARNING else ""
+            print(f"{mark}{record.getMessage()}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def messages(*, verbose: bool = False) -> Iterator[None]:
+    """Prints what modules log while the block runs.
+
+    Args:
+      verbose: Whether to print the warnings of other libraries, too.
+    """
+    root, handler = logging.getLogger(), _Messages(verbose=verbose)
+    loggers = [logging.getLogger(name) for name in _PACKAGES]
+    levels = [logger.level for logger in loggers]
+    root.addHandler(handler)
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.INFO)
+        yield
+    finally:
+        root.removeHandler(handler)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

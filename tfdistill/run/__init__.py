@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import pathlib
 import shutil
-import sys
 import types
 from collections.abc import Mapping, Sequence
 
@@ -36,6 +36,8 @@ from tfdistill.run import (
 from tfdistill.run.context import RunContext
 from tfdistill.run.folder import RunFolder, now
 from tfdistill.training import strategies
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["distill", "distill_candidates", "finetune", "run_recipe"]
 
@@ -76,7 +78,7 @@ def run_recipe(
     opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy):
         with strategies.scope(strategy):
-            say(f"{recipe.name}: reading the data")
+            _log.info(f"{recipe.name}: reading the data")
             context = _with_students(_begin(recipe, folder, pipeline))
             found = _train_all(context)
         return _deliver(context, found)
@@ -102,7 +104,7 @@ def finetune(
         try:
             records.check(context, teacher)
         except errors.TeacherError as error:  # the model is what was asked for: it is kept
-            say(f"WARNING: {error}")
+            _log.warning(str(error))
     return results.SavedModel(
         **teacher.model_dump(),
         model_folder="teacher/model/hf",
@@ -180,7 +182,7 @@ def _begin(
     context = RunContext(recipe, folder, data, models_of_run)
     if recipe.teacher.pretrain is not None:
         result = records.pretrain_teacher(context)
-        say(f"pre-trained teacher: {_describe(result.metrics)}")
+        _log.info(f"pre-trained teacher: {_describe(result.metrics)}")
     return context
 
 
@@ -193,7 +195,7 @@ def _with_students(context: RunContext) -> RunContext:
     own = prepare.own_tokens(recipe, data)
     data = augmentation.augmented(recipe, data, context.root)
     if own is not None:
-        say("the student reads its own tokens: its vocabulary is not the teacher's")
+        _log.info("the student reads its own tokens: its vocabulary is not the teacher's")
         own = augmentation.augmented(recipe, own, context.root)
     return dataclasses.replace(context, data=data, own_tokens=own)
 
@@ -203,16 +205,16 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
     recipe, found = context.recipe, []
     if context.data.task is not None:
         data = context.task_data
-        say(f"{len(data.train)} training and {data.dev.num_examples} development examples")
+        _log.info(f"{len(data.train)} training and {data.dev.num_examples} development examples")
         found = [records.check(context, records.train_teacher(context))]
-        say(f"teacher: {_describe(found[0].metrics)}")
+        _log.info(f"teacher: {_describe(found[0].metrics)}")
         _say_layer_maps(context)
     elif recipe.teacher.pretrain is not None:
         found = [records.pretrained_teacher(context)]
     for name in recipe.variants:
         for seed in recipe.seeds:
             found.append(records.train_student(context, name, seed))
-            say(f"{name}, seed {seed}: {_describe(found[-1].metrics)}")
+            _log.info(f"{name}, seed {seed}: {_describe(found[-1].metrics)}")
     return found
 
 
@@ -221,7 +223,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
     root, recipe, task = context.root, context.recipe, context.data.task
     if task is None:
         _keep_chosen(root, found[-1])
-        say(f"student: {root / 'student' / 'hf'}")
+        _log.info(f"student: {root / 'student' / 'hf'}")
         return _report(context, found, (), found[-1])
     chosen = records.choose(found, list(recipe.variants)[-1], task.primary_metric)
     _keep_chosen(root, chosen)
@@ -231,7 +233,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
     exports = _export_all(context, chosen)
     measured = root / "benchmark.json"
     if exports and not (measured.is_file() and deliver.holds(measured, exports, recipe.export)):
-        say("measuring on this host")
+        _log.info("measuring on this host")
         # The teacher's files first, and of these the one in the student's format: the baseline.
         alike = f"teacher-{_format_of(root / 'export')}"
         order = sorted(exports, key=lambda e: (e.of != "teacher", e.name != alike))
@@ -240,7 +242,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
     tested = records.test_metrics(context)
     metrics = _report(context, found, compared, chosen, exports, tested)
     model_cards.write_all(root, exports)
-    say(f"report: {root / 'report.html'}")
+    _log.info(f"report: {root / 'report.html'}")
     return metrics
 
 
@@ -295,7 +297,7 @@ def _export_all(
 
     def export(name: str, of: str, source: str, target: str, quantize: str) -> None:
         if not (root / target / "model.json").is_file():
-            say(f"exporting {of} as {quantize}")
+            _log.info(f"exporting {of} as {quantize}")
             data = context.task_data if of == "teacher" else context.student_task_data
             model = task_models.open_saved(safe_paths.inside(root, source), data.task)
             try:
@@ -312,7 +314,7 @@ def _export_all(
             except errors.ParityError as error:
                 if name in ("student", "teacher"):
                     raise
-                say(f"WARNING: no {name} file to compare with: {error}")
+                _log.warning(f"no {name} file to compare with: {error}")
                 return
         made = results.ExportedFile(name=name, of=of, manifest=f"{target}/model.json")
         exported.append(made)
@@ -346,14 +348,9 @@ def _say_layer_maps(context: RunContext) -> None:
         teacher = models.config_of(context.teachers.task)
         student = task_models.student_shape(recipe.student, vocab_size, teacher)
         mapped = objectives.layer_map(teacher.num_layers, student.num_layers, layer_map)
-        say(f"layer map {layer_map}: {objectives.describe_layer_map(mapped)}")
+        _log.info(f"layer map {layer_map}: {objectives.describe_layer_map(mapped)}")
 
 
 def _describe(metrics: Mapping[str, float | None]) -> str:
     values = {name: "-" if value is None else f"{value:.4f}" for name, value in metrics.items()}
     return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def say(text: str) -> None:
-    """Talks to the person at the terminal, on stderr."""
-    print(text, file=sys.stderr, flush=True)

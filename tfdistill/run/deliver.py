@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +15,8 @@ from export.conversion import quantize as quantizing
 from tfdistill import benchmark, compress, config, errors, files, models, results, weights
 from tfdistill.data import batches
 from tfdistill.run import prepare
+
+_log = logging.getLogger(__name__)
 
 QUANTIZE_AWARE = ("static_wi8_ai8",)  # what a quantization-aware model is trained for
 
@@ -121,12 +123,12 @@ def export_model(
     except errors.ParityError as error:
         if not fallback:
             raise
-        print(f"WARNING: no {quantize} file, another is looked for: {error}", file=sys.stderr)
+        _log.warning(f"no {quantize} file, another is looked for: {error}")
         formats = (quantize, *fallback)
         # Ranges that were trained are for one format: the others take the float weights.
         card = export.auto(compress.strip(model), path, names=formats, report=tell_trial, **options)
         chosen = quantizing.quantization(card.quantization)
-        print(f"took {chosen.name}: {chosen.summary}", file=sys.stderr)
+        _log.info(f"took {chosen.name}: {chosen.summary}")
 
 
 def tell_trial(trial: results.Trial) -> None:
@@ -134,7 +136,7 @@ def tell_trial(trial: results.Trial) -> None:
     what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
     size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
     drop = "" if trial.metric_drop is None else f" {trial.primary_metric} -{trial.metric_drop:.4f},"
-    print(f"{what}:{size}{drop} {trial.verdict}", file=sys.stderr)
+    _log.info(f"{what}:{size}{drop} {trial.verdict}")
 
 
 def check_variants(settings: config.ExportConfig) -> None:

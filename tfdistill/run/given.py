@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import sys
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +21,8 @@ from tfdistill.data import (
     tasks,
 )
 from tfdistill.data.encoded import spans
+
+_log = logging.getLogger(__name__)
 
 _READERS = {
     **dict.fromkeys(located_answers.KINDS, located_answers.read_answers),
@@ -258,4 +260,4 @@ def _say(
         lines.append(f"teacher: {left} training texts are {instead}")
     if "unlabelled" in keys and not answered["unlabelled"].all():
         lines.append("teacher: unlabelled texts without an answer are left out")
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    _log.info("\n".join(lines))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import pathlib
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +18,8 @@ from tfdistill import _version, errors, manifest, work_folder
 from tfdistill.data import index_rows, text_index, tokenize
 from tfdistill.data.text_index import Checks, IndexManifest, Match
 from tfdistill.run import index_checks, inputs
+
+_log = logging.getLogger(__name__)
 
 _EXPORT = "export"  # where `tfdistill export` writes by default
 _LEAST_RECALL = 0.8
@@ -310,5 +312,5 @@ def search(
     text_index.check_model(index.card, encoder.card)
     vectors, cut = embed(encoder, [query], ["--query"])
     if cut:
-        print(f"The query was cut to {encoder.tokenizer.max_length} tokens.", file=sys.stderr)
+        _log.info(f"The query was cut to {encoder.tokenizer.max_length} tokens.")
     return index.card, index.search(vectors[0], count)

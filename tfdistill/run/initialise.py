@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
+import logging
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from tfdistill import (
 from tfdistill.data import batches, given_vectors, vocab
 from tfdistill.run import task_models, teachers, variables
 from tfdistill.run.context import RunContext
+
+_log = logging.getLogger(__name__)
 
 START = "start.safetensors"  # a pruned student before any training
 _BASIS, _LAYERS = "basis", "layers"
@@ -84,7 +86,7 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
     if teacher is None:
         named = start not in config.STARTS
         begins = f"with the weights of {start}" if named else "at random"
-        print(f"student: starts {begins}", file=sys.stderr, flush=True)
+        _log.info(f"student: starts {begins}")
     if start not in config.STARTS:
         if settings.keep_head and context.data.task is not None:
             return Student(teachers.load_classifier(start, context.student_task_data))
@@ -150,11 +152,7 @@ def resolve_start(
     except (errors.ConfigError, errors.ShapeError) as error:
         if start == "pruned":
             raise
-        print(
-            f"student: it starts {begins}, not pruned: {error}",
-            file=sys.stderr,
-            flush=True,
-        )
+        _log.info(f"student: it starts {begins}, not pruned: {error}")
         return fallback
     return "pruned"
 
@@ -185,7 +183,7 @@ def _prune(context: RunContext, model: keras.Model) -> Student:
         more[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
     variables.save(model.weights, path, made_from=made_from, beside=more)
     described = objectives.describe_layer_map(layers)
-    print(f"pruned student: {described}", file=sys.stderr, flush=True)
+    _log.info(f"pruned student: {described}")
     return Student(model, basis=pruned.basis, layers=layers)
 
 

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import hashlib
 import json
+import logging
 import pathlib
-import sys
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 from tfdistill import analysis, config, distillers, errors, files, reading, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
 from tfdistill.run import corpora, given, unlabelled
+
+_log = logging.getLogger(__name__)
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150
@@ -111,7 +113,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         if not weak:
             words.check()
     for warning in (*findings.warnings, *(words.faults if weak else ())):
-        print(f"data: {warning}", file=sys.stderr, flush=True)
+        _log.info(f"data: {warning}")
     further = unlabelled.read_for_run(recipe, task, source, train)
     parts: dict[str, str] = {}
     teacher, encoded_dev = None, encode(dev)
@@ -147,7 +149,7 @@ def _class_weights(train: tasks.Examples) -> np.ndarray:
     shown = ", ".join(
         f"{name} {weight:.3g}" for name, weight in zip(train.spec.labels, weights, strict=True)
     )
-    print(f"class weights: {errors.shortened(shown)}", file=sys.stderr, flush=True)
+    _log.info(f"class weights: {errors.shortened(shown)}")
     return weights
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import pathlib
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +19,8 @@ from tfdistill.data.unlabelled import example_keys
 from tfdistill.run import deliver, inputs, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
 from tfdistill.run.given import GivenTeacher
+
+_log = logging.getLogger(__name__)
 
 PRETRAINED = "teacher/pretrained.json"
 _WORD_METRICS = ("mlm_accuracy", "mlm_loss")
@@ -218,16 +220,15 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
     try:
         _, examples = from_config.labelled(settings, "test", folder=generated, may_hide_labels=True)
     except errors.DataError as error:
-        print(f"WARNING: no figures on the test set: {error}", file=sys.stderr)
+        _log.warning(f"no figures on the test set: {error}")
         return {}
     if examples.labels is None:
         return {}
     known = set(example_keys(context.task_data.train_examples))
     if shared := sum(key in known for key in example_keys(examples)):
-        print(
-            f"WARNING: {shared} of {len(examples)} test texts are training texts too: their metric "
-            "is too good by up to that share.",
-            file=sys.stderr,
+        _log.warning(
+            f"{shared} of {len(examples)} test texts are training texts too: their metric "
+            "is too good by up to that share."
         )
     found: dict[str, dict[str, float | None]] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from typing import Any
 
 from tfdistill import config, distillers, errors, training
@@ -10,6 +10,8 @@ from tfdistill.data import batches, noise, streaming
 from tfdistill.distillers import base
 from tfdistill.run import given, prepare
 from tfdistill.run.context import RunContext
+
+_log = logging.getLogger(__name__)
 
 
 def stage_batches(
@@ -122,14 +124,14 @@ def _noisy(
             "Leave pair_noise out.",
         )
     if pairs and stage.noisy_pairs:
-        _tell(
+        _log.info(
             f"{stage.kind}: {stage.noisy_pairs:.0%} of the pairs that the teacher answers are "
             "made of other texts of the batch (pair_noise)"
         )
         change = noise.PairNoise(data.tokenizer, share=stage.noisy_pairs)
         noisy = streaming.MappedBatches(noisy, change, seed)
     if stage.noisy_share:
-        _tell(
+        _log.info(
             f"{stage.kind}: {stage.noisy_share:.0%} of the texts that the teacher answers have "
             f"tokens replaced, each with a probability of up to {noise.HIGHEST_RATE:.0%} "
             "(token_noise)"
@@ -137,10 +139,6 @@ def _noisy(
         change = noise.TokenNoise(data.tokenizer, share=stage.noisy_share)
         noisy = streaming.MappedBatches(noisy, change, seed)
     return noisy
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedExamples:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
+import logging
 from typing import Any
 
 import tf_keras as keras
 
 from tfdistill import config, distillers, models, objectives
 from tfdistill.run import given
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _has_hidden_states(
         used += f" and hidden states, {objectives.describe_layer_map(layers)}"
     else:
         used += f" and no hidden states, since {lacking}"
-    print(f"{stage.kind}: the student learns from {used}", file=sys.stderr, flush=True)
+    _log.info(f"{stage.kind}: the student learns from {used}")
     return lacking is None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +17,8 @@ from tfdistill.run import given, teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import stage_batches
 from tfdistill.run.stage_distillers import DistilledPair, distiller_of
+
+_log = logging.getLogger(__name__)
 
 _WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
 _STATIC_RATE = 3e-3  # the one that was tried for static students, on questions of 6 types
@@ -70,10 +72,9 @@ def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     if share < analysis.NEARLY_UNIFORM:
         return 1.0
     temperature = min(analysis.fit_temperature(logits, labels), 1.0)
-    print(
+    _log.info(
         f"The teacher's answers are nearly uniform (mean entropy {share:.0%} of the largest): they "
-        f"are sharpened with the temperature {temperature:.2f}, fitted on the development set.",
-        file=sys.stderr,
+        f"are sharpened with the temperature {temperature:.2f}, fitted on the development set."
     )
     return temperature
 

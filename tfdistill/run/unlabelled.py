@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
-import sys
 
 from tfdistill import config, errors
 from tfdistill.data import tasks, unlabelled
+
+_log = logging.getLogger(__name__)
 
 
 def read_for_run(
@@ -53,7 +55,7 @@ def read_for_run(
             f"data: the stages {', '.join(unused)} need gold labels and learn from the "
             f"{len(train)} labelled texts alone"
         )
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    _log.info("\n".join(lines))
     return found.examples if len(found.examples) else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +17,8 @@ import tensorflow as tf
 
 from tfdistill import cluster, errors
 from tfdistill.training import multi_worker
+
+_log = logging.getLogger(__name__)
 
 
 def devices_here() -> list[str]:
@@ -178,10 +180,8 @@ def _show(devices: int | None, worker: cluster.Worker) -> None:
         _check_devices(devices, [_short(device.name) for device in physical] or ["CPU:0"])
         with _before_use():
             tf.config.set_visible_devices(physical[:devices], "GPU")
-    print(
-        f"worker {worker.index} of {worker.count} ({cluster.VARIABLE}): waiting for the others",
-        file=sys.stderr,
-        flush=True,
+    _log.info(
+        f"worker {worker.index} of {worker.count} ({cluster.VARIABLE}): waiting for the others"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import sys
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,6 +14,8 @@ from tfdistill import arrays, errors, files, models, storage
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.data.encoded import EncodedExamples
+
+_log = logging.getLogger(__name__)
 
 BLOCK = 8192  # examples of a unit of work
 _BATCH = 64
@@ -125,7 +127,7 @@ def _read(path: files.Path, made_from: str) -> np.ndarray | None:
     try:
         return arrays.read_arrays(path, made_from=made_from)[_LOGITS]
     except (errors.WeightsError, KeyError) as fault:
-        print(f"{fault} The teacher's answers are computed again.", file=sys.stderr)
+        _log.info(f"{fault} The teacher's answers are computed again.")
         return None
 
 
