@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdistill import config, results
 from tfdistill.commands import base, options, plan
+from tfdistill.config import rates
 
 STAGES = (
     *("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels"),
@@ -21,7 +22,7 @@ RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 _STAGE_OPTIONS = ("temperature", "layer_map", "min_steps")
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
-_GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": 3e-4}
+_GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": rates.GENERAL}
 
 
 def add_run(

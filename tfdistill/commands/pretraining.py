@@ -227,8 +227,9 @@ def _pretrain(args: argparse.Namespace) -> None:
     _existing_files([*args.corpus, *filter(None, [args.vocab])])
     from tfdistill.training import pretrain_run
 
-    given = {name: getattr(args, name) for name in config.PretrainConfig.model_fields}
-    settings = config.parse_section(config.PretrainConfig, given, source="command line")
+    fields = config.PretrainConfig.model_fields.keys() & vars(args).keys()
+    values = {name: getattr(args, name) for name in fields}
+    settings = config.parse_section(config.PretrainConfig, values, source="command line")
     source = pretrain_run.PretrainSource(
         args.model,
         vocab_file=args.vocab,

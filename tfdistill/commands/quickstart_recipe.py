@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import analysis, config, models
+from tfdistill.config import rates
 from tfdistill.data import tasks
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 384  # of the student's hidden states, at most
 _LEAST_STEPS, _STEPS_A_CLASS = 400, 20  # of the teacher's fine-tuning
-_TEACHER_RATE, _TEACHER_WIDTH = 5e-5, 768  # at this width; twice the rate at half of it
 _SHORT_SET, _LONG_SET = 200, 60_000  # rows: smaller batches below, a single epoch above
 _ROUNDED_TO = 16  # tokens
 _HELD = 0.995  # share of the texts that are not cut
@@ -183,7 +183,7 @@ def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, A
         "epochs": 1 if num_train > _LONG_SET else 3,
         "min_steps": max(_LEAST_STEPS, _STEPS_A_CLASS * num_labels),
         "batch_size": 16 if num_train < _SHORT_SET else 32,
-        "learning_rate": _TEACHER_RATE * min(2.0, max(1.0, _TEACHER_WIDTH / width)),
+        "learning_rate": rates.teacher(width),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfdistill import errors
+from tfdistill.config import rates
 from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_static, parse_pruned
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe, ShapeConfig
 
@@ -19,7 +20,7 @@ _MOBILEBERT = {
     "num_heads": 2,
     "intermediate_size": 32,
 }
-_PRETRAIN = {"learning_rate": 1e-4, "warmup": 0.1}
+_PRETRAIN = {"learning_rate": rates.SCALED_DOWN_PRETRAINING, "warmup": 0.1}
 _IB_BERT = {**_MOBILEBERT, "bottleneck_size": 48, "intermediate_size": 64}
 
 

@@ -9,9 +9,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import pydantic
 
 from tfdistill import errors
+from tfdistill.config import rates
 
 # A path or a hub id. "~" is the home folder: shells do not expand it after "=".
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
+Schedule = Literal["linear", "linear_after_warmup", "constant"]
+Clip = Literal["per_tensor", "global", "none"]
 
 
 class Section(pydantic.BaseModel):
@@ -39,19 +42,23 @@ def described(default: Any, description: str, **limits: Any) -> Any:
 class OptimizerConfig(Section):
     """AdamW or LAMB; learning rates are per step, warm-up is a fraction of all steps.
 
-    See `training.adamw`; `bias_correction` false makes it BertAdam.
+    See `training.optimizers.build`; `bias_correction` false makes it BertAdam.
     """
 
-    optimizer: Literal["adamw", "lamb"] = "adamw"
-    learning_rate: float = pydantic.Field(default=5e-5, gt=0)
+    optimizer: Literal["adamw", "lamb"] = described("adamw", "optimizer")
+    learning_rate: float = described(rates.STAGE, "peak learning rate, after the warm-up", gt=0)
     end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
     beta_2: float = pydantic.Field(default=0.999, gt=0, lt=1)
     epsilon: float = pydantic.Field(default=1e-6, gt=0)
-    schedule: Literal["linear", "linear_after_warmup", "constant"] = "linear"
+    schedule: Schedule = described(
+        "linear", "learning rate after the warm-up: falls to 0 at the last step, or stays"
+    )
     bias_correction: bool = True
-    warmup: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    weight_decay: float = pydantic.Field(default=0.01, ge=0)
-    clip: Literal["per_tensor", "global", "none"] = "per_tensor"
+    warmup: float = described(
+        0.1, "share of the steps in which the learning rate rises", ge=0, lt=1
+    )
+    weight_decay: float = described(0.01, "weight decay of matrices", ge=0)
+    clip: Clip = "per_tensor"
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
 
     @pydantic.model_validator(mode="after")
@@ -69,8 +76,10 @@ class FineTuneConfig(OptimizerConfig):
     Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
     """
 
-    learning_rate: float = described(5e-5, "peak learning rate, after the warm-up", gt=0)
-    clip: Literal["per_tensor", "global", "none"] = "global"
+    learning_rate: float = described(
+        rates.FINE_TUNING, "peak learning rate, after the warm-up", gt=0
+    )
+    clip: Clip = "global"
     epochs: int = described(3, "passes over the training set", gt=0)
     min_steps: int | None = described(
         None, "fewest steps: small training sets get more epochs than --epochs", gt=0
@@ -90,7 +99,7 @@ def at_least(epochs: int, min_steps: int | None, steps_per_epoch: int) -> int:
     return max(epochs, math.ceil((min_steps or 0) / steps_per_epoch))
 
 
-class PretrainConfig(Section):
+class PretrainConfig(OptimizerConfig):
     """Pre-training of a masked language model; the defaults suit a small model.
 
     Without `steps` it trains `epochs` of the corpus. The share `held_out`, at the end of each
@@ -102,15 +111,13 @@ class PretrainConfig(Section):
     epochs: int = described(1, "passes over the text", ge=1)
     batch_size: int = described(32, "examples per batch", ge=1)
     gradient_accumulation: int = described(1, "batches per optimizer step", ge=1)
-    optimizer: Literal["adamw", "lamb"] = described("adamw", "optimizer")
-    learning_rate: float = described(5e-4, "peak learning rate, after the warm-up", gt=0)
-    schedule: Literal["linear", "constant"] = described(
-        "linear", "learning rate after the warm-up: falls to 0 at the last step, or stays"
+    learning_rate: float = described(
+        rates.PRETRAINING, "peak learning rate, after the warm-up", gt=0
     )
     warmup: float = described(
         0.05, "share of the steps in which the learning rate rises", ge=0, lt=1
     )
-    weight_decay: float = described(0.01, "weight decay of matrices", ge=0)
+    clip: Clip = "global"
     next_sentence: bool = described(False, "also learn next-sentence prediction, as BERT does")
     mask_rate: float = described(0.15, "share of the tokens that are masked", gt=0, lt=1)
     smoothing: float | None = described(

@@ -12,27 +12,24 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import analysis, config, distillers, models, results, training
+from tfdistill.config import rates
 from tfdistill.data import streaming
 from tfdistill.run import given, teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import stage_batches
 from tfdistill.run.stage_distillers import DistilledPair, distiller_of
+from tfdistill.training import optimizers
 
 _log = logging.getLogger(__name__)
 
 _WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
-_STATIC_RATE = 3e-3  # the one that was tried for static students, on questions of 6 types
 
 
 def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.StaticConfig) -> float:
-    """The learning rate of a joint stage: ``3e-4 * min(1, 384 / hidden_size)``, static 3e-3.
-
-    Measured for pruned students that are 192 to 384 wide (docs/guides/methods/pruned.md). Wider
-    ones get less in proportion, as in Yang et al. 2022, Tensor Programs V, for Adam.
-    """
+    """The learning rate of a joint stage, by the width of the student."""
     if isinstance(shape, models.StaticConfig):
-        return _STATIC_RATE
-    return 3e-4 * min(1.0, 384 / shape.hidden_size)
+        return rates.STATIC
+    return rates.joint(shape.hidden_size)
 
 
 def _resolved(
@@ -150,7 +147,7 @@ def build_stage(
     keras.utils.set_random_seed(seed)
     updates = train.steps_per_epoch * epochs // stage.gradient_accumulation
     distiller.compile(
-        teachers.optimizer_of(stage, updates),
+        optimizers.build(stage, updates),
         loss_weights=stage.loss_weights or None,
         gradient_accumulation=stage.gradient_accumulation,
     )
@@ -203,7 +200,7 @@ def _transfer(
 
     def optimizer(part: training.TransferStage, steps: int) -> keras.optimizers.Optimizer:
         settings = stage if part.predict_words else stage.model_copy(update=constant)
-        return teachers.optimizer_of(settings, steps)
+        return optimizers.build(settings, steps)
 
     def run(folder: pathlib.Path, description: str) -> results.FitResult:
         keras.utils.set_random_seed(seed)

@@ -14,6 +14,7 @@ from tfdistill.data import batches, tasks, vocab
 from tfdistill.data import metrics as task_metrics
 from tfdistill.run import given, prepare, task_models
 from tfdistill.run.task_models import PRESET
+from tfdistill.training import optimizers
 from tfdistill.weights import checkpoint as checkpoints
 
 PRETRAINED = "teacher/pretrained"
@@ -317,7 +318,7 @@ def finetune(
     if data.class_weights is not None:
         trainer.weigh_classes(data.class_weights)
     epochs = settings.num_epochs(train.steps_per_epoch)
-    trainer.compile(optimizer_of(settings, train.steps_per_epoch * epochs))
+    trainer.compile(optimizers.build(settings, train.steps_per_epoch * epochs))
     return training.fit(
         trainer,
         train,
@@ -340,22 +341,3 @@ def watcher(model: keras.Model, data: prepare.TaskData) -> Callable[[], dict[str
         return task_metrics.score(data.task, logits, data.dev.encoded)
 
     return measure
-
-
-def optimizer_of(settings: config.OptimizerConfig, total_steps: int) -> keras.optimizers.Optimizer:
-    """The optimizer of a fine-tuning or a stage, over so many updates."""
-    make = training.lamb
-    if settings.optimizer == "adamw":
-        make = functools.partial(training.adamw, bias_correction=settings.bias_correction)
-    return make(
-        settings.learning_rate,
-        total_steps=max(total_steps, 1),
-        schedule=settings.schedule,
-        end_learning_rate=settings.end_learning_rate,
-        warmup=settings.warmup,
-        weight_decay=settings.weight_decay,
-        clip=settings.clip,
-        clip_norm=settings.clip_norm,
-        beta_2=settings.beta_2,
-        epsilon=settings.epsilon,
-    )

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+import functools
+from typing import Any, get_args
 
 import tensorflow as tf
 import tf_keras as keras
 from official.nlp import optimization
 
 from tfdistill import errors
+from tfdistill.config import OptimizerConfig
+from tfdistill.config.training import Clip, Schedule
 
 NO_DECAY = ("layer_norm", "bias")
-Schedule = Literal["linear", "linear_after_warmup", "constant"]
-Clip = Literal["per_tensor", "global", "none"]
 Rate = float | keras.optimizers.schedules.LearningRateSchedule
+
+
+def build(settings: OptimizerConfig, total_steps: int) -> keras.optimizers.Optimizer:
+    """Builds the optimizer that a section of a recipe describes, over so many updates."""
+    make = lamb
+    if settings.optimizer == "adamw":
+        make = functools.partial(adamw, bias_correction=settings.bias_correction)
+    return make(
+        settings.learning_rate,
+        total_steps=max(total_steps, 1),
+        schedule=settings.schedule,
+        end_learning_rate=settings.end_learning_rate,
+        warmup=settings.warmup,
+        weight_decay=settings.weight_decay,
+        clip=settings.clip,
+        clip_norm=settings.clip_norm,
+        beta_2=settings.beta_2,
+        epsilon=settings.epsilon,
+    )
 
 
 def adamw(

@@ -83,7 +83,7 @@ def pretrain(
     )
     trainer = distillers.MaskedLmTrainer(student, seed=seed)
     trainer.compile(
-        _optimizer(config, total),
+        optimizers.build(config, total // config.gradient_accumulation),
         loss_weights={"nsp": float(config.next_sentence)},
         gradient_accumulation=config.gradient_accumulation,
     )
@@ -97,18 +97,6 @@ def pretrain(
         description="pretrain",
     )
     return result, evaluation()
-
-
-def _optimizer(config: PretrainConfig, batches: int) -> keras.optimizers.Optimizer:
-    build = {"adamw": optimizers.adamw, "lamb": optimizers.lamb}[config.optimizer]
-    return build(
-        config.learning_rate,
-        total_steps=max(batches // config.gradient_accumulation, 1),
-        schedule=config.schedule,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-        clip="global",
-    )
 
 
 def _check_fit(student: keras.Model, train: shards.ShardedBatches, config: PretrainConfig) -> None:
