@@ -21,7 +21,7 @@ COVERED_BY = (
     (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
-        "tfdistill/config/baseline tfdistill/config/recipe_faults tfdistill/config/recipe_files "
+        "tfdistill/config/baseline tfdistill/config/recipe tfdistill/config/recipe_files "
         "tfdistill/config/scaled "
         "tfdistill/config/sections tfdistill/config/training tfdistill/config/unions",
     ),

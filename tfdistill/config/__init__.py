@@ -30,6 +30,7 @@ from tfdistill.config.pruned import (
     parse_static,
     short_form_faults,
 )
+from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import (
     dump_recipe,
     find_recipe,
@@ -49,7 +50,6 @@ from tfdistill.config.sections import (
     DataConfig,
     ExportConfig,
     Quantize,
-    Recipe,
     ShapeConfig,
     StudentConfig,
     TeacherConfig,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tfdistill import storage
-from tfdistill.config.embedding_faults import KIND
+from tfdistill.config.cross_checks import EMBEDDING
 from tfdistill.config.pruned import is_pruned
-from tfdistill.config.sections import STARTS, AnswersConfig, Recipe
+from tfdistill.config.recipe import Recipe
+from tfdistill.config.sections import STARTS, AnswersConfig
 from tfdistill.config.stages import (
     ANSWERS_ALONE,
     VECTOR_OBJECTIVES,
@@ -33,9 +34,9 @@ def answers_faults(recipe: Recipe) -> list[str]:
     ]
     if recipe.data.task is None:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")
-    embeds = recipe.data.kind == KIND
+    embeds = recipe.data.kind == EMBEDDING
     faults += _faults_of_vectors(answers) if embeds else []
-    kinds = [kind for kind in ANSWERS_ALONE if embeds == (kind == KIND)]
+    kinds = [kind for kind in ANSWERS_ALONE if embeds == (kind == EMBEDDING)]
     for name, stage in recipe.used_stages.items():
         why = _needs_model(stage)
         if why is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tfdistill import errors
-from tfdistill.config.embedding_faults import KIND
-from tfdistill.config.sections import Recipe
+from tfdistill.config.cross_checks import EMBEDDING
+from tfdistill.config.recipe import Recipe
 from tfdistill.config.stages import LabelsStage, StageConfig
 
 NAME = "no_teacher"
@@ -54,7 +54,7 @@ def with_baseline(recipe: Recipe) -> Recipe:
     Raises:
       ConfigError: If it is of kind "embedding".
     """
-    if recipe.data.kind == KIND:
+    if recipe.data.kind == EMBEDDING:
         raise errors.ConfigError(
             "the student without a teacher",
             "a task with labels",

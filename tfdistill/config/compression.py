@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pydantic
 
@@ -70,63 +69,3 @@ if TYPE_CHECKING:
     Compress = CompressConfig
 else:
     Compress = unions.union_of("AnyCompress", "method", METHODS)
-
-
-def stage_faults(stages: Mapping[str, Any]) -> list[str]:
-    """Finds stages that cannot do what their `compress` says; plain values, see `order_faults`."""
-    faults = []
-    for name, stage in stages.items():
-        method = _method_of(stage)
-        if method is None:
-            continue
-        own_teacher = stage["compress"].get("teacher", "teacher") == "student"
-        if own_teacher and stage.get("kind") == "labels":
-            faults.append(
-                f"stages.{name}.compress.teacher: a stage of kind labels has no teacher. Choose "
-                "another kind, such as prediction"
-            )
-        if stage.get("reads") == "corpus":
-            faults.append(
-                f"stages.{name}.compress: expected a stage on the task, received one that reads a "
-                "corpus. Compress in a later stage"
-            )
-        faults += [
-            f"stages.{name}.{option}: while zeros come, the best epoch is an early one that has "
-            "few. Leave it out"
-            for option in ("keep_best", "patience")
-            if method == "prune" and stage.get(option)
-        ]
-    return faults
-
-
-def order_faults(variant: str, names: Sequence[str], stages: Mapping[str, Any]) -> list[str]:
-    """Finds stages of a variant that would undo what an earlier one compressed.
-
-    Args:
-      variant: Its name.
-      names: Its stages, in order.
-      stages: Stage name -> its options as plain values; what is malformed is left out.
-
-    Returns:
-      One line for each.
-    """
-    faults = []
-    order = list(METHODS)
-    done: str | None = None
-    for name in names:
-        method = _method_of(stages.get(name))
-        allowed = order if done is None else order[order.index(done) + 1 :]
-        if done is not None and method not in allowed:
-            expected = f"compress.method {' or '.join(allowed)}" if allowed else "no further stage"
-            faults.append(
-                f"variants.{variant}.stages: expected after a stage that does {done} {expected}, "
-                f"received {name} ({method or 'no compress'}), which would undo it"
-            )
-        done = method or done
-    return faults
-
-
-def _method_of(stage: Any) -> str | None:
-    compress = stage.get("compress") if isinstance(stage, Mapping) else None
-    method = compress.get("method") if isinstance(compress, Mapping) else None
-    return method if method in METHODS else None

@@ -7,8 +7,9 @@ import pathlib
 from tfdistill import errors, storage
 from tfdistill.config.answers import answers_faults
 from tfdistill.config.pruned import is_checkpoint
+from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import load_recipe
-from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe
+from tfdistill.config.sections import BUILT_IN_DATA, STARTS
 from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
 
 RECIPE_FILE = "recipe.yaml"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.resources
 import pathlib
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,8 +16,9 @@ import yaml
 from tfdistill import errors, reading, safe_paths
 from tfdistill.config import unions
 from tfdistill.config.compression import METHODS
-from tfdistill.config.recipe_faults import recipe_faults
-from tfdistill.config.sections import SHORTHANDS, Recipe
+from tfdistill.config.cross_checks import cross_faults
+from tfdistill.config.recipe import Recipe
+from tfdistill.config.sections import SHORTHANDS, spelled_out
 from tfdistill.config.stages import STAGES
 from tfdistill.config.training import Section, SectionType
 
@@ -152,15 +154,40 @@ def parse_section(
     try:
         return section.model_validate(values)
     except pydantic.ValidationError as error:
-        found = [fault for fault in error.errors() if not _follows(fault)]
-        faults = list(dict.fromkeys(_describe(fault, section) for fault in found))
-        if section is Recipe and all(fault["loc"] for fault in error.errors()):
-            # pydantic looks at these only when every field is valid
-            faults += recipe_faults(values)
-        raise errors.ConfigError(
-            f"{source}: {len(faults)} fault{'s' if len(faults) > 1 else ''}.\n  - "
-            + "\n  - ".join(faults)
-        ) from error
+        faults = _faults_of(error, section, values)
+        count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+        raise errors.ConfigError("\n  - ".join([f"{source}: {count}.", *faults])) from error
+
+
+def _faults_of(
+    error: pydantic.ValidationError, section: type[Section], values: Mapping[str, Any]
+) -> list[str]:
+    """The faults inside the sections, then those between the sections that are valid."""
+    inside = [fault for fault in error.errors() if not _follows(fault)]
+    faults = list(dict.fromkeys(_describe(fault, section) for fault in inside))
+    if section is Recipe and all(fault["loc"] for fault in error.errors()):
+        faults += cross_faults(_valid_sections(spelled_out(values)))
+    return faults
+
+
+def _valid_sections(values: Mapping[str, Any]) -> Any:
+    """The sections that are valid by themselves, and None for the others; of stages each one."""
+    sections: dict[str, Any] = {}
+    for name, field in Recipe.model_fields.items():
+        value = values.get(name, field.get_default(call_default_factory=True))
+        if typing.get_origin(field.annotation) is dict and isinstance(value, Mapping):
+            _, kind = typing.get_args(field.annotation)
+            sections[name] = {key: _validated(kind, part) for key, part in value.items()}
+        else:
+            sections[name] = _validated(field.annotation, value)
+    return types.SimpleNamespace(**sections)
+
+
+def _validated(kind: Any, value: Any) -> Any:
+    try:
+        return pydantic.TypeAdapter(kind).validate_python(value)
+    except pydantic.ValidationError:
+        return None
 
 
 def dump_recipe(recipe: Recipe) -> str:

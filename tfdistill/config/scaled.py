@@ -7,7 +7,8 @@ from typing import Any
 from tfdistill import errors
 from tfdistill.config import rates
 from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_static, parse_pruned
-from tfdistill.config.sections import BUILT_IN_DATA, STARTS, Recipe, ShapeConfig
+from tfdistill.config.recipe import Recipe
+from tfdistill.config.sections import BUILT_IN_DATA, STARTS, ShapeConfig
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
 _NO_SIZES = {name: None for name in ShapeConfig.model_fields if name != "hidden_act"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
 
 from tfdistill import errors
 from tfdistill.config.pruned import Choice, is_checkpoint
-from tfdistill.config.recipe_faults import recipe_faults
-from tfdistill.config.stages import Stage, TaskStage, needs_labels
 from tfdistill.config.training import (
     FineTuneConfig,
     PathText,
@@ -42,6 +41,18 @@ SHORTHANDS = {
     "teacher": "source",
     "student": "preset",
 }  # section -> the option that a plain string gives
+
+
+def spelled_out(values: Any) -> Any:
+    """Writes ``teacher: SOURCE`` and ``student: PRESET`` as sections."""
+    if not isinstance(values, Mapping):
+        return values
+    sections = {
+        section: {key: values[section]}
+        for section, key in SHORTHANDS.items()
+        if isinstance(values.get(section), str)
+    }
+    return {**values, **sections}
 
 
 class AugmentConfig(Section):
@@ -287,72 +298,6 @@ class BenchmarkConfig(Section):
     runs: int = described(100, "fewest samples of a repetition", gt=0)
     min_seconds: float = described(2.0, "least measured time of a repetition", ge=0)
     repetitions: int = described(3, "fresh processes for each case", gt=0)
-
-
-class Recipe(Section):
-    """A whole run: teacher, students, stages, export, benchmark, report.
-
-    The last variant is the one that is exported, with the seed whose development metric is the
-    median of its seeds (the lower one for an even count).
-    """
-
-    format_version: Literal[1] = 1
-    name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    data: DataConfig
-    teacher: TeacherConfig
-    student: StudentConfig
-    stages: dict[str, Stage] = pydantic.Field(min_length=1)
-    variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
-    seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
-    baselines: Baselines = described(
-        "cheap",
-        "what the student is compared with: none, cheap (linear models), or all (also the same "
-        "student trained without a teacher, which takes as long again)",
-    )
-    export: ExportConfig = ExportConfig()
-    benchmark: BenchmarkConfig = BenchmarkConfig()
-
-    @property
-    def export_lengths(self) -> tuple[int, ...]:
-        """The lengths of the file: those that are given, or `usual_lengths` of the data."""
-        return self.export.lengths or usual_lengths(self.data.max_length)
-
-    @property
-    def used_stages(self) -> dict[str, Stage]:
-        """The stages that a variant goes through, by name, in the order of the recipe."""
-        used = {name for variant in self.variants.values() for name in variant.stages}
-        return {name: stage for name, stage in self.stages.items() if name in used}
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _shorthands(cls, values: Any) -> Any:
-        """Accepts ``teacher: SOURCE`` and ``student: PRESET`` as plain strings."""
-        if isinstance(values, dict):
-            values = dict(values)
-            for section, key in SHORTHANDS.items():
-                if isinstance(values.get(section), str):
-                    values[section] = {key: values[section]}
-        return values
-
-    @pydantic.model_validator(mode="after")
-    def _names_are_known(self) -> Recipe:
-        faults = recipe_faults(self.model_dump())
-        learns_gold = self.teacher.finetune is not None or any(
-            isinstance(stage, TaskStage) and not stage.on_corpus and needs_labels(stage)
-            for stage in self.used_stages.values()
-        )
-        if self.data.class_weights is not None and not learns_gold:
-            faults.append(
-                errors.explain(
-                    "data.class_weights",
-                    "a training on gold labels (teacher.finetune, a labels stage, or a stage with "
-                    "loss_weights.label)",
-                    "stages that learn the teacher's answers alone",
-                )
-            )
-        if faults:
-            raise ValueError("\n".join(faults))
-        return self
 
 
 def usual_lengths(

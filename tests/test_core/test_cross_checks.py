@@ -52,3 +52,28 @@ def test_the_baseline_without_a_teacher_is_refused():
 def test_no_toy_stands_for_a_sentence_encoder():
     with pytest.raises(errors.ConfigError, match="a task with labels"):
         config.scaled_down(config.Recipe.model_validate(values()))
+
+
+def test_faults_inside_a_section_hide_none_between_the_valid_ones():
+    wrong = values(stages__far={"kind": "logits"}, variants__two={"stages": ["far", "gone"]})
+    wrong["teacher"] = {"source": "preset:bert_tiny", "dtype": "float8"}
+    wrong["stages"]["layers"] = {"kind": "intermediate", "epochs": 0}
+    wrong["student"] = "static"
+    with pytest.raises(errors.ConfigError) as caught:
+        config.parse_recipe(wrong)
+    faults = str(caught.value).splitlines()[1:]
+    expected = (
+        *("teacher.dtype: expected", "stages.layers.epochs: expected more than 0"),
+        "variants.two.stages: no stage 'gone'",
+        "stages.far, kind, for an embedding: expected",
+        "student.preset of an embedding: expected",
+    )
+    assert len(faults) == len(expected)
+    for fault, start in zip(faults, expected, strict=True):
+        assert fault.startswith(f"  - {start}")
+
+
+@pytest.mark.parametrize(("section", "value"), [("stages", 3), ("variants", None), ("data", "x")])
+def test_a_section_that_is_none_stops_no_other_check(section, value):
+    with pytest.raises(errors.ConfigError, match=f"{section}: expected keys with values"):
+        config.parse_recipe({**values(), section: value})

@@ -1,0 +1,68 @@
+"""A whole recipe: its sections, and what holds between them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pydantic
+
+from tfdistill.config.cross_checks import cross_faults
+from tfdistill.config.sections import (
+    Baselines,
+    BenchmarkConfig,
+    DataConfig,
+    ExportConfig,
+    StudentConfig,
+    TeacherConfig,
+    VariantConfig,
+    spelled_out,
+    usual_lengths,
+)
+from tfdistill.config.stages import Stage
+from tfdistill.config.training import Section, described
+
+
+class Recipe(Section):
+    """A whole run: teacher, students, stages, export, benchmark, report.
+
+    The last variant is the one that is exported, with the seed whose development metric is the
+    median of its seeds (the lower one for an even count).
+    """
+
+    format_version: Literal[1] = 1
+    name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    data: DataConfig
+    teacher: TeacherConfig
+    student: StudentConfig
+    stages: dict[str, Stage] = pydantic.Field(min_length=1)
+    variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
+    seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
+    baselines: Baselines = described(
+        "cheap",
+        "what the student is compared with: none, cheap (linear models), or all (also the same "
+        "student trained without a teacher, which takes as long again)",
+    )
+    export: ExportConfig = ExportConfig()
+    benchmark: BenchmarkConfig = BenchmarkConfig()
+
+    @property
+    def export_lengths(self) -> tuple[int, ...]:
+        """The lengths of the file: those that are given, or `usual_lengths` of the data."""
+        return self.export.lengths or usual_lengths(self.data.max_length)
+
+    @property
+    def used_stages(self) -> dict[str, Stage]:
+        """The stages that a variant goes through, by name, in the order of the recipe."""
+        used = {name for variant in self.variants.values() for name in variant.stages}
+        return {name: stage for name, stage in self.stages.items() if name in used}
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _shorthands(cls, values: Any) -> Any:
+        return spelled_out(values)
+
+    @pydantic.model_validator(mode="after")
+    def _sections_fit_together(self) -> Recipe:
+        if faults := cross_faults(self):
+            raise ValueError("\n".join(faults))
+        return self
