@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -22,27 +23,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tfdistill import __version__, cluster, errors, files, processes, storage, work_folder
-from tfdistill.commands import (
-    answers,
-    base,
-    benchmarks,
-    completion,
-    compression,
-    data,
-    export,
-    index,
-    inspection,
-    models,
-    pretraining,
-    quantizations,
-    quickstart,
-    recipes,
-    results,
-    runs,
-    search,
-    table,
-    terminal_output,
-)
+from tfdistill.commands import base, terminal_output
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
@@ -56,29 +37,30 @@ _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
 _OUTPUTS = ("out", "saved_model", "keras", "keras_hub", "hf", "mediapipe", "android")
-_COMMANDS = (
-    *quickstart.COMMANDS,
-    *recipes.COMMANDS,
-    *runs.COMMANDS,
-    *models.COMMANDS,
-    *answers.COMMANDS,
-    *compression.COMMANDS,
-    *export.COMMANDS,
-    *index.COMMANDS,
-    *quantizations.COMMANDS,
-    *data.COMMANDS,
-    *pretraining.COMMANDS,
-    *inspection.COMMANDS,
-    *table.COMMANDS,
-    *benchmarks.COMMANDS,
-    *search.COMMANDS,
-    *results.COMMANDS,
-    *completion.COMMANDS,
-)
+# The module of each verb in `tfdistill.commands`, in the order of the help.
+_VERBS = {
+    "quickstart": "quickstart",
+    **dict.fromkeys(("recipes", "presets"), "recipes"),
+    **dict.fromkeys(("demo", "run", "report"), "runs"),
+    **dict.fromkeys(("finetune", "distill", "evaluate"), "models"),
+    "answers": "answers",
+    "compress": "compression",
+    "export": "export",
+    "index": "index",
+    "quantizations": "quantizations",
+    "data": "data",
+    "pretrain": "pretraining",
+    **dict.fromkeys(("inspect", "doctor"), "inspection"),
+    "table": "table",
+    "benchmark": "benchmarks",
+    "search": "search",
+    "compare": "results",
+    "completion": "completion",
+}
 
 
-def parser() -> base.Parser:
-    """Builds the parser of all commands; imports no TensorFlow."""
+def parser(verb: str | None = None) -> base.Parser:
+    """Builds the parser of one verb, or of all where that is none; imports no TensorFlow."""
     root = base.Parser(
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
@@ -86,8 +68,15 @@ def parser() -> base.Parser:
     )
     root.set_defaults(execute=None, quiet=False, verbose=False)
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")
-    base.add_commands(root, _COMMANDS)
+    base.add_commands(root, commands(verb))
     return root
+
+
+def commands(verb: str | None = None) -> list[base.Command]:
+    """Imports the module of a verb, or of all where that is none, and returns their commands."""
+    modules = [_VERBS[verb]] if verb in _VERBS else dict.fromkeys(_VERBS.values())
+    loaded = [importlib.import_module(f"tfdistill.commands.{module}") for module in modules]
+    return [command for module in loaded for command in module.COMMANDS]
 
 
 def program() -> NoReturn:
@@ -113,9 +102,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(given: Sequence[str]) -> int:
-    root = parser()
     if "_ARGCOMPLETE" in os.environ:
-        completion.complete(root)
+        from tfdistill.commands import completion
+
+        completion.complete(parser())
+    root = parser(next((argument for argument in given if not argument.startswith("-")), None))
     args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in given])
     chosen = vars(args).pop("parser")
     if unknown:
@@ -136,10 +127,10 @@ def _main(given: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     files.remove_leftovers()
     with terminal_output.messages(verbose=args.verbose):
-        return _run(args)
+        return _run(args, chosen)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
     stderr = sys.stderr
     try:
         with contextlib.ExitStack() as stack:
@@ -166,7 +157,7 @@ def _run(args: argparse.Namespace) -> int:
             raise
         if args.verbose:
             traceback.print_exc(file=stderr)
-        text, code = _explained(error, args)
+        text, code = _explained(error, args, parser_of_command)
         print(f"tfdistill {args.called}: {terminal_output.plain(text)}", file=stderr)
         return code
 
@@ -214,10 +205,14 @@ def _check_addresses(args: argparse.Namespace) -> None:
                 )
 
 
-def _explained(error: BaseException, args: argparse.Namespace) -> tuple[str, int]:
+def _explained(
+    error: BaseException, args: argparse.Namespace, command: base.Parser
+) -> tuple[str, int]:
     """The message and the exit code of an error."""
     if isinstance(error, errors.TfdistillError):
-        text = base.with_flags(str(error), args.flags, getattr(args, "set", ()))
+        text = str(error)
+        typed = {assignment.partition("=")[0] for assignment in getattr(args, "set", ())}
+        text = "\n".join([text, *command.options_of(text, typed)])
         return text, 2 if isinstance(error, _MISUSE) else 1
     if isinstance(error, MemoryError):
         return f"the memory of this machine does not suffice. {error}".strip(), 1

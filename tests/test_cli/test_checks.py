@@ -7,28 +7,31 @@ import sys
 import pytest
 
 from tfdistill import cli, config, work_folder
-from tfdistill.commands import base
+from tfdistill.commands import base, compression, models, options, quickstart
 
 FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
-    ("finetune bert --task sst2 --data-dir {}/none --out o", 2, "--data-dir: {}/none is not there"),
-    ("finetune bert --task sst2 --out o", 2, "Give them with --data-dir FOLDER"),
-    ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model: ./none is not there"),
+    ("finetune bert --task sst2 --data-dir {}/none --out o", 2,
+     "data.dir: {}/none is not there\n--data-dir sets data.dir."),
+    ("finetune bert --task sst2 --out o", 2, "--data-dir sets data.dir."),
+    ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model sets teacher.source."),
     ("finetune preset:bert_tniy --task sst2 --data-dir {} --out o", 2, "Did you mean 'bert_tiny'"),
-    ("finetune bert --task sst_22 --data-dir {} --out o", 2, "--task: expected a built-in task"),
+    ("finetune bert --task sst_22 --data-dir {} --out o", 2, "--task sets task."),
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "Did you mean 'sst2'?"),
     (
         "finetune bert --task own --data-dir {} --text-column sentenc --label-column label "
         "--out o",
         2,
-        "--text-column: expected one of the columns sentence, label",
+        "data.text_column: expected one of the columns sentence, label",
     ),
-    ("finetune bert --task cola --data-dir {}/mrpc --out o", 2, "--data-dir: {}/mrpc"),
+    ("finetune bert --task cola --data-dir {}/mrpc --out o", 2, "data.dir: {}/mrpc"),
     ("finetune bert --task qnli --data-dir {} --out o", 2, "expected one of the columns sentence"),
-    ("finetune bert --task sst2 --data-dir {} --max-length 9999 --out o", 2, "--max-length: "),
+    ("finetune bert --task sst2 --data-dir {} --max-length 9999 --out o", 2,
+     "--max-length sets data.max_length."),
     ("distill --teacher ./none --student bert_tiny --task sst2 --data-dir {} --out o", 2,
      "--teacher: expected an existing path, received './none'"),
     ("distill --teacher bert --student bert_tniy --task sst2 --data-dir {} --out o", 2,
-     "--student: expected a known preset, received 'bert_tniy'. Did you mean 'bert_tiny'?"),
+     "student.preset: expected a known preset, received 'bert_tniy'. Did you mean 'bert_tiny'? "
+     "Try `tfdistill presets ls`.\n--student sets student.preset."),
     ("distill --teacher bert --student bert_tiny --stages predicton --task sst2 --out o", 2,
      "--stages: expected names of"),
     ("compress ./none --task sst2 --data-dir {} --out o", 2, "student: expected an existing path"),
@@ -37,7 +40,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("evaluate bert --task sst2 --data-dir {} --split tset", 1, "tset"),
     ("export ./none", 2, "model: expected an existing path"),
     ("benchmark ./none", 2, "MODEL: expected an existing path"),
-    ("benchmark {} --task sst2 --data-dir none", 2, "--data-dir: expected an existing path"),
+    ("benchmark {} --task sst2 --data-dir none", 2, "--data-dir sets data.dir."),
     ("quantizations ./none --out o", 2, "model: expected an existing path"),
     ("report none", 2, "none: no such file or folder"),
     ("data augment --task sst2 --data-dir {} --masked-lm ./none --out o", 2, "--masked-lm: "),
@@ -53,7 +56,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("run tinybert_4l_sst2", 2, "Give them with --set data.dir=FOLDER"),
     ("table --models bert_bsae --out o", 2, "Did you mean 'bert_base'?"),
     ("finetune bert --task own --data-dir {}/colons --text-column text --label-column label "
-     "--out o", 2, "--text-column: expected one of the columns text:label"),
+     "--out o", 2, "--text-column sets data.text_column."),
     ("finetune bert --task own --data-dir {}/alike --text-column text --label-column label --out o",
      1, "received 'No' (train.tsv, line 5) and 'no' (2 examples, first train.tsv, line 3)"),
     ("distill --teacher bert --student bert_tiny --task own --data-dir {}/alike --text-column text "
@@ -115,23 +118,38 @@ def test_a_fault_is_found_before_tensorflow_is_imported(answers, index):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("data.dir: x is not there", "--data-dir: x is not there"),
-        ("2 faults.\n  - max_length: a\n  - data.kind: b",
-         "2 faults.\n  - --max-length: a\n  - --kind: b"),
-        ("stages.logits.epochs: more", "--epochs: more"),
-        ("stages.labels.epochs: typed", "stages.labels.epochs: typed"),
-        ("stages.labels.epochs_x: other", "stages.labels.epochs_x: other"),
-        ("Give it with --set data.dir=FOLDER.", "Give it with --data-dir FOLDER."),
+        ("data.dir: x is not there", ["--data-dir sets data.dir."]),
+        ("2 faults.\n  - data.max_length: a\n  - data.kind: b",
+         ["--max-length sets data.max_length.", "--kind sets data.kind."]),
+        ("stages.logits.epochs: more", ["--epochs sets stages.logits.epochs."]),
+        ("student.preset of an embedding: x", []),
+        ("stages.labels.epochs: typed", []),
+        ("stages.labels.epochs_x: other", []),
+        ("Give it with --set data.dir=FOLDER.", ["--data-dir sets data.dir."]),
+        ("stages.general.corpus: none", ["--corpus sets stages.general.corpus."]),
     ],
 )  # fmt: skip
-def test_a_message_names_the_option_that_was_typed(text, told):
-    flags = {
-        "data.dir": "--data-dir",
-        "data.max_length": "--max-length",
-        "data.kind": "--kind",
-        "stages.*.epochs": "--epochs",
-    }
-    assert base.with_flags(text, flags, ["stages.labels.epochs=0"]) == told
+def test_a_message_is_followed_by_the_options_that_set_its_keys(text, told):
+    (distill,) = (command for command in models.COMMANDS if command.name == "distill")
+    parser = base.Parser()
+    distill.arguments(parser)
+    assert parser.options_of(text, ["stages.labels.epochs"]) == told
+
+
+@pytest.mark.parametrize("name", ["finetune", "distill", "compress", "quickstart"])
+def test_an_option_of_a_recipe_sets_a_key_of_the_schema(name):
+    (command,) = (c for c in (*models.COMMANDS, *compression.COMMANDS, *quickstart.COMMANDS)
+                  if c.name == name)  # fmt: skip
+    parser = base.Parser()
+    command.arguments(parser)
+    keys = [action.key for action in parser._actions if hasattr(action, "key")]
+    assert len(keys) >= 6
+    for key in keys:
+        section, _, field = key.rpartition(".")
+        classes = [s for s, place in options.PLACES.items() if place == section]
+        stages = config.STAGES.values() if section.startswith("stages.") else ()
+        own = [config.FineTuneConfig] if section == "teacher.finetune" else [*classes, *stages]
+        assert any(field in c.model_fields for c in own or [config.Recipe]), key
 
 
 def test_a_new_stage_can_still_be_made_with_set():

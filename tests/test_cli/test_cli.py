@@ -9,7 +9,7 @@ import pytest
 from tfdistill import cli, config, errors, work_folder
 from tfdistill.commands import recipes as recipe_commands
 
-COMMANDS = [command.name for command in cli._COMMANDS]
+COMMANDS = [command.name for command in cli.commands()]
 
 
 def test_the_commands_are_those_of_the_manual():
@@ -116,7 +116,7 @@ def test_set_changes_the_recipe_that_options_make(tmp_path, capsys):
     assert cli.main([*command, "--set", "stages.joint.epochs=0"]) == 2
     assert "stages.joint.epochs: expected more than 0, received 0." in capsys.readouterr().err
     assert cli.main([*command, "--epochs", "0"]) == 2
-    assert "  - --epochs: expected more than 0, received 0." in capsys.readouterr().err
+    assert "\n--epochs sets stages.joint.epochs.\n" in capsys.readouterr().err
 
 
 def test_doctor_reports_every_package_as_json(capsys):
@@ -199,6 +199,21 @@ def test_a_library_that_dates_our_python_is_not_heard_but_others_are():
     assert "something of ours" in done.stderr and "Google" not in done.stderr
 
 
+def test_every_verb_is_loaded_by_its_name():
+    assert list(cli._VERBS) == COMMANDS
+    for verb in COMMANDS:
+        assert verb in [command.name for command in cli.commands(verb)]
+
+
+def test_a_verb_imports_no_module_of_another():
+    program = (
+        "import sys; from tfdistill import cli\n"
+        "assert cli.main(['recipes', 'ls']) == 0\n"
+        "assert not {'tfdistill.commands.search', 'tfdistill.commands.export'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-u", "-m", "tfdistill", "recipes", "ls"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -211,7 +226,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 @pytest.mark.parametrize(
     ("stages", "told"),
     [
-        (["--stages", "labels"], "--temperature: expected none in a stage of kind labels"),
+        (["--stages", "labels"], "--temperature sets stages.labels.temperature."),
         (["--stages", "intermediate,prediction"], "--teacher: "),  # prediction reads it
     ],
 )

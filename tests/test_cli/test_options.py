@@ -126,7 +126,7 @@ def test_quiet_prints_the_result_and_errors_only(monkeypatch, capsys):
         raise cli.errors.ConfigError("wrong")
 
     command = base.Command(name="x", summary="x", examples=(), execute=execute)
-    monkeypatch.setattr(cli, "_COMMANDS", (command,))
+    monkeypatch.setattr(cli, "commands", lambda verb: [command])
     for arguments, progress in ((["-q", "x"], ""), (["x", "--quiet"], ""), (["x"], "progress\n")):
         assert cli.main(arguments) == 2
         assert capsys.readouterr() == ("result\n", f"{progress}tfdistill x: wrong\n")
@@ -160,7 +160,8 @@ def test_warnings_of_libraries_are_for_verbose_and_errors_for_all():
         "    logging.getLogger('tensorflow').warning('retracing')\n"
         "    logging.getLogger('tensorflow').error('broken')\n"
         "    warnings.warn('You are using a Python version (3.11.7) which', FutureWarning)\n"
-        "cli._COMMANDS = (base.Command(name='x', summary='x', examples=(), execute=execute),)\n"
+        "command = base.Command(name='x', summary='x', examples=(), execute=execute)\n"
+        "cli.commands = lambda verb: [command]\n"
         "cli.program()\n"
     )
     for more, logged in (([], ["broken"]), (["--verbose"], ["retracing", "broken"])):

@@ -23,9 +23,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         config.DataConfig,
         "unlabelled",
         None,
-        type=str,
-        nargs="+",
-        metavar="FILE",
         help="further texts: plain text, one a line, or tables with the text columns of the task",
     )
     options.add_output(
@@ -70,7 +67,6 @@ COMMANDS = (
         addresses=("out",),
         arguments=_arguments,
         execute=_execute,
-        flags={**options.DATA_FLAGS, "data.unlabelled": "--unlabelled"},
         examples=(
             "answers ./my-bert --task intents --data-dir data --text-column text --label-column "
             "intent --unlabelled more.txt --out teacher.parquet",

@@ -113,7 +113,12 @@ def _inputs(args: argparse.Namespace) -> tuple[Examples, CandidateFinder]:
 
 def _train_examples(args: argparse.Namespace) -> Examples:
     """The training split; there is no way to name another one."""
-    settings = config.parse_section(config.DataConfig, options.data_of(args), source="command line")
+    settings = config.parse_section(
+        config.DataConfig,
+        options.data_of(args),
+        source="command line",
+        place="data",
+    )
     _, examples = from_config.labelled(settings, "train")
     limit = settings.train_limit
     return examples if limit is None else examples.select(range(min(limit, len(examples))))
@@ -146,7 +151,6 @@ DATA_ACTIONS = (
         "most 2 x --max-length tokens. --resume continues a run that was stopped.",
         arguments=_arguments,
         execute=_execute,
-        flags=options.DATA_FLAGS,
         examples=(
             "data augment --task sst2 --data-dir glue/SST-2 --masked-lm bert-base-uncased "
             "--vectors glove.6B.300d.txt --out data/sst2-augmented",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import fnmatch
 import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from tfdistill import errors
@@ -33,8 +34,6 @@ class Command:
       description: A paragraph for ``--help``; the summary when empty.
       actions: The commands of a group, such as ``prepare`` of ``tfdistill data``.
       addresses: Arguments that may be addresses such as s3://bucket/x, see `storage`.
-      flags: Key of a recipe -> the option that sets it here: errors name what was typed. ``*``
-        stands for the name of any stage.
     """
 
     name: str
@@ -45,7 +44,6 @@ class Command:
     description: str = ""
     actions: Sequence[Command] = ()
     addresses: Sequence[str] = ()
-    flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,6 +81,21 @@ class Parser(argparse.ArgumentParser):
         shown = (a for a in self._actions if a.help is not argparse.SUPPRESS)
         return [option for action in shown for option in action.option_strings]
 
+    def options_of(self, text: str, typed: Collection[str] = ()) -> list[str]:
+        """Names the options that set the keys in a message, but for keys that were typed.
+
+        A name alone is one of the section data, which is read without a recipe, too.
+        """
+        named = re.findall(r"(?:^(?:  - )?|--set )([\w.-]+)(?=[:,=])", text, re.M)
+        return [
+            f"{'/'.join(action.option_strings) or action.metavar or action.dest} sets {key}."
+            for key in dict.fromkeys(named)
+            if key not in typed
+            for action in self._actions
+            if fnmatch.fnmatchcase(key, getattr(action, "key", ""))
+            or getattr(action, "key", "") == f"data.{key}"
+        ]
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             hint = errors.nearest(value, map(str, action.choices))
@@ -108,31 +121,11 @@ def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "
             description=textwrap.fill(description, _HELP_WIDTH),
             epilog="\n".join(["examples:", *(f"  tfdistill {line}" for line in command.examples)]),
         )
-        sub.set_defaults(execute=command.execute, flags=command.flags, called=name)
+        sub.set_defaults(execute=command.execute, called=name)
         sub.set_defaults(addresses=command.addresses)
         command.arguments(sub)
         if command.actions:
             add_commands(sub, command.actions, prefix=f"{name} ")
-
-
-def with_flags(text: str, flags: Mapping[str, str], assigned: Sequence[str] = ()) -> str:
-    """Names options in a message that names keys of a recipe.
-
-    Args:
-      text: The message.
-      flags: See `Command`.
-      assigned: What ``--set`` was given: these keys were typed as keys.
-    """
-    typed = {assignment.partition("=")[0] for assignment in assigned}
-    for key, flag in flags.items():
-        stages = re.escape(key).replace(r"\*", r"\w+")
-        section, _, field = stages.partition(r"\.")
-        # A section that is validated by itself has keys without its name.
-        pattern = rf"{stages}|{field}" if section == "data" else stages
-        text = re.sub(rf"--set (?:{pattern})=", f"{flag} ", text)
-        for found in set(re.findall(rf"(?m)^(?:  - )?({pattern})(?=[:,])", text)) - typed:
-            text = re.sub(rf"(?m)^((?:  - )?){re.escape(found)}(?=[:,])", rf"\g<1>{flag}", text)
-    return text
 
 
 def show(result: Any, *, as_json: bool, lines: Sequence[str]) -> None:

@@ -321,7 +321,6 @@ COMMANDS = (
         summary="measure exported files on this host or on phones",
         arguments=_arguments,
         execute=_benchmark,
-        flags=options.DATA_FLAGS,
         examples=(
             "benchmark runs/demo/export --threads 1,2 --out latency.json",
             "benchmark runs/demo/export runs/other/export --device adb --binary benchmark_model",

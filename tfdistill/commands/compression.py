@@ -11,7 +11,8 @@ _OPTIONS = {"prune": ("sparsity",), "cluster": ("clusters",), "quantize": ()}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("student", help="a run folder, or a fine-tuned Hugging Face folder or id")
+    text = "a run folder, or a fine-tuned Hugging Face folder or id"
+    options.add_field(parser, config.StudentConfig, "initialise", None, flag="student", help=text)
     parser.add_argument(
         "--methods",
         default="quantize",
@@ -19,8 +20,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="of prune, cluster, quantize, in this order; each keeps the result of the one before "
         "(default: %(default)s)",
     )
-    parser.add_argument(
-        "--teacher",
+    options.add_field(
+        parser,
+        config.TeacherConfig,
+        "source",
+        None,
+        flag="--teacher",
+        dest="teacher",
         metavar="MODEL",
         help="a run folder or fine-tuned model to learn from (default: the student as it is)",
     )
@@ -87,12 +93,6 @@ COMMANDS = (
         summary="prune, cluster or quantize a finished student while it trains",
         arguments=_arguments,
         execute=_compress,
-        flags={
-            **options.DATA_FLAGS,
-            **{"student.initialise": "student", "teacher.source": "--teacher"},
-            **options.flags_of("stages.*", options.TRAINING),
-            **options.flags_of("stages.*.compress", ("sparsity", "clusters")),
-        },
         examples=(
             "compress runs/sst2 --task sst2 --data-dir glue/SST-2 --out runs/sst2-int8",
             "compress runs/sst2 --methods prune,quantize --sparsity 0.5 --teacher ./bert-sst2 "

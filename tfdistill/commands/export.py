@@ -353,7 +353,6 @@ COMMANDS = (
         "model on the development set: beyond the bounds of its quantization nothing is written.",
         arguments=_arguments,
         execute=_execute,
-        flags=options.DATA_FLAGS,
         examples=(
             "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",
             "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "

@@ -105,7 +105,10 @@ def open_job(args: argparse.Namespace) -> Job:
     settings = None if recipe is None else recipe.data
     if args.task is not None:
         settings = config.parse_section(
-            config.DataConfig, options.data_of(args, run=args.model), source="command line"
+            config.DataConfig,
+            options.data_of(args, run=args.model),
+            source="command line",
+            place="data",
         )
     folder = pathlib.Path(args.model) / "data"
     task = examples = None

@@ -32,11 +32,12 @@ def add_run(
     rate: float | None = RATE,
     gpus: bool = True,
     of_run: str | None = None,
+    place: str = "stages.*",
 ) -> argparse._ActionsContainer:
     """Adds what every command has that trains one model; returns the group of training."""
     options.add_data(parser, of_run=of_run)
     group = parser.add_argument_group("training")
-    options.add_training(group, epochs, rate)
+    options.add_training(group, epochs, rate, place)
     if gpus:
         options.add_gpus(group)
     options.add_output(parser, resume=True, kind="run")
@@ -46,10 +47,12 @@ def add_run(
 
 
 def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a Hugging Face folder or hub id, or preset:NAME")
+    text = "a Hugging Face folder or hub id, or preset:NAME"
+    options.add_field(parser, config.TeacherConfig, "source", flag="model", help=text)
     options.add_field(parser, config.DataConfig, "vocab")
-    training = add_run(parser)
-    options.add_field(training, config.FineTuneConfig, "min_steps", _MIN_STEPS)
+    place = "teacher.finetune"
+    training = add_run(parser, place=place)
+    options.add_field(training, config.FineTuneConfig, "min_steps", _MIN_STEPS, place=place)
     options.add_field(training, config.DataConfig, "class_weights")
 
 
@@ -80,21 +83,32 @@ def general_of(teacher: str) -> str | None:
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     teacher = parser.add_mutually_exclusive_group(required=True)
-    teacher.add_argument(
-        "--teacher",
+    options.add_field(
+        teacher,
+        config.TeacherConfig,
+        "source",
+        None,
+        flag="--teacher",
+        dest="teacher",
         metavar="MODEL",
         help="a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
         "Hugging Face folder or id; with --kind embedding a sentence-transformers folder or id",
     )
     described = config.AnswersConfig.model_fields["files"].description
-    teacher.add_argument(
-        "--answers",
-        nargs="+",
-        metavar="FILE",
+    options.add_field(
+        teacher,
+        config.AnswersConfig,
+        "files",
+        flag="--answers",
+        dest="answers",
         help=f"instead of a model, {described}; several are an ensemble (see `tfdistill answers`)",
     )
-    parser.add_argument(
-        "--student",
+    options.add_field(
+        parser,
+        config.StudentConfig,
+        "preset",
+        flag="--student",
+        dest="student",
         required=True,
         metavar="STUDENT",
         help="a preset, such as tinybert_4l_312d (see `tfdistill presets ls`), a part of the "
@@ -112,23 +126,31 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_field(parser, config.DataConfig, "vocab")
     options.add_field(
-        parser, config.DataConfig, "unlabelled", None, type=str, nargs="+", metavar="FILE"
+        parser,
+        config.DataConfig,
+        "unlabelled",
+        None,
     )
-    parser.add_argument(
-        "--corpus",
-        nargs="+",
-        metavar="FILE",
+    options.add_field(
+        parser,
+        config.GeneralStage,
+        "corpus",
+        None,
+        place="stages.general",
         help="plain text, on which the student first learns the teacher's hidden states and "
         "attention, in a general stage",
     )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        metavar="X",
+    options.add_field(
+        parser,
+        config.JointStage,
+        "temperature",
         help="divides the logits of both models (default: 10 for patient, else 1)",
     )
-    parser.add_argument(
-        "--layer-map",
+    options.add_field(
+        parser,
+        config.JointStage,
+        "layer_map",
+        None,
         choices=_LAYER_MAPS,
         help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
@@ -296,11 +318,6 @@ COMMANDS = (
         summary="fine-tune a teacher on a task",
         arguments=_finetune_arguments,
         execute=_finetune,
-        flags={
-            **options.DATA_FLAGS,
-            "teacher.source": "model",
-            **options.flags_of("teacher.finetune", (*options.TRAINING, "min_steps")),
-        },
         examples=(
             "finetune bert-base-uncased --task sst2 --data-dir glue/SST-2 --out runs/teacher",
             "finetune ./my-bert --task intents --data-dir data --text-column text "
@@ -313,13 +330,6 @@ COMMANDS = (
         arguments=_distill_arguments,
         execute=_distill,
         addresses=("answers", "corpus"),
-        flags={
-            **options.DATA_FLAGS,
-            **{"teacher.source": "--teacher", "teacher.answers.files": "--answers"},
-            **{"student.preset": "--student"},
-            **{"data.unlabelled": "--unlabelled", "stages.general.corpus": "--corpus"},
-            **options.flags_of("stages.*", (*options.TRAINING, *_STAGE_OPTIONS)),
-        },
         examples=(
             "distill --teacher runs/teacher --student tinybert_4l_312d --task sst2 "
             "--data-dir glue/SST-2 --out runs/student",
@@ -332,7 +342,6 @@ COMMANDS = (
         summary="compute the task's metrics of a model or of an exported file",
         arguments=_evaluate_arguments,
         execute=_evaluate,
-        flags=options.DATA_FLAGS,
         examples=(
             "evaluate runs/student --task sst2 --data-dir glue/SST-2",
             "evaluate runs/demo/export --task assistant --data-dir runs/demo/data --json",

@@ -21,6 +21,19 @@ _METAVARS = {
     **{"steps": "BATCHES", "gradient_accumulation": "BATCHES", "checkpoint_every": "STEPS"},
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
 }
+PLACES: dict[type[pydantic.BaseModel], str] = {
+    config.DataConfig: "data",
+    config.AugmentConfig: "data.augment",
+    config.TeacherConfig: "teacher",
+    config.AnswersConfig: "teacher.answers",
+    config.StudentConfig: "student",
+    config.FineTuneConfig: "stages.*",
+    config.JointStage: "stages.*",
+    config.PruneConfig: "stages.*.compress",
+    config.ClusterConfig: "stages.*.compress",
+    config.BenchmarkConfig: "benchmark",
+}
+"""Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
 _OWN_TASK = ("text_column", "pair_column", "label_column", "kind")
 
@@ -30,17 +43,13 @@ def flag_of(field: str) -> str:
     return _FLAGS.get(field, f"--{field.replace('_', '-')}")
 
 
-def flags_of(section: str, fields: Sequence[str]) -> dict[str, str]:
-    """Key of a recipe -> option, for `base.Command`."""
-    return {f"{section}.{field}": flag_of(field) for field in fields}
-
-
 def add_field(
     group: argparse._ActionsContainer,
     section: type[pydantic.BaseModel],
     field: str,
     default: Any = ...,
     flag: str | None = None,
+    place: str | None = None,
     **options: Any,
 ) -> argparse.Action:
     """Adds the option that sets a field of a section: its name, type, default and help.
@@ -50,7 +59,9 @@ def add_field(
       section: The section's model.
       field: A field with a description.
       default: Instead of the field's own.
-      flag: The option, where it is not `flag_of` the field.
+      flag: The option or argument, where it is not `flag_of` the field.
+      place: Where the section is in a recipe, where it is not that of `PLACES`; ``*`` stands for
+        the name of any stage.
       **options: Of ``add_argument``, instead of what follows from the field.
     """
     info = section.model_fields[field]
@@ -62,6 +73,8 @@ def add_field(
         chosen: dict[str, Any] = {"action": "store_true"}
     elif get_origin(kind) is Literal:
         chosen = {"choices": get_args(kind), "default": default}
+    elif get_origin(kind) is tuple and _plain_type(get_args(kind)[0]) is str:
+        chosen = {"nargs": "+", "metavar": "FILE", "default": default}
     elif get_origin(kind) is tuple:
         chosen = {"type": numbers, "metavar": "N,N,...", "default": default}
     else:
@@ -70,15 +83,23 @@ def add_field(
         chosen |= {} if kind is str else {"type": kind}
     if kind is not bool and default is not None:
         text = f"{text} (default: {_listed(default)})"
-    chosen |= {"help": text, "dest": field if flag else None, **options}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    return group.add_argument(flag or flag_of(field), **chosen)
+    name = flag or flag_of(field)
+    dest = field if flag and flag.startswith("-") else None
+    chosen |= {"help": text, "dest": dest, **options}
+    chosen = {option: value for option, value in chosen.items() if value is not None}
+    if not name.startswith("-") or ("choices" in options and "metavar" not in options):
+        chosen.pop("metavar", None)
+    action = group.add_argument(name, **chosen)
+    key = f"{PLACES.get(section, '') if place is None else place}.{field}".lstrip(".")
+    vars(action)["key"] = key
+    return action
 
 
 def _plain_type(annotation: Any) -> Any:
     """The type of a value that is given: without ``None`` and without what validates it."""
     if get_origin(annotation) in (Union, types.UnionType):
-        (annotation,) = (part for part in get_args(annotation) if part is not type(None))
+        parts = [part for part in get_args(annotation) if part is not type(None)]
+        annotation = parts[0] if len(parts) == 1 else str
     if hasattr(annotation, "__metadata__"):
         annotation = get_args(annotation)[0]
     return annotation
@@ -190,12 +211,14 @@ def _gpus(text: str) -> int | None:
         raise argparse.ArgumentTypeError(f"expected auto or a number, received {text!r}") from None
 
 
-def add_training(group: argparse._ActionsContainer, epochs: int, rate: float | None) -> None:
+def add_training(
+    group: argparse._ActionsContainer, epochs: int, rate: float | None, place: str = "stages.*"
+) -> None:
     """Adds the options of a fit: epochs, batch size, rate and seed; `rate` None: the stage's."""
-    add_field(group, config.FineTuneConfig, "epochs", epochs)
-    add_field(group, config.FineTuneConfig, "batch_size")
+    add_field(group, config.FineTuneConfig, "epochs", epochs, place=place)
+    add_field(group, config.FineTuneConfig, "batch_size", place=place)
     more = {} if rate is not None else {"help": "peak learning rate (default: the stage's own)"}
-    add_field(group, config.FineTuneConfig, "learning_rate", rate, **more)
+    add_field(group, config.FineTuneConfig, "learning_rate", rate, place=place, **more)
     add_seed(group)
     add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
 
@@ -281,22 +304,6 @@ def task_of(args: argparse.Namespace) -> dict[str, Any]:
     """The part of a data section that `add_task`'s options describe."""
     own = {field: getattr(args, field) for field in _OWN_TASK}
     return {"task": args.task, "dir": args.data_dir, **own}
-
-
-DATA_FLAGS = flags_of(
-    "data",
-    [
-        "task",
-        "dir",
-        *_OWN_TASK,
-        "doc_stride",
-        "max_length",
-        "train_limit",
-        "dev_limit",
-        "vocab",
-        "class_weights",
-    ],
-)
 
 
 def add_lengths(

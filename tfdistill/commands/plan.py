@@ -36,7 +36,7 @@ def check_data(
     values: dict[str, Any], splits: Sequence[str], *, may_hide_labels: bool = False
 ) -> config.DataConfig:
     """Validates a data section that options describe, and its files; see `from_config.check`."""
-    settings = config.parse_section(config.DataConfig, values, source="command line")
+    settings = config.parse_section(config.DataConfig, values, source="command line", place="data")
     if settings.dir is not None and not pathlib.Path(settings.dir).exists():
         raise errors.ConfigError("data.dir", "an existing path", repr(settings.dir))
     from_config.check(settings, splits, may_hide_labels=may_hide_labels)

@@ -132,7 +132,6 @@ COMMANDS = (
         "the file and its agreement. The same command continues a sweep that was stopped.",
         arguments=_arguments,
         execute=_execute,
-        flags=options.DATA_FLAGS,
         examples=(
             "quantizations",
             "quantizations runs/demo --out runs/demo/quantizations "

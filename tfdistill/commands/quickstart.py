@@ -19,8 +19,13 @@ _DATA = "data"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--teacher",
+    options.add_field(
+        parser,
+        config.TeacherConfig,
+        "source",
+        None,
+        flag="--teacher",
+        dest="teacher",
         required=True,
         metavar="MODEL",
         help="a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
@@ -40,8 +45,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     shown = "{" + ",".join(_KINDS) + "}"  # words and questions are refused with a remedy
     options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
     group = parser.add_argument_group("training")
-    group.add_argument(
-        "--student",
+    options.add_field(
+        group,
+        config.StudentConfig,
+        "preset",
+        flag="--student",
+        dest="student",
         metavar="PRESET",
         help="a preset, or a part of the teacher, such as pruned:layers=3,ffn=384 (default: a part "
         "about as fast as TinyBERT with 4 layers)",
@@ -253,14 +262,6 @@ COMMANDS = (
         "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it.",
         arguments=_arguments,
         execute=_quickstart,
-        flags={
-            "data.text_column": "--text-column",
-            "data.pair_column": "--pair-column",
-            "data.label_column": "--label-column",
-            "data.class_weights": "--class-weights",
-            "student.preset": "--student",
-            "teacher.source": "--teacher",
-        },
         examples=(
             "quickstart --teacher bert-base-uncased --data intents.csv",
             "quickstart --teacher ./bert-reviews --data reviews.csv --label-column stars "

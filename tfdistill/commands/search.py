@@ -355,7 +355,6 @@ COMMANDS = (
         summary="propose students within a latency and size budget on a measured device",
         arguments=_arguments,
         execute=_search,
-        flags={**options.DATA_FLAGS, "teacher.source": "--teacher"},
         examples=(
             "search --distiller pruned --teacher runs/teacher --latency-ms 3 --out runs/parts",
             "search --latency-ms 8 --lengths 128 --size-mb 20 --device adb --out runs/phone",

@@ -148,13 +148,14 @@ def parse_recipe(
 
 
 def parse_section(
-    section: type[SectionType], values: dict[str, Any], *, source: str
+    section: type[SectionType], values: dict[str, Any], *, source: str, place: str = ""
 ) -> SectionType:
-    """Validates one section given as plain values; see `parse_recipe`."""
+    """Validates one section given as plain values, which a recipe has in `place`."""
     try:
         return section.model_validate(values)
     except pydantic.ValidationError as error:
         faults = _faults_of(error, section, values)
+        faults = [f"{place}.{fault}" if place else fault for fault in faults]
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
         raise errors.ConfigError("\n  - ".join([f"{source}: {count}.", *faults])) from error
 

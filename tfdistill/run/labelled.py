@@ -63,7 +63,12 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
     source = min(opened, key=lambda candidate: candidate.max_length)
     longest = source.max_length
     more = {"max_length": longest, "doc_stride": max(longest // 2, 1)}
-    data = config.parse_section(config.DataConfig, {**settings, **more}, source="command line")
+    data = config.parse_section(
+        config.DataConfig,
+        {**settings, **more},
+        source="command line",
+        place="data",
+    )
     task, examples = from_config.labelled(data, "dev")
     for model, other in zip(models, opened, strict=True):
         with other.opened() as file:
