@@ -80,7 +80,7 @@ def recipe_of(data_dir, teacher, student, kind="joint", **changes):
             "student": {"preset": str(student), "allow_weak": True, **changes},
             "stages": {"only": {"kind": kind, **STEP, "learning_rate": 1e-3}},
             "variants": {"student": {"stages": ["only"]}},
-            "baselines": False,
+            "baselines": "none",
         },
         ["stages.only.min_steps=1"] if kind == "joint" else (),
     )

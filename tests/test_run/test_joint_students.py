@@ -372,7 +372,7 @@ def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
         distilled[0],
         student={"preset": "pruned:layers=1,choose=bottom,embedding=32", "allow_weak": True},
         stages={"joint": {"kind": "joint", **STEP, "min_steps": 1}},
-        baselines=False,
+        baselines="none",
     )
     record = run.distill(recipe, tmp_path / "run")
     kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)["layers"]
@@ -400,7 +400,7 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
         data__vocab="teacher",
         student={"preset": "static:width=24"},
         stages={"joint": {"kind": "joint", **STEP, "min_steps": 100}},
-        baselines=False,
+        baselines="none",
     )
     out = tmp_path / "run"
     record = run.distill(recipe, out)

@@ -17,7 +17,7 @@ from export.model.inputs import Rows
 from tfdistill import config, errors, files, manifest, models, safe_paths, training, weights
 from tfdistill.benchmark.host import isolated
 from tfdistill.data import batches, metrics, pretrained_tokenizer, tasks, tokenize
-from tfdistill.run.task_models import open_for_task, with_saved_ranges
+from tfdistill.run.task_models import open_model
 from tfdistill.tflite import described, word_rows
 from tfdistill.weights import roberta
 
@@ -240,11 +240,7 @@ def open_foreign(path: files.Path, rows: Rows | None = None) -> Iterator[runtime
 def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     """Opens the classifier of a run folder, of a model folder or of the hub.
 
-    Args:
-      source: A run folder (its chosen student; the teacher of `finetune`), a folder with ``hf`` in
-        it, a Hugging Face folder or a hub id.
-      task: What it answers, which decides the head; when left out a sentence encoder where the
-        folder is that of one, and otherwise a classifier of whole texts.
+    See `task_models.open_model`.
 
     Raises:
       WeightsError: If it holds no classifier with a vocabulary.
@@ -252,18 +248,7 @@ def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
     path = pathlib.Path(source)
     recipe = config.saved_recipe(path)
     data = None if recipe is None else recipe.data
-    for folder in (path / "student", path):
-        if (folder / weights.DESCRIPTION).is_file():
-            return _source(weights.load_bilstm(folder), folder, data, path / "data")
-    folder = config.model_folder(source)
-    if task is not None:
-        loaded = open_for_task(folder, task)
-    else:
-        embeds = weights.has_modules(folder)
-        loaded = (weights.load_embedder if embeds else weights.load_classifier)(folder)
-    model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
-    loaded = dataclasses.replace(loaded, model=model)
-    return _source(loaded, source, data, path / "data")
+    return _source(open_model(source, task), source, data, path / "data")
 
 
 def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:

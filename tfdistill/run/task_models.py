@@ -166,13 +166,36 @@ def open_for_task(
     )
 
 
-def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32") -> keras.Model:
-    """Loads what `deliver.save_model` saved, for forward passes in the given arithmetic."""
-    if (folder / "hf").is_dir():
-        model = with_saved_ranges(open_for_task(str(folder / "hf"), task).model, folder)
+def open_model(source: str, task: tasks.TaskSpec | None = None) -> weights.LoadedModel:
+    """Opens the model of a run folder, of a model folder or of the hub.
+
+    Args:
+      source: A run folder (its chosen student; the teacher of `finetune`), a folder with ``hf`` in
+        it, a Hugging Face folder or a hub id.
+      task: What it answers, which decides the head; when left out a sentence encoder where the
+        folder is that of one, and otherwise a classifier of whole texts.
+
+    Raises:
+      WeightsError: If there is no such model.
+    """
+    path = pathlib.Path(source)
+    for place in (path / "student", path):
+        if (place / weights.DESCRIPTION).is_file():
+            return weights.load_bilstm(place)
+    folder = config.model_folder(source)
+    if task is not None:
+        loaded = open_for_task(folder, task)
+    elif weights.has_modules(folder):
+        loaded = weights.load_embedder(folder)
     else:
-        model = weights.load_bilstm(folder).model
-    return in_precision(model, dtype)
+        loaded = weights.load_classifier(folder)
+    model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
+    return dataclasses.replace(loaded, model=model)
+
+
+def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32") -> keras.Model:
+    """Opens what `deliver.save_model` saved, for forward passes in the given arithmetic."""
+    return in_precision(open_model(str(folder), task).model, dtype)
 
 
 def in_precision(model: keras.Model, dtype: str) -> keras.Model:
