@@ -14,9 +14,7 @@ import importlib.util
 import os
 import pathlib
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
@@ -28,9 +26,9 @@ from tfdistill.commands import base, terminal_output
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
 # What TensorFlow and LiteRT log in C++ below errors of ours, straight to the file descriptor.
-_NATIVE_LOGS = (
-    r"^(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
+_NATIVE_LOGS = re.compile(
+    rb"(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
+    rb"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
 _NO_PATHS = ("pipeline", "query")  # options for a runner, and a text to look for
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
@@ -101,13 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _main(sys.argv[1:] if argv is None else argv)
 
 
-def _main(given: Sequence[str]) -> int:
+def _main(argv: Sequence[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:
         from tfdistill.commands import completion
 
         completion.complete(parser())
-    root = parser(next((argument for argument in given if not argument.startswith("-")), None))
-    args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in given])
+    root = parser(next((argument for argument in argv if not argument.startswith("-")), None))
+    args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in argv])
     chosen = vars(args).pop("parser")
     if unknown:
         chosen.refuse(unknown)
@@ -230,38 +228,46 @@ def _explained(
 def _filter_native_logs() -> None:
     """Sends what C++ writes to stderr through a filter, so that it breaks no progress bar.
 
-    Python keeps the terminal itself. A message of another form, such as that of a crash, passes.
+    Python keeps the terminal itself. The filter is a process, which outlives a crash: its message
+    passes, as every line does that is no log.
     """
-    filter_ = shutil.which("grep")
-    if filter_ is None:
-        return
+    read, write = os.pipe()
     terminal = os.dup(2)
-    command = [filter_, "--line-buffered", "-vE", _NATIVE_LOGS]
-    # In a session of its own it outlives Ctrl-C; it ends when the last writer does.
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=terminal, stderr=terminal, start_new_session=True
-    )
-    assert process.stdin is not None
-    os.dup2(process.stdin.fileno(), 2)
-    process.stdin.close()
-    process.returncode = 0  # nobody waits for it
+    if os.fork() == 0:
+        os.close(write)
+        _pass_on(read, terminal)
+    os.close(read)
+    os.dup2(write, 2)
+    os.close(write)
     sys.stderr = open(  # noqa: SIM115 (it lasts as long as the process)
         terminal, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
     )
 
 
+def _pass_on(read: int, terminal: int) -> NoReturn:
+    """Copies all lines but logs until the last writer ends; in a session apart from Ctrl-C."""
+    os.setsid()
+    for stream in (0, 1, 2):
+        os.dup2(terminal, stream)
+    with open(read, "rb") as lines:
+        for line in lines:
+            if not _NATIVE_LOGS.match(line):
+                os.write(terminal, line)
+    os._exit(0)
+
+
 def _shadow_of_export() -> pathlib.Path | None:
     """The file that would be imported in place of our package `export`, if there is one."""
-    found = importlib.util.find_spec("export")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("export")
+    if spec is None or spec.origin is None:
         return None
-    file = pathlib.Path(found.origin).resolve()
+    file = pathlib.Path(spec.origin).resolve()
     ours = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
     return None if file == ours else file
 
 
-def _home(found: re.Match[str]) -> str:
-    return found[1] + os.path.expanduser("~")
+def _home(prefix: re.Match[str]) -> str:
+    return prefix[1] + os.path.expanduser("~")
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

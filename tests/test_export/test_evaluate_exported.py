@@ -82,4 +82,4 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
     assert source.evaluate(batches(toy.encoded), toy.task) == {"accuracy": 0.9}
 
     assert cli.main(["evaluate", str(folder / "out"), *data]) == 2
-    assert "--label-column: expected one of the columns text, pair" in capsys.readouterr().err
+    assert "label_column: expected one of the columns text, pair" in capsys.readouterr().err

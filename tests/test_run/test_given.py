@@ -288,7 +288,7 @@ def test_the_command_takes_files_instead_of_a_teacher(folder, by_model, tmp_path
     command += ["--task", "assistant", "--data-dir", str(folder / "data"), "--dry-run"]
     command += ["--out", str(tmp_path / "run")]
     assert cli.main(command) == 2
-    assert "Use --vocab train:SIZE or a vocab.txt" in capsys.readouterr().err
+    assert "--vocab sets data.vocab." in capsys.readouterr().err
     assert cli.main([*command, "--vocab", "train:300"]) == 0
     assert f"teacher   answers in {by_model[2]}" in capsys.readouterr().out
     with pytest.raises(SystemExit):
