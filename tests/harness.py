@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdistill.objectives import reduction
+from tfdistill.losses import reduction
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 

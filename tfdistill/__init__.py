@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         distillers,
         errors,
         files,
+        losses,
         manifest,
         models,
-        objectives,
         report,
         run,
         search,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         load_recipe,
     )
     from tfdistill.distillers import (
-        CombinationDistiller,
         DistilBertDistiller,
         Distiller,
         JointDistiller,
@@ -46,11 +45,13 @@ if TYPE_CHECKING:
         MiniLmDistiller,
         MobileBertDistiller,
         PatientDistiller,
-        TermDistiller,
         TinyBertDistiller,
     )
     from tfdistill.errors import (
         TfdistillError,
+    )
+    from tfdistill.losses import (
+        methods,
     )
     from tfdistill.run import (
         run_recipe,
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CombinationDistiller",
     "DistilBertDistiller",
     "Distiller",
     "JointDistiller",
@@ -82,7 +82,6 @@ __all__ = [
     "MiniLmDistiller",
     "MobileBertDistiller",
     "PatientDistiller",
-    "TermDistiller",
     "TfdistillError",
     "TinyBertDistiller",
     "__version__",
@@ -96,6 +95,7 @@ __all__ = [
     "lamb",
     "load_recipe",
     "load_teacher",
+    "methods",
     "run_recipe",
     "run_transfer",
     "transfer_stages",

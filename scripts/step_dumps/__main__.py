@@ -38,6 +38,7 @@ class Repeated(TrainingBatches):
     steps_per_epoch = STEPS
 
     def dataset(self, epochs: int = 1, start_step: int = 0) -> tf.data.Dataset:
+        """The batches of so many epochs, from a step on."""
         return _dataset((self._batches * epochs)[start_step:])
 
 
@@ -59,8 +60,9 @@ class Recorder(keras.callbacks.Callback):
         self.steps: list[dict[str, Any]] = []
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        logs = {name: float(value).hex() for name, value in (logs or {}).items()}
-        self.steps.append({"logs": logs, "hashes": _hashes(self.model)})
+        """Notes the step."""
+        values = {name: float(value).hex() for name, value in (logs or {}).items()}
+        self.steps.append({"logs": values, "hashes": _hashes(self.model)})
 
 
 def _hashes(distiller: Any) -> dict[str, str]:
@@ -193,6 +195,7 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 
 def main() -> int:
+    """Writes the dump, and compares it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--kinds", nargs="*", default=[])

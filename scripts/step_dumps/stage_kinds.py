@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
-import toys
+import toys  # pyright: ignore[reportMissingImports]  # of the tests
 
 from tfdistill import config, distillers, models
 from tfdistill.run import stage_distillers
@@ -43,40 +43,36 @@ CASES: dict[str, Case] = {
     "relations": _stage("relations"),
     "combination": _stage(
         "combination",
-        terms={
-            "cosine": {"objective": "cosine_distance", "states": "embeddings", "weight": 0.0},
-            "maps": {"objective": "hidden_state_mse", "projection": "per_layer"},
-            "embedded": {
-                "objective": "hidden_state_mse",
-                "states": "embeddings",
-                "projection": "shared",
-            },
+        losses={
+            "cosine": {"loss": "CosineDistance", "tap": "embeddings", "weight": 0.0},
+            "maps": {"loss": "HiddenStateMSE", "projection": "per_layer"},
+            "embedded": {"loss": "HiddenStateMSE", "tap": "embeddings", "projection": "shared"},
             "patient": {
-                "objective": "patient_mse",
+                "loss": "PatientMSE",
                 "layers": [[3, 1]],
                 "projection": "shared",
                 "weight": 3,
             },
-            "attention": {"objective": "attention_kl_divergence", "layer_map": "top"},
+            "attention": {"loss": "AttentionKLDivergence", "layers": "top"},
             "scores": {
-                "objective": "attention_cross_entropy",
+                "loss": "AttentionCrossEntropy",
                 "layers": [[-1, -1], [0, 0]],
                 "over_layers": "mean",
             },
-            "queries": {"objective": "relation_kl", "vectors": "queries", "num_relation_heads": 2},
-            "soft": {"objective": "soft_cross_entropy", "temperature": 2.0, "weight": 0.5},
-            "gold": {"objective": "label", "weight": 0.25},
+            "queries": {"loss": "RelationKL", "vectors": "queries", "num_relation_heads": 2},
+            "soft": {"loss": "SoftCrossEntropy", "temperature": 2.0, "weight": 0.5},
+            "gold": {"loss": "GoldLabels", "weight": 0.25},
         },
         reads="task",
     ),
     "combination words": _stage(
         "combination",
-        terms={
-            "means": {"objective": "feature_mean_mse", "reduction": "reference"},
-            "variances": {"objective": "feature_variance_mae"},
-            "maps": {"objective": "feature_map_mse", "layer_map": "bottom"},
-            "cosine": {"objective": "cosine_distance"},
-            "answers": {"objective": "logit_mse"},
+        losses={
+            "means": {"loss": "FeatureMeanMSE", "reduction": "reference"},
+            "variances": {"loss": "FeatureVarianceMAE"},
+            "maps": {"loss": "FeatureMapMSE", "layers": "bottom"},
+            "cosine": {"loss": "CosineDistance"},
+            "answers": {"loss": "LogitMSE"},
         },
         reads="corpus",
     ),

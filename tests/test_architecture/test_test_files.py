@@ -98,14 +98,16 @@ COVERED_BY = (
         "tfdistill/compress/ranges tfdistill/compress/rebuild",
     ),
     (
-        "test_objectives",
-        "every objective is reduced",
-        "tfdistill/objectives/reduction",
+        "test_losses",
+        "every loss is reduced, reads batches and checks its options",
+        "tfdistill/losses/batch tfdistill/losses/reduction",
     ),
     (
         "test_distillers",
         "parts that every distiller shares",
-        "tfdistill/distillers/batch tfdistill/distillers/trainers ",
+        "tfdistill/distillers/projections tfdistill/distillers/trainers "
+        "tfdistill/losses/embedded tfdistill/losses/layered "
+        "tfdistill/losses/methods",
     ),
     (
         "test_training/test_fit.py",

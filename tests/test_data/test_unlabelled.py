@@ -91,8 +91,8 @@ def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
         ({"kind": "prediction"}, False),
         ({"kind": "intermediate"}, False),
         ({"kind": "relations"}, False),
-        ({"kind": "combination", "terms": {"x": {"objective": "label", "weight": 0}}}, False),
-        ({"kind": "combination", "terms": {"x": {"objective": "label"}}}, True),
+        ({"kind": "combination", "losses": {"x": {"loss": "GoldLabels", "weight": 0}}}, False),
+        ({"kind": "combination", "losses": {"x": {"loss": "GoldLabels"}}}, True),
     ],
 )
 def test_stages_with_gold_labels_need_them(stage, needs):

@@ -6,13 +6,12 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import distillers, errors, models, objectives
-from tfdistill.distillers.terms import ATTENTION, STATES
+from tfdistill import distillers, errors, losses, models
 
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
 WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
-# The same objectives, added up in another order.
+# The same losses, added up in another order.
 RELATIVE = 1e-6
 
 
@@ -34,7 +33,7 @@ def wide(built):
 @pytest.fixture
 def make(teacher, student):
     def run(terms, teacher=teacher, student=student, **options):
-        return distillers.CombinationDistiller(teacher, student, terms=terms, **options)
+        return distillers.Distiller(teacher, student, losses.build_losses(terms), **options)
 
     return run
 
@@ -62,16 +61,16 @@ def test_tinybert_as_a_combination(make, teacher, wide, layer_map, reduction):
     method = distillers.TinyBertDistiller(
         teacher, wide, layer_map=layer_map, projection="none", reduction=reduction
     )
-    layers = {"layer_map": layer_map, "reduction": reduction}
+    layers = {"layers": layer_map, "reduction": reduction}
     combination = make(
         {
-            "attention": {"objective": "attention_score_mse", **layers},
+            "attention": {"loss": "AttentionScoreMSE", **layers},
             "embedding": {
-                "objective": "hidden_state_mse",
-                "states": "embeddings",
+                "loss": "HiddenStateMSE",
+                "tap": "embeddings",
                 "reduction": reduction,
             },
-            "hidden": {"objective": "hidden_state_mse", **layers},
+            "hidden": {"loss": "HiddenStateMSE", **layers},
         },
         student=wide,
     )
@@ -81,7 +80,7 @@ def test_tinybert_as_a_combination(make, teacher, wide, layer_map, reduction):
 
 @pytest.mark.parametrize("kind", ["shared", "per_layer"])
 def test_projections_are_those_of_tinybert(make, teacher, student, kind):
-    states = {"objective": "hidden_state_mse", "projection": kind}
+    states = {"loss": "HiddenStateMSE", "projection": kind}
     combination = with_noise(make({"hidden": states}))
     assert [layer.name for layer in combination.projections] == (
         ["hidden_projection"]
@@ -107,13 +106,13 @@ def test_pkd_as_a_combination(make, teacher, wide, layer_map):
     method = distillers.PatientDistiller(
         teacher, wide, alpha=0.3, beta=7.0, temperature=5.0, layer_map=layer_map
     )
-    soft = {"objective": "kl_divergence", "temperature": 5, "weight": 0.7}
-    patient = {"objective": "patient_mse", "over_layers": "mean", "weight": 7}
+    soft = {"loss": "KLDivergence", "temperature": 5, "weight": 0.7}
+    patient = {"loss": "PatientMSE", "over_layers": "mean", "weight": 7}
     combination = make(
         {
-            "label": {"objective": "label", "weight": 0.3},
+            "label": {"loss": "GoldLabels", "weight": 0.3},
             "prediction": soft,
-            "patient": {**patient, "layer_map": layer_map},
+            "patient": {**patient, "layers": layer_map},
         },
         student=wide,
     )
@@ -127,7 +126,7 @@ def test_minilm_as_a_combination(make, teacher, student):
         combination = make(
             {
                 term: {
-                    "objective": "relation_kl",
+                    "loss": "RelationKL",
                     "vectors": vectors,
                     "layers": [[-2, -1]],
                     **options,
@@ -152,9 +151,9 @@ def test_distilbert_as_a_combination(make):
     method = distillers.DistilBertDistiller(teacher, student)
     combination = make(
         {
-            "distillation": {"objective": "kl_divergence", "temperature": 2, "weight": 5},
-            "mlm": {"objective": "mlm", "weight": 2},
-            "cosine": {"objective": "cosine_distance", "layers": [[-1, -1]]},
+            "distillation": {"loss": "KLDivergence", "temperature": 2, "weight": 5},
+            "mlm": {"loss": "MaskedWords", "weight": 2},
+            "cosine": {"loss": "CosineDistance", "layers": [[-1, -1]]},
         },
         teacher,
         student,
@@ -169,16 +168,14 @@ def test_distilbert_as_a_combination(make):
 def test_without_a_map_layers_are_spread_evenly(make, wide):
     options_of = {
         "default": {},
-        "uniform": {"layer_map": "uniform"},
+        "uniform": {"layers": "uniform"},
         "pairs": {"layers": [[1, 0], [3, 1]]},
         "first": {"layers": [[1, 0]]},
         "second": {"layers": [[-1, -1]]},
         "mean": {"over_layers": "mean"},
         "twice": {"layers": [[1, 0], [1, 0]]},
     }
-    terms = {
-        name: {"objective": "hidden_state_mse", **options} for name, options in options_of.items()
-    }
+    terms = {name: {"loss": "HiddenStateMSE", **options} for name, options in options_of.items()}
     value = logged(make(terms, student=wide), FEATURES)
     assert value["default"] == value["uniform"] == value["pairs"]
     total = value["first"] + value["second"]
@@ -192,22 +189,31 @@ def test_every_layered_objective_is_what_it_is_called(make, teacher, wide):
     """Each on layer 2 of the teacher and 0 of the student, against the objective itself."""
     theirs, ours = (models.taps(model)(FEATURES, training=False) for model in (teacher, wide))
     mask = tf.cast(FEATURES["attention_mask"], tf.float32)
-    names = (*ATTENTION, *STATES)
-    terms = {name: {"objective": name, "layers": [[2, 0]]} for name in names}
+    kernels = {
+        "AttentionScoreMSE": losses.attention_score_mse,
+        "AttentionCrossEntropy": losses.attention_cross_entropy,
+        "AttentionKLDivergence": losses.attention_kl_divergence,
+        "HiddenStateMSE": losses.hidden_state_mse,
+        "CosineDistance": losses.cosine_distance,
+        "FeatureMapMSE": losses.feature_map_mse,
+        "FeatureMeanMSE": losses.feature_mean_mse,
+        "FeatureVarianceMAE": losses.feature_variance_mae,
+    }
+    terms = {name: {"loss": name, "layers": [[2, 0]]} for name in kernels}
     received = logged(make(terms, student=wide), FEATURES)
-    for name in names:
-        tap = "attention_scores" if name in ATTENTION else "hidden_states"
-        expected = getattr(objectives, name)(theirs[tap][2], ours[tap][0], mask)
+    for name, kernel in kernels.items():
+        tap = "attention_scores" if name.startswith("Attention") else "hidden_states"
+        expected = kernel(theirs[tap][2], ours[tap][0], mask)
         assert received[name] == pytest.approx(float(expected), rel=RELATIVE), name
 
 
 def test_answers_only_can_do_without_the_teacher(make, teacher):
-    distiller = make({"soft": {"objective": "logit_mse"}, "gold": {"objective": "label"}})
+    distiller = make({"soft": {"loss": "LogitMSE"}, "gold": {"loss": "GoldLabels"}})
     expected = logged(distiller, FEATURES, LABELS)
     assert distiller.needs_only_logits()
     cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
     assert logged(distiller, cached, LABELS) == pytest.approx(expected, rel=RELATIVE)
-    more = make({"soft": {"objective": "logit_mse"}, "x": {"objective": "relation_kl"}})
+    more = make({"soft": {"loss": "LogitMSE"}, "x": {"loss": "RelationKL"}})
     distiller_checks.compiled(more)
     assert not more.needs_only_logits()
     distiller_checks.compiled(more, loss_weights={"x": 0})
@@ -217,11 +223,11 @@ def test_answers_only_can_do_without_the_teacher(make, teacher):
 # What is true of every distiller.
 
 MIX = {
-    "scores": {"objective": "attention_score_mse", "layer_map": "top"},
-    "states": {"objective": "hidden_state_mse", "projection": "per_layer", "weight": 0.5},
-    "values": {"objective": "relation_kl"},
-    "soft": {"objective": "kl_divergence", "temperature": 2.0},
-    "gold": {"objective": "label", "weight": 0.25},
+    "scores": {"loss": "AttentionScoreMSE", "layers": "top"},
+    "states": {"loss": "HiddenStateMSE", "projection": "per_layer", "weight": 0.5},
+    "values": {"loss": "RelationKL"},
+    "soft": {"loss": "KLDivergence", "temperature": 2.0},
+    "gold": {"loss": "GoldLabels", "weight": 0.25},
 }
 
 
@@ -258,63 +264,67 @@ def test_eight_examples_can_be_overfitted(make, teacher):
 # What is refused.
 
 
-def test_all_faults_are_reported_at_once(make):
+def test_all_faults_of_descriptions_are_reported_at_once():
     with pytest.raises(errors.ConfigError) as caught:
-        make(
+        losses.build_losses(
             {
-                "a": {"objective": "hiden_state_mse"},
-                "b": {"objective": "kl_divergence", "temperature": 0, "layer_map": "top"},
-                "c": {"objective": "hidden_state_mse", "layers": [[4, 0]], "projection": "shard"},
-                "d": {"objective": "patient_mse", "layer_map": "skips"},
+                "a": {"loss": "HidenStateMSE"},
+                "b": {"loss": "KLDivergence", "temperature": 0},
+                "b2": {"loss": "KLDivergence", "layers": "top"},
+                "c": {"loss": "HiddenStateMSE", "projection": "shard"},
                 "e": {"temperature": 2},
-                "loss": {"objective": "label", "weight": -1},
-                "f": {"objective": "relation_kl", "num_relation_heads": 0, "reduction": "batch"},
-                "g": {"objective": "attention_score_mse", "layers": [[0, 0]], "layer_map": "top"},
-                "fine": {"objective": "mlm"},
+                "loss": {"loss": "GoldLabels"},
+                "e2": {"loss": "GoldLabels", "weight": -1},
+                "f": {"loss": "RelationKL", "num_relation_heads": 0},
+                "f2": {"loss": "RelationKL", "reduction": "batch"},
+                "fine": {"loss": "MaskedWords"},
+                "absent": {"loss": "no_such_module:Loss"},
+                "other": {"loss": "collections:OrderedDict"},
             }
         )
     lines = str(caught.value).splitlines()
     for start, message in (
-        ("terms['a']", "Did you mean 'hidden_state_mse'?"),
-        ("terms['b']: temperature", "a finite number above 0, received 0"),
-        ("terms['b']: option of kl_divergence", "received 'layer_map'"),
-        ("terms['c']: projection", "Did you mean 'shared'?"),
-        ("terms['c']: layers: teacher layer", "from 0 to 3"),
-        ("terms['d']: layer map", "received 'skips'"),
-        ("terms['e']", "{'objective': ..., ...}"),
-        ("terms['loss']: name of a term", "'loss'"),
-        ("terms['loss']: weight", "received -1"),
-        ("terms['f']: num_relation_heads", "at least 1"),
-        ("terms['f']: reduction", "tokens, reference"),
-        ("terms['g']: layers, layer_map", "at most one of them"),
+        ("losses.a", "Did you mean 'HiddenStateMSE'?"),
+        ("losses.b: temperature", "a finite number above 0, received 0"),
+        ("losses.b2: option of KLDivergence", "received 'layers'"),
+        ("losses.c: projection", "Did you mean 'shared'?"),
+        ("losses.e", "{loss: <its class>, ...}"),
+        ("losses.loss: name of a loss", "'loss'"),
+        ("losses.e2: weight", "received -1"),
+        ("losses.f: num_relation_heads", "at least 1"),
+        ("losses.f2: reduction", "tokens, reference"),
+        ("losses.absent: loss", "no_such_module"),
+        ("losses.other: loss", "a subclass of tfdistill.losses.Loss"),
     ):
         assert any(line.startswith(start) and message in line for line in lines), (start, lines)
-    assert len(lines) == 12
+    assert len(lines) == 11
     assert not any("fine" in line for line in lines)
 
 
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ({}, "terms: expected at least one"),
-        ({"x": {"objective": "label", "weight": "1"}}, "weight: expected a number, received '1'"),
-        ({"x": {"objective": "label", "weight": True}}, "weight: expected a number"),
-        ({"x": {"objective": "mlm", "temperature": 2}}, "expected one of weight"),
-        ({"x": {"objective": "kl_divergence", "scale_by_t2": 1}}, "true or false"),
-        ({"x": {"objective": "kl_divergence", "temperature": "4"}}, "a number, received '4'"),
-        ({"x": {"objective": "kl_divergence", "head": "tokens"}}, "head"),
-        ({"x": {"objective": "cosine_distance", "layers": [1, 2]}}, "pairs [[teacher layer"),
-        ({"x": {"objective": "cosine_distance", "layers": []}}, "pairs [[teacher layer"),
-        ({"x": {"objective": "cosine_distance", "layer_map": 3}}, "a name or a list"),
-        ({"x": {"objective": "cosine_distance", "layer_map": [1]}}, "2 student layers"),
-        ({"x": {"objective": "cosine_distance", "reduction": "tokens"}}, "'reduction'"),
+        ({}, "losses: expected at least one"),
+        ({"x": {"loss": "GoldLabels", "weight": "1"}}, "weight: expected a number, received '1'"),
+        ({"x": {"loss": "GoldLabels", "weight": True}}, "weight: expected a number"),
+        ({"x": {"loss": "MaskedWords", "temperature": 2}}, "expected one of weight"),
+        ({"x": {"loss": "KLDivergence", "scale_by_t2": 1}}, "true or false"),
+        ({"x": {"loss": "KLDivergence", "temperature": "4"}}, "a number, received '4'"),
+        ({"x": {"loss": "KLDivergence", "head": "tokens"}}, "head"),
+        ({"x": {"loss": "CosineDistance", "layers": [[1], 2]}}, "pairs [[teacher layer"),
+        ({"x": {"loss": "CosineDistance", "layers": [[4, 0]]}}, "from 0 to 3"),
+        ({"x": {"loss": "CosineDistance", "layers": []}}, "2 student layers"),
+        ({"x": {"loss": "CosineDistance", "layers": 3}}, "a name, teacher layers, or pairs"),
+        ({"x": {"loss": "CosineDistance", "layers": [1]}}, "2 student layers"),
+        ({"x": {"loss": "PatientMSE", "layers": "skips"}}, "received 'skips'"),
+        ({"x": {"loss": "CosineDistance", "reduction": "tokens"}}, "'reduction'"),
         (
-            {"x": {"objective": "cosine_distance", "states": "embeddings", "layers": [[0, 0]]}},
-            "states='embeddings'",
+            {"x": {"loss": "CosineDistance", "tap": "embeddings", "layers": [[0, 0]]}},
+            "tap='embeddings'",
         ),
-        ({"my term": {"objective": "label"}}, "letters, digits and _"),
-        ({"x": "label"}, "terms['x']: expected {'objective': ..., ...}"),
-        ({"x": ["objective"]}, "terms['x']: expected {'objective': ..., ...}"),
+        ({"my term": {"loss": "GoldLabels"}}, "letters, digits and _"),
+        ({"x": "label"}, "losses.x: description: expected {loss: <its class>, ...}"),
+        ({"x": ["objective"]}, "losses.x: description: expected {loss: <its class>, ...}"),
     ],
 )
 def test_descriptions_that_mean_nothing_are_refused(make, terms, message):
@@ -323,18 +333,31 @@ def test_descriptions_that_mean_nothing_are_refused(make, terms, message):
     assert message in str(caught.value)
 
 
+def test_layers_that_do_not_fit_are_reported_at_once(make):
+    with pytest.raises(errors.ConfigError) as caught:
+        make(
+            {
+                "a": {"loss": "HiddenStateMSE", "layers": [[4, 0]]},
+                "b": {"loss": "PatientMSE", "layers": "middle"},
+                "c": {"loss": "HiddenStateMSE"},
+            }
+        )
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["loss 'a'", "loss 'b'"]
+
+
 def test_all_that_does_not_fit_is_reported_at_once(make, built, teacher):
     four = built(toys.STUDENT.replace(num_heads=4), 2)
     distiller = make(
         {
-            "scores": {"objective": "attention_cross_entropy"},
-            "states": {"objective": "hidden_state_mse"},
-            "cosine": {"objective": "cosine_distance"},
-            "values": {"objective": "relation_kl", "num_relation_heads": 3},
-            "soft": {"objective": "kl_divergence"},
-            "words": {"objective": "mlm"},
-            "next": {"objective": "nsp"},
-            "gold": {"objective": "label"},
+            "scores": {"loss": "AttentionCrossEntropy"},
+            "states": {"loss": "HiddenStateMSE"},
+            "cosine": {"loss": "CosineDistance"},
+            "values": {"loss": "RelationKL", "num_relation_heads": 3},
+            "soft": {"loss": "KLDivergence"},
+            "words": {"loss": "MaskedWords"},
+            "next": {"loss": "NextSentence"},
+            "gold": {"loss": "GoldLabels"},
         },
         student=four,
     )
@@ -342,13 +365,13 @@ def test_all_that_does_not_fit_is_reported_at_once(make, built, teacher):
         distiller.compile("sgd")
     lines = str(caught.value).splitlines()
     for start, message in (
-        ("term 'scores': student heads", "MiniLM's relations instead"),
-        ("term 'states': student width", "projection='per_layer'"),
-        ("term 'cosine': student width", "hidden_state_mse, which can have a projection"),
-        ("term 'values': num_relation_heads", "Fitting: 1, 2, 4."),
-        ("term 'soft': answers", "a sequence head with 3 and a sequence head with 2"),
-        ("term 'words': student", "a masked language model"),
-        ("term 'next': student", "a next-sentence head"),
+        ("loss 'scores': student heads", "MiniLM's relations instead"),
+        ("loss 'states': student width", "projection='per_layer'"),
+        ("loss 'cosine': student width", "HiddenStateMSE, which can have a projection"),
+        ("loss 'values': num_relation_heads", "Fitting: 1, 2, 4."),
+        ("loss 'soft': answers", "a sequence head with 3 and a sequence head with 2"),
+        ("loss 'words': student", "a masked language model"),
+        ("loss 'next': student", "a next-sentence head"),
     ):
         assert any(line.startswith(start) and message in line for line in lines), (start, lines)
     assert not any("gold" in line for line in lines)
@@ -358,7 +381,7 @@ def test_all_that_does_not_fit_is_reported_at_once(make, built, teacher):
 
 def test_a_regression_has_no_soft_targets(make, built):
     teacher, student = built(toys.SHALLOW_TEACHER, 1), built(toys.SHALLOW_STUDENT, 1)
-    distiller = make({"soft": {"objective": "soft_cross_entropy"}}, teacher, student)
+    distiller = make({"soft": {"loss": "SoftCrossEntropy"}}, teacher, student)
     with pytest.raises(errors.ShapeError, match="'logit_mse' for a regression"):
         distiller.compile("sgd")
 
@@ -366,4 +389,4 @@ def test_a_regression_has_no_soft_targets(make, built):
 def test_both_must_read_the_same_ids(make):
     more = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
     with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
-        make({"x": {"objective": "relation_kl"}}, student=more)
+        make({"x": {"loss": "RelationKL"}}, student=more)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import distillers, errors, models
-from tfdistill.distillers import minilm
+from tfdistill.losses import layered
 
 LENGTHS = (5, 3, 6, 4)
 FEATURES = toys.features(LENGTHS)
@@ -84,8 +84,8 @@ def transcribed(teacher, student, layers, heads, weights):
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
 def test_terms_are_the_formulas(make, teacher, student, options, layers, heads, weights):
     distiller = make(**options)
-    assert (distiller.teacher_layer, distiller.student_layer) == layers
-    assert distiller.num_relation_heads == heads
+    for loss in distiller.losses_by_name.values():
+        assert (loss.pairs, loss.num_relation_heads) == ((layers,), heads)
     received = logged(distiller, *((FEATURES,) if weights is None else (FEATURES, None, weights)))
     expected = transcribed(teacher, student, layers, heads, weights)
     assert received.pop("loss") == pytest.approx(sum(expected.values()), rel=RELATIVE)
@@ -117,7 +117,7 @@ def test_a_bottleneck_is_as_wide_as_its_queries_are(make, teacher):
     )
     student = toys.randomise(models.build_encoder(config), seed=2)
     distiller = make(student=student, student_layer=0)
-    assert distiller.num_relation_heads == 6
+    assert distiller.losses_by_name["query"].num_relation_heads == 6
     expected = transcribed(teacher, student, (3, 0), 6, None)
     received = logged(distiller, FEATURES)
     assert received.pop("loss") > 0.01
@@ -131,7 +131,7 @@ def test_sixteen_heads_teach_twelve(make):
     large = models.build_encoder(shape.replace(hidden_size=1024, num_heads=16))
     small = models.build_encoder(shape.replace(hidden_size=384, num_heads=12))
     distiller = make(large, small)
-    assert distiller.num_relation_heads == 64
+    assert distiller.losses_by_name["query"].num_relation_heads == 64
     received = logged(distiller, FEATURES)
     expected = transcribed(large, small, (0, 0), 64, None)
     # Fresh models see all words alike: divergences of 1e-4, from float32 logarithms.
@@ -145,11 +145,11 @@ def test_relation_heads_of_the_paper():
     base = models.preset("bert_base")
     large = base.replace(num_layers=24, hidden_size=1024, num_heads=16, intermediate_size=4096)
     small = base.replace(num_layers=6, hidden_size=384, num_heads=12, intermediate_size=1536)
-    assert minilm.default_relation_heads(base, small) == 48
-    assert minilm.default_relation_heads(large, small) == 64
-    assert minilm.default_relation_heads(base, base) == 48
+    assert layered.default_relation_heads(base, small) == 48
+    assert layered.default_relation_heads(large, small) == 64
+    assert layered.default_relation_heads(base, base) == 48
     # 384 and 312 wide: 24 is all that they have in common.
-    assert minilm.default_relation_heads(small, base.replace(hidden_size=312)) == 24
+    assert layered.default_relation_heads(small, base.replace(hidden_size=312)) == 24
 
 
 def test_layers_above_the_learning_one_stay(make, student):
@@ -199,8 +199,8 @@ def test_eight_examples_can_be_overfitted(make, built):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"teacher_layer": 4}, errors.ConfigError, "teacher_layer: expected a layer from 0 to 3"),
-        ({"student_layer": True}, errors.ConfigError, "student_layer: expected a layer from 0"),
+        ({"teacher_layer": 4}, errors.ConfigError, "teacher layer: expected a layer from 0 to 3"),
+        ({"student_layer": True}, errors.ConfigError, "student layer: expected a layer from 0"),
         ({"student_layer": -3}, errors.ConfigError, "or from the end -1 to -2, received -3"),
         ({"teacher_layer": 1.0}, errors.ConfigError, "received 1.0"),
         ({"num_relation_heads": 3}, errors.ShapeError, "widths 12 and 8, received 3"),
@@ -210,7 +210,7 @@ def test_eight_examples_can_be_overfitted(make, built):
 )
 def test_options_out_of_range_are_refused(make, options, error, message):
     with pytest.raises(error) as caught:
-        make(**options)
+        make(**options).compile("sgd")
     assert message in str(caught.value)
 
 

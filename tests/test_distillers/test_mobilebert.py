@@ -405,6 +405,6 @@ def test_unequal_widths_depths_heads_and_words_are_refused(pairs):
     heads.compile("sgd", loss_weights={"attention": 0})
     _, masked = pairs["bert"]
     mute = distillers.MobileBertDistiller(encoder(), masked)
-    with pytest.raises(errors.ShapeError, match="term 'distillation': teacher: expected a masked"):
+    with pytest.raises(errors.ShapeError, match="loss 'distillation': teacher: expected a masked"):
         mute.compile("sgd")
     mute.compile("sgd", loss_weights={"distillation": 0, "mlm": 1})

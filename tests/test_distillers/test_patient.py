@@ -7,7 +7,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import distillers, errors, models
-from tfdistill.distillers import patient_layer_map
+from tfdistill.losses import patient_layer_map
 
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)

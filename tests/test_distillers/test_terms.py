@@ -1,15 +1,14 @@
-"""Terms given directly to the engine: pairs of layers, their weights, shared projections."""
+"""Losses given directly to a distiller: pairs of layers, their weights, shared projections."""
 
 import distiller_checks
 import pytest
 import toys
 
-from tfdistill import distillers, errors, models, objectives
-from tfdistill.distillers import Term
+from tfdistill import distillers, errors, losses, models
 
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
-# The same objectives, added up in another order.
+# The same losses, added up in another order.
 RELATIVE = 1e-6
 
 
@@ -24,7 +23,7 @@ def student(built):
 
 
 def scores(**options):
-    return Term("attention_score_mse", tap="attention_scores", **options)
+    return losses.AttentionScoreMSE(**options)
 
 
 def logged(distiller):
@@ -41,28 +40,32 @@ def test_layer_weights_weigh_the_pairs_and_zero_leaves_one_out(teacher, student,
         "mean": scores(layers=pairs, layer_weights=(0.5, 2.0), over_layers="mean"),
         "one": scores(layers=pairs, layer_weights=(0.0, 3.0)),
     }
-    values = logged(distillers.TermDistiller(teacher, student, terms=terms))
+    values = logged(distillers.Distiller(teacher, student, terms))
     weighted = 0.5 * values["first"] + 2.0 * values["second"]
     assert values["weighted"] == pytest.approx(weighted, rel=RELATIVE)
     assert values["mean"] == pytest.approx(weighted / 2, rel=RELATIVE)
     assert values["one"] == pytest.approx(3.0 * values["second"], rel=RELATIVE)
 
     calls = []
-    compare = objectives.attention_score_mse
+    compare = losses.AttentionScoreMSE.compare
     monkeypatch.setattr(
-        objectives, "attention_score_mse", lambda *a, **k: calls.append(1) or compare(*a, **k)
+        losses.AttentionScoreMSE, "compare", lambda *a: calls.append(1) or compare(*a)
     )
-    logged(distillers.TermDistiller(teacher, student, terms={"one": terms["one"]}))
+    logged(distillers.Distiller(teacher, student, {"one": terms["one"]}))
     assert len(calls) == 1
 
 
 def test_terms_that_name_the_same_projection_share_it(teacher, student):
     terms = {
-        "states": Term("hidden_state_mse", layers=((1, 0), (3, 1)), projections=("p", "q")),
-        "words": Term("hidden_state_mse", layers=((0, 0),), tap="embeddings", projections=("p",)),
+        "states": losses.HiddenStateMSE(
+            layers=((1, 0), (3, 1)), projection=losses.NamedProjection("p", per_layer=True)
+        ),
+        "words": losses.HiddenStateMSE(
+            tap="embeddings", projection=losses.NamedProjection("p", per_layer=True)
+        ),
     }
-    distiller = distillers.TermDistiller(teacher, student, terms=terms)
-    assert [layer.name for layer in distiller.projections] == ["p", "q"]
+    distiller = distillers.Distiller(teacher, student, terms)
+    assert [layer.name for layer in distiller.projections] == ["p_0", "p_1"]
     before = logged(distiller)
     layer = distiller.projections[0]
     layer.set_weights([array + 0.1 for array in layer.get_weights()])
@@ -72,7 +75,7 @@ def test_terms_that_name_the_same_projection_share_it(teacher, student):
 
 
 def test_without_a_teacher_terms_on_labels_are_left(student):
-    distiller = distillers.TermDistiller(None, student, terms={"gold": Term("label")})
+    distiller = distillers.Distiller(None, student, {"gold": losses.GoldLabels()})
     trainer = distillers.LabelTrainer(student)
     assert logged(distiller)["gold"] == logged(trainer)["label"]
     assert not distiller.needs_only_logits()
@@ -80,8 +83,8 @@ def test_without_a_teacher_terms_on_labels_are_left(student):
 
 def test_a_term_that_does_not_fit_is_refused_by_name(teacher):
     student = models.build_encoder(toys.STUDENT)
-    distiller = distillers.TermDistiller(teacher, student, terms={"gold": Term("label")})
-    with pytest.raises(errors.ShapeError, match="term 'gold': model: expected a classifier"):
+    distiller = distillers.Distiller(teacher, student, {"gold": losses.GoldLabels()})
+    with pytest.raises(errors.ShapeError, match="loss 'gold': model: expected a classifier"):
         distiller.compile("sgd")
 
 
@@ -97,26 +100,25 @@ def vectors(encoders):
 
 def test_vectors_are_compared_projected_by_themselves_and_in_the_batch(encoders):
     terms = {
-        "vectors": Term("vector_cosine", projections=("map",)),
-        "squares": Term("vector_mse", projections=("map",)),
-        "batch": Term("similarity_kl", options={"temperature": 0.5, "prefixes": (4, 8)}),
+        "vectors": losses.VectorCosine(projection="shared"),
+        "squares": losses.VectorMSE(projection="auto"),
+        "batch": losses.SimilarityKL(temperature=0.5, prefixes=(4, 8)),
     }
-    distiller = distillers.TermDistiller(*encoders, terms=terms)
-    (projection,) = distiller.projections
-    assert projection.kernel.shape == (8, 12)
+    distiller = distillers.Distiller(*encoders, terms)
+    assert [layer.kernel.shape for layer in distiller.projections] == [(8, 12)] * 2
     values = logged(distiller)
     teacher, student = vectors(encoders)
     expected = {
-        "vectors": objectives.vector_cosine(teacher, student, projection=projection),
-        "squares": objectives.vector_mse(teacher, student, projection=projection),
-        "batch": objectives.similarity_kl(teacher, student, temperature=0.5, prefixes=(4, 8)),
+        "vectors": losses.vector_cosine(teacher, student, projection=distiller.projections[0]),
+        "squares": losses.vector_mse(teacher, student, projection=distiller.projections[1]),
+        "batch": losses.similarity_kl(teacher, student, temperature=0.5, prefixes=(4, 8)),
     }
     for name, value in expected.items():
         assert values[name] == pytest.approx(float(value), rel=1e-5)
 
 
 def test_vectors_that_come_with_the_batch_replace_the_teacher(encoders):
-    distiller = distillers.TermDistiller(*encoders, terms={"batch": Term("similarity_kl")})
+    distiller = distillers.Distiller(*encoders, {"batch": losses.SimilarityKL()})
     step = distiller_checks.compiled(distiller).test_step
     assert distiller.needs_only_logits()
     given = {**FEATURES, "teacher_logits": vectors(encoders)[0]}
@@ -131,18 +133,18 @@ def test_vectors_that_come_with_the_batch_replace_the_teacher(encoders):
 def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoders):
     teacher, student = encoders
     terms = {
-        "batch": Term("similarity_kl"),
-        "squares": Term("vector_mse", projections=("map",)),
+        "batch": losses.SimilarityKL(),
+        "squares": losses.VectorMSE(projection="shared"),
     }
 
     def answer(features):
         return teacher({name: features[name] for name in teacher.input})
 
-    by_model = distillers.TermDistiller(teacher, student, terms=terms)
-    known = distillers.TermDistiller(answer, student, terms=terms, vector_width=12)
+    by_model = distillers.Distiller(teacher, student, terms)
+    known = distillers.Distiller(answer, student, terms, vector_width=12)
     known.projections[0].set_weights(by_model.projections[0].get_weights())
     assert logged(known) == pytest.approx(logged(by_model), rel=1e-6)
-    other = distillers.TermDistiller(answer, student, terms=terms)
+    other = distillers.Distiller(answer, student, terms)
     with pytest.raises(errors.ShapeError, match=r"logits of the teacher: expected \(..., 8\)"):
         logged(other)
 
@@ -150,17 +152,17 @@ def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoder
 @pytest.mark.parametrize(
     ("term", "expected"),
     [
-        (Term("vector_cosine"), "width of the student's vectors: expected 12"),
-        (Term("similarity_kl", options={"prefixes": (9,)}), "prefixes: expected at most 8"),
+        (losses.VectorCosine(), "width of the student's vectors: expected 12"),
+        (losses.SimilarityKL(prefixes=(9,)), "prefixes: expected at most 8"),
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(encoders, term, expected):
-    distiller = distillers.TermDistiller(*encoders, terms={"vectors": term})
+    distiller = distillers.Distiller(*encoders, {"vectors": term})
     with pytest.raises(errors.ShapeError, match=expected):
         distiller_checks.compiled(distiller)
 
 
 def test_classifiers_have_no_vectors(teacher, student):
-    distiller = distillers.TermDistiller(teacher, student, terms={"a": Term("similarity_kl")})
+    distiller = distillers.Distiller(teacher, student, {"a": losses.SimilarityKL()})
     with pytest.raises(errors.ShapeError, match="teacher: expected a sentence encoder"):
         distiller_checks.compiled(distiller)

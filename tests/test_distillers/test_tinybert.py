@@ -7,7 +7,7 @@ import tf_keras as keras
 import toys
 
 from tfdistill import distillers, errors, models
-from tfdistill.distillers.batch import StepInputs
+from tfdistill.losses import StepInputs
 
 LENGTHS = (5, 3, 6)
 FEATURES = toys.features(LENGTHS)
@@ -74,7 +74,7 @@ def test_layer_terms_are_the_formulas(tinybert, logs, built, teacher, case):
     if width := options.pop("student", None):
         options["student"] = toys.randomise(built(toys.STUDENT.replace(hidden_size=width)), seed=2)
     distiller = tinybert(**options)
-    assert distiller.layer_map == layers
+    assert [source for source, _ in distiller.losses_by_name["hidden"].pairs] == list(layers)
     assert len(distiller.projections) == projections
     theirs, ours = tapped(teacher), tapped(distiller.student)
     weights = options.get("layer_weights", {"attention": (1, 1), "hidden": (1, 1)})
@@ -210,10 +210,10 @@ def test_a_student_without_token_types_learns_from_a_teacher_with_them(tinybert,
         ({"layer_map": [0, 4]}, "a teacher layer from 0 to 3, received 4"),
         ({"layer_map": [0]}, "2 student layers"),
         ({"layer_weights": {"embedding": (1.0, 1.0)}}, "expected one of attention, hidden"),
-        ({"layer_weights": {"hidden": (1.0,)}}, "2 numbers, one per student layer"),
+        ({"layer_weights": {"hidden": (1.0,)}}, "2 numbers, one for each pair"),
         ({"layer_weights": {"hidden": (0.0, 0.0)}}, "not all 0"),
-        ({"layer_weights": {"hidden": (1.0, -1.0)}}, "layer_weights['hidden']"),
-        ({"layer_weights": {"hidden": (1.0, float("nan"))}}, "layer_weights['hidden']"),
+        ({"layer_weights": {"hidden": (1.0, -1.0)}}, "layer_weights: expected"),
+        ({"layer_weights": {"hidden": (1.0, float("nan"))}}, "layer_weights: expected"),
         (
             {"stage": "prediction", "temperature": 0.0},
             "temperature: expected a finite number above 0",
@@ -228,7 +228,7 @@ def test_options_out_of_range_are_refused(teacher, student, options, message):
 
 
 def test_unequal_widths_need_a_projection(teacher, student):
-    with pytest.raises(errors.ShapeError, match="equal widths, received 12 and 8"):
+    with pytest.raises(errors.ShapeError, match="expected 12 as in the teacher, received 8"):
         distillers.TinyBertDistiller(teacher, student, projection="none")
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, models
+from tfdistill import distillers, losses, models
 
 SIZE = {"hidden_size": 16, "intermediate_size": 32, "num_heads": 4}
 METHODS = {
@@ -15,12 +15,12 @@ METHODS = {
     "patient": (distillers.PatientDistiller, {"temperature": 2.0, "alpha": 0.2, "beta": 20.0}),
     "minilm": (distillers.MiniLmDistiller, {}),
     "combination": (
-        distillers.CombinationDistiller,
+        distillers.Distiller,
         {
-            "terms": {
-                "attention": {"objective": "attention_kl_divergence", "layers": [[-1, -1]]},
-                "states": {"objective": "feature_map_mse", "layers": [[-1, -1]]},
-                "answers": {"objective": "logit_mse"},
+            "losses": {
+                "attention": losses.AttentionKLDivergence(layers=[[-1, -1]]),
+                "states": losses.FeatureMapMSE(layers=[[-1, -1]]),
+                "answers": losses.LogitMSE(),
             }
         },
     ),

@@ -151,14 +151,6 @@ def test_a_distiller_s_own_layers_have_names_too(tinybert):
         np.testing.assert_array_equal(old, new)
 
 
-def test_the_former_name_of_the_option_is_accepted(trainer, student):
-    distiller = trainer("sgd", rates=[("layer_0_*", 1.0), ("*", 0.0)])
-    before = student.get_layer("classifier").get_weights()
-    distiller.train_step((FEATURES, LABELS))
-    for old, new in zip(before, student.get_layer("classifier").get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
 @pytest.mark.parametrize(
     ("multipliers", "message"),
     [

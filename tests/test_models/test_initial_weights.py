@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tf_keras as keras
 
-from tfdistill import distillers, models
+from tfdistill import distillers, losses, models
 
 BERT = models.EncoderConfig(
     num_layers=1, hidden_size=64, num_heads=4, intermediate_size=96, vocab_size=150
@@ -61,9 +61,7 @@ def test_projections_start_as_berts():
     pair = [models.build_encoder(config) for config in (teacher, student)]
     for projections in (
         distillers.TinyBertDistiller(*pair, projection="per_layer").projections,
-        distillers.CombinationDistiller(
-            *pair, terms={"x": {"objective": "hidden_state_mse", "projection": "shared"}}
-        ).projections,
+        distillers.Distiller(*pair, {"x": losses.HiddenStateMSE(projection="shared")}).projections,
     ):
         for projection in projections:
             assert projection.kernel.shape == (32, 64)

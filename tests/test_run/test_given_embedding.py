@@ -161,10 +161,10 @@ def test_texts_without_a_vector_are_refused_or_left_out(
         run.distill(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
 
     terms = {
-        "mse": {"objective": "vector_mse", "projection": "shared"},
-        "near": {"objective": "similarity_kl", "prefixes": [4]},
+        "mse": {"loss": "VectorMSE", "projection": "shared"},
+        "near": {"loss": "SimilarityKL", "prefixes": [4]},
     }
-    stage = {"kind": "combination", "terms": terms, "min_steps": None}
+    stage = {"kind": "combination", "losses": terms, "min_steps": None}
     teacher = {"answers": {"files": [path], "missing": "gold"}}
     distiller, train = until_fit(recipe_of(folder, teacher, stage), tmp_path / "run")
     found = given_vectors.read_answers(by_model[2], TASK)
@@ -188,7 +188,7 @@ def test_texts_without_a_vector_are_refused_or_left_out(
         ({}, {}, {"initialise": "teacher"}, "initialise: teacher is made of a teacher model"),
         (
             {},
-            {"kind": "combination", "terms": {"a": {"objective": "hidden_state_mse"}}},
+            {"kind": "combination", "losses": {"a": {"loss": "HiddenStateMSE"}}},
             {},
             "compares the student with the teacher's layers, and teacher.answers holds answers "
             "alone. Use a stage of kind embedding, or",

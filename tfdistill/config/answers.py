@@ -9,7 +9,7 @@ from tfdistill.config.recipe import Recipe
 from tfdistill.config.sections import STARTS, AnswersConfig
 from tfdistill.config.stages import (
     ANSWERS_ALONE,
-    VECTOR_OBJECTIVES,
+    VECTOR_LOSSES,
     CombinationStage,
     StageConfig,
     TaskStage,
@@ -87,8 +87,8 @@ def _needs_model(stage: StageConfig) -> str | None:
     if isinstance(stage, TaskStage) and stage.augmented:
         return "asks the teacher about augmented texts"
     if isinstance(stage, CombinationStage):
-        named = [term.get("objective") for term in stage.terms.values()]
-        if all(name in VECTOR_OBJECTIVES for name in named):
+        named = [loss.get("loss") for loss in stage.losses.values()]
+        if all(name in VECTOR_LOSSES for name in named):
             return None
     if stage.kind not in ANSWERS_ALONE:
         return "compares the student with the teacher's layers"

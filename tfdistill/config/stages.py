@@ -2,7 +2,7 @@
 
 On a corpus learn general (TinyBERT's first stage), mlm, distilbert and mobilebert; on the task
 intermediate and prediction (TinyBERT's second stage), joint, labels, logits, patient and embedding;
-on either of the two relations and combination. Defaults are those of the distiller's class.
+on either of the two relations and combination. Defaults are those of `losses.methods`.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class JointStage(PrunedStage):
 class EmbeddingStage(PrunedStage):
     """The teacher's vectors of texts, for a task of kind embedding.
 
-    The terms are "vectors" (`objective`), "similarity" (`objectives.similarity_kl` with
+    The terms are "vectors" (`objective`), "similarity" (`losses.similarity_kl` with
     `temperature` and `prefixes`) and "hidden" (mean over layers of the MSE of hidden states; weight
     0 unless `loss_weights` has another).
 
@@ -270,10 +270,10 @@ class RelationsStage(EitherStage):
 
 
 class CombinationStage(EitherStage, ClassifierStage):
-    """Any objectives: `terms` holds objective and options of each by name."""
+    """Any losses: `losses` holds the class and the arguments of each by name."""
 
     kind: Literal["combination"] = "combination"
-    terms: dict[str, dict[str, Any]] = pydantic.Field(default={})
+    losses: dict[str, dict[str, Any]] = pydantic.Field(default={})
 
 
 class MaskedWordsStage(MaskedStage):
@@ -304,8 +304,8 @@ class MobileBertStage(MaskedStage):
 
 ANSWERS_ALONE = ("joint", "logits", "prediction", "embedding")
 """Kinds of stages that need no more of a teacher than its answers."""
-VECTOR_OBJECTIVES = ("vector_mse", "vector_cosine", "similarity_kl")
-"""Objectives of a combination that need no more than the vectors of a sentence encoder."""
+VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
+"""Losses of a combination that need no more than the vectors of a sentence encoder."""
 
 
 def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:
@@ -318,8 +318,8 @@ def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:
     if isinstance(stage, CombinationStage):
         weights = {
             name: stage.loss_weights.get(name, term.get("weight", 1.0))
-            for name, term in stage.terms.items()
-            if term.get("objective") == "label"
+            for name, term in stage.losses.items()
+            if term.get("loss") == "GoldLabels"
         }
         return any(weights.values())
     if isinstance(stage, PredictionStage) and regression:

@@ -1,37 +1,38 @@
-"""The step that every method shares: one teacher pass, one student pass, weighted named terms.
+"""The step that every method shares: one teacher pass, one student pass, weighted named losses.
 
-A distiller is a `keras.Model` used by plain `compile`, `fit` and `evaluate`. `terms.TermDistiller`
-computes the terms of every method of this package; a subclass of your own may compute others.
+A distiller is a `keras.Model` used by plain `compile`, `fit` and `evaluate`. What it learns are
+losses of `tfdistill.losses`: those of a method (`tfdistill.methods`), and your own.
 """
 
 from __future__ import annotations
 
-import abc
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
-from tfdistill.distillers import batch as batches
-from tfdistill.distillers import checks, keras3, updates
-from tfdistill.distillers.batch import StepInputs
-from tfdistill.objectives import reduction
+from tfdistill.distillers import checks, keras3, projections, updates
+from tfdistill.losses import answers, described, reduction
+from tfdistill.losses import batch as batches
+from tfdistill.losses import checks as option_checks
+from tfdistill.losses.base import Loss, ModelPair, StepMetric, check_value
+from tfdistill.losses.batch import StepInputs
 
 TEACHER_LOGITS = "teacher_logits"
 # Features by name -> logits: all that methods need that compare answers only.
 LogitsFunction = Callable[[Mapping[str, tf.Tensor]], tf.Tensor]
 _TEXT_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
-# Values of a batch, (n,), and their weights, (n,); the log has their weighted mean.
-StepMetric = Callable[[StepInputs], tuple[tf.Tensor, tf.Tensor]]
 
 
-class Distiller(keras.Model, abc.ABC):
-    """Trains a student on named loss terms, usually against a teacher.
+class Distiller(keras.Model):
+    """Trains a student on named losses, usually against a teacher.
 
-    The loss is ``sum over terms of weight[term] * term``. The teacher runs with
+    The total is ``sum over names of weight[name] * loss[name]``. The teacher runs with
     ``training=False``, outside the gradient tape, and is neither tracked, saved nor changed. The
     student runs forward once a step; `taps` gives every tensor that the terms need from that one
     pass. Dropout draws its masks from the seed and the number of batches so far, so that a resumed
@@ -43,60 +44,86 @@ class Distiller(keras.Model, abc.ABC):
     float32 (batch, classes), replaces the teacher's pass where only its logits are needed.
 
     Args:
-      teacher: The teacher; or, for terms that take its logits alone, any function of the features
-        above that returns them, such as a Keras 3 model; or None for a method without one.
-      student: The student: an encoder or a classifier of `tfdistill.models`.
-      terms: The terms that `compute_terms` may return, with their weights unless `compile` sets
-        others (0: off).
+      teacher: The teacher; or, for losses that take its logits alone, any function of the features
+        above that returns them, such as a Keras 3 model; or None for losses without one.
+      student: The student: a model of `tfdistill.models`, with the teacher's vocabulary.
+      losses: Name -> loss. The log, `compile(loss_weights=...)` and the history call them by their
+        names.
       metrics: Name -> values of a batch and their weights, whose weighted mean is logged with the
-        terms and never trained on.
-      reports: The former name of `metrics`.
-      learns_padding: Whether the row of [PAD] in the student's word table is learnt, where a term
-        counts padding.
+        losses and never trained on.
+      same_tokens: Whether both read the same ids. Otherwise the batches hold the student's and
+        bring the teacher's logits along, which must be all that it is compared with.
+      vector_width: Width of the vectors of a teacher that is a function; None: the student's.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Attributes:
+      projections: The Dense layers of the losses, which learn with the student.
+
+    Raises:
+      ConfigError: If there is no loss, or an option of one does not fit the models.
+      ShapeError: If a loss cannot read the models, or the vocabularies differ in size. `compile`
+        refuses all else that does not fit, for the losses that have a weight.
     """
 
     def __init__(
         self,
         teacher: keras.Model | LogitsFunction | None,
         student: keras.Model,
+        losses: Mapping[str, Loss],
         *,
-        terms: Mapping[str, float],
         metrics: Mapping[str, StepMetric] | None = None,
-        reports: Mapping[str, StepMetric] | None = None,
-        learns_padding: bool = True,
+        same_tokens: bool = True,
+        vector_width: int | None = None,
         seed: int = 0,
         name: str | None = None,
     ):
-        """Builds the tapped views; see the class for the arguments."""
+        """Fits the losses to the models and builds their projections; see the class."""
+        pair = ModelPair(teacher, student, vector_width)
+        bound = _bound(losses, pair)
+        if isinstance(teacher, keras.Model) and same_tokens:
+            option_checks.check_equal(
+                "student vocabulary",
+                models.config_of(teacher).vocab_size,
+                models.config_of(student).vocab_size,
+                "Both models read the same ids. Use build_student(..., vocab_size=...); "
+                "data.vocab.check_same_vocabulary compares two vocab.txt token by token.",
+                unit="rows ",
+            )
         super().__init__(name=name)
         self.student = student
         self.built = True  # as the student is: `summary` works before the first step
         # Every replica logs the means of the whole batch; Keras adds those of workers up.
         self.distribute_reduction_method = "first"
-        self._learns_padding = learns_padding
+        self._learns_padding = not any(loss.counts_padding for loss in bound.values())
+        # Judged on a batch: losses of this package are known to ignore padding.
+        self._unjudged = {
+            name: loss for name, loss in bound.items() if type(loss) not in described.CLASSES
+        }
         self._teacher_is_judged = False
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the
         # variables, the checkpoints and the summary, and the views do not count twice.
         teacher_taps = models.taps(teacher) if isinstance(teacher, keras.Model) else None
         student_taps = models.taps(student)
-        self._teacher = lambda: teacher
+        self._pair = lambda: pair
         self._teacher_taps = lambda: teacher_taps
         self._student_taps = lambda: student_taps
-        self._default_weights = dict(terms)
-        self._term_weights = dict(terms)
+        self.losses_by_name = types.MappingProxyType(bound)  # Keras would wrap a dict
+        self._default_weights = {name: float(loss.weight) for name, loss in bound.items()}
+        self._term_weights = dict(self._default_weights)
         self._loss_tracker = keras.metrics.Mean(name="loss")
-        self._term_trackers = {term: keras.metrics.Mean(name=term) for term in terms}
-        self._step_metrics = dict(metrics or reports or {})
-        # The names of the attributes that hold trackers are those in checkpoints of earlier runs.
-        self._report_trackers = {name: keras.metrics.Mean(name=name) for name in self._step_metrics}
+        self._term_trackers = {term: keras.metrics.Mean(name=term) for term in bound}
+        self._step_metrics = dict(metrics or {})
+        for loss in bound.values():
+            self._step_metrics.update(loss.metrics)
+        self._metric_trackers = {name: keras.metrics.Mean(name=name) for name in self._step_metrics}
+        self.projections: list[keras.layers.Layer] = projections.build(bound.values(), pair)
 
     @property
     def teacher(self) -> Any:
         """The teacher: a model, a function that returns logits, or None."""
-        return self._teacher()
+        return self._pair().teacher
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -116,7 +143,6 @@ class Distiller(keras.Model, abc.ABC):
         metrics: Sequence[Any] | None = None,
         gradient_accumulation: int = 1,
         lr_multipliers: updates.Multipliers | None = None,
-        rates: updates.Multipliers | None = None,
         **options: Any,
     ) -> None:
         """Sets the optimizer, the weights of the terms, and metrics of the student's logits.
@@ -131,7 +157,6 @@ class Distiller(keras.Model, abc.ABC):
             batches. What remains at the end of a fit is not applied.
           lr_multipliers: (pattern, multiplier) pairs that scale the learning rate of the layers
             whose name matches; the first that matches decides. 0 freezes a layer, bit for bit.
-          rates: The former name of `lr_multipliers`.
           **options: `run_eagerly`, `jit_compile`, `steps_per_execution` as in Keras.
 
         Raises:
@@ -153,7 +178,7 @@ class Distiller(keras.Model, abc.ABC):
         )
         with self.distribute_strategy.scope():
             self._updater = updates.Updater(
-                self, batches=gradient_accumulation, lr_multipliers=lr_multipliers or rates
+                self, batches=gradient_accumulation, lr_multipliers=lr_multipliers
             )
         # The step reads it; a variable that is made inside a traced step would trace it twice, and
         # cannot be made there under a distribution strategy.
@@ -165,8 +190,8 @@ class Distiller(keras.Model, abc.ABC):
         if not isinstance(weights, Mapping):
             weights = {term: weights * own for term, own in self._default_weights.items()}
         for term, weight in weights.items():
-            checks.check_choice("loss_weights", term, self.terms)
-            checks.check_number(f"loss_weights[{term!r}]", weight)
+            option_checks.check_choice("loss_weights", term, self.terms)
+            option_checks.check_number(f"loss_weights[{term!r}]", weight)
         checked = {**self._default_weights, **{t: float(w) for t, w in weights.items()}}
         if not any(checked.values()):
             raise errors.ConfigError("loss_weights", "at least one term above 0", checked)
@@ -182,30 +207,52 @@ class Distiller(keras.Model, abc.ABC):
         """The accumulated gradients: part of the state of a fit, as the optimizer is."""
         return self._updater.accumulated
 
-    @abc.abstractmethod
-    def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
-        """Computes the unweighted terms of one batch, each a float32 scalar.
+    def weigh_classes(self, class_weights: np.ndarray) -> None:
+        """Weighs the examples of losses on gold labels by their classes; call it before `fit`.
 
-        Terms that are not in `active_terms` may be left out.
-        """
+        Other losses compare two models and keep the sample weights alone.
 
-    @abc.abstractmethod
-    def check_terms(self) -> None:
-        """Refuses, before any batch is seen, an active term that does not fit the models.
+        Args:
+          class_weights: float (labels,), such as `balanced_weights` gives; see `gold_loss`.
 
         Raises:
-          ShapeError: If there is one.
+          ConfigError: If the head is not that of a classifier of sequences.
+          ShapeError: If there is not one finite weight above 0 for each of its labels.
         """
+        for loss in self.losses_by_name.values():
+            if isinstance(loss, answers.GoldLabels):
+                loss.weigh_classes(self.student, class_weights)
 
-    @abc.abstractmethod
+    def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
+        """Computes the unweighted losses of one batch that have a weight, float32 scalars."""
+        return {name: self.losses_by_name[name].compute(batch) for name in self.active_terms}
+
+    def check_terms(self) -> None:
+        """Refuses, before any batch is seen, losses with a weight that do not fit the models.
+
+        Raises:
+          ShapeError: If there is one; the message lists all.
+        """
+        faults = []
+        for name in self.active_terms:
+            try:
+                self.losses_by_name[name].check(self._pair())
+            except (errors.ShapeError, errors.ConfigError) as fault:
+                faults.append(f"loss {name!r}: {fault}")
+        if faults:
+            raise errors.ShapeError("\n".join(faults))
+
     def needs_only_logits(self) -> bool:
-        """Whether the teacher's logits are all that the active terms take from it."""
+        """Whether the teacher's logits are all that the losses with a weight take from it."""
+        taps = {self.losses_by_name[name].tap for name in self.active_terms}
+        words = models.head_of(self.student) == "masked_lm"
+        return self.teacher is not None and not words and taps <= {"logits", None}
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """The loss, every term, and the compiled metrics."""
         trackers = [self._loss_tracker, *(self._term_trackers[term] for term in self.terms)]
-        trackers += self._report_trackers.values()
+        trackers += self._metric_trackers.values()
         return trackers + list(super().metrics)
 
     def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> tf.Tensor:
@@ -239,6 +286,8 @@ class Distiller(keras.Model, abc.ABC):
             x = x.dataset(epochs=epochs, start_step=start)
         if isinstance(options.get("validation_data"), TrainingBatches):
             options["validation_data"] = options["validation_data"].dataset()
+        if self._unjudged and isinstance(x, tf.data.Dataset):
+            self._judge_losses(next(iter(x.take(1))))
         callbacks = keras3.convert_callbacks(callbacks)
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
 
@@ -321,14 +370,23 @@ class Distiller(keras.Model, abc.ABC):
         else:
             logits = self.teacher(given)
         logits = tf.cast(logits, tf.float32)
-        labels = self._answer_width()
+        labels = self._pair().answer_width
         if logits.shape.rank is None or logits.shape[-1] != labels:
             raise errors.ShapeError("logits of the teacher", f"(..., {labels})", logits.shape)
         return tf.stop_gradient(logits)
 
-    def _answer_width(self) -> int | None:
-        """The last axis of what a teacher that is a function answers."""
-        return models.num_labels_of(self.student)
+    def _judge_losses(self, data: Any) -> None:
+        """Checks losses of the user's own on one batch, as it is and padded further."""
+        values = []
+        for columns in (0, 3):
+            features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+            features = batches.padded(features, columns)
+            teacher = self._run_teacher(features)
+            batch = self._step_inputs(features, labels, weights, teacher, training=False)
+            values.append({name: loss.compute(batch) for name, loss in self._unjudged.items()})
+        for name, loss in self._unjudged.items():
+            check_value(loss, name, values[0][name], values[1][name])
+        self._unjudged = {}
 
     def _step_inputs(
         self,
@@ -366,7 +424,7 @@ class Distiller(keras.Model, abc.ABC):
             metric.name: metric.result()
             for metric in [self._loss_tracker, *(self._term_trackers[t] for t in self.active_terms)]
         }
-        for metric, tracker in self._report_trackers.items():
+        for metric, tracker in self._metric_trackers.items():
             values, weights = self._step_metrics[metric](batch)
             tracker.update_state(values, sample_weight=weights)
             results[metric] = tracker.result()
@@ -396,3 +454,26 @@ def _inputs_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[st
     if missing:
         raise errors.ShapeError("features", f"the inputs {model.input_names}", sorted(features))
     return {name: features[name] for name in model.input_names}
+
+
+def _bound(losses: Mapping[str, Loss], pair: ModelPair) -> dict[str, Loss]:
+    """The losses fitted to the models; all that do not fit are named at once."""
+    if not isinstance(losses, Mapping) or not losses:
+        raise errors.ConfigError("losses", "at least one, {name: loss}", repr(losses))
+    bound, faults = {}, []
+    for name, loss in losses.items():
+        if not isinstance(loss, Loss):
+            raise errors.ConfigError(
+                f"losses[{name!r}]", "an object of tfdistill.losses", repr(loss)
+            )
+        described.check_name(name)
+        try:
+            bound[name] = loss.bind(name, pair)
+            bound[name].name = name
+        except (errors.ConfigError, errors.ShapeError) as fault:
+            faults.append((type(fault), f"loss {name!r}: {fault}"))
+    if faults:
+        kinds = {kind for kind, _ in faults}
+        kind = errors.ConfigError if errors.ConfigError in kinds else errors.ShapeError
+        raise kind("\n".join(message for _, message in faults))
+    return bound

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from tfdistill.distillers import checks, mlm, terms
+from tfdistill.distillers import base
+from tfdistill.losses import methods, words
 
 
-class DistilBertDistiller(terms.TermDistiller):
+class DistilBertDistiller(base.Distiller):
     """Distils a masked language model with DistilBERT's triple loss.
 
     With R the real tokens of the batch (no padding; [CLS] and [SEP] count), z their logits over
@@ -52,13 +53,7 @@ class DistilBertDistiller(terms.TermDistiller):
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        checks.check_number("temperature", temperature, above=0)
-        mlm.check_masked_lm(teacher, "teacher")
-        mlm.check_masked_lm(student, "student")
-        soft = {"temperature": temperature, "scale_by_t2": True}
-        described = {
-            "distillation": terms.Term("kl_divergence", 5.0, soft, rows="all"),
-            "mlm": terms.Term("mlm", 2.0),
-            "cosine": terms.Term("cosine_distance", 1.0, layers=((-1, -1),)),
-        }
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        words.check_masked_lm(teacher, "teacher")
+        words.check_masked_lm(student, "student")
+        losses = methods.distilbert(temperature=temperature)
+        super().__init__(teacher, student, losses, seed=seed, name=name)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import tf_keras as keras
 
-from tfdistill import models
-from tfdistill.distillers import combination
+from tfdistill.distillers import base
+from tfdistill.losses import methods
+from tfdistill.losses.base import LayerMap
 
 
-class JointDistiller(combination.CombinationDistiller):
+class JointDistiller(base.Distiller):
     """Distils the teacher's answers and its hidden states in one stage.
 
     Three terms, with z the logits, B the examples of the batch, N its real tokens, t and s the
@@ -33,10 +31,10 @@ class JointDistiller(combination.CombinationDistiller):
       objective: Of ``answers``: "kl_divergence", "soft_cross_entropy", or "logit_mse" (for a
         regression: the mean over outputs of squared differences; T is not used).
       temperature: T > 0.
-      layer_map: "uniform", "top", "bottom" or a list, as for `objectives.layer_map`.
+      layer_map: "uniform", "top", "bottom" or a list, as for `losses.layer_map`.
       hidden_states: Whether the term ``hidden`` is there.
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
-      same_tokens: As for `TermDistiller`.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -55,41 +53,19 @@ class JointDistiller(combination.CombinationDistiller):
         *,
         objective: str = "kl_divergence",
         temperature: float = 1.0,
-        layer_map: str | Sequence[int] = "uniform",
+        layer_map: LayerMap = "uniform",
         hidden_states: bool = True,
         head: str | None = None,
         same_tokens: bool = True,
         seed: int = 0,
         name: str | None = None,
     ):
-        """Describes the terms; see the class."""
-        terms: dict[str, dict[str, Any]] = {
-            "answers": {"objective": objective, "head": head},
-            "label": {"objective": "label", "weight": 0.0, "head": head},
-        }
-        if objective != "logit_mse":
-            # T^2 makes up for the smaller gradients above 1; below 1 it would silence the term.
-            terms["answers"] |= {"temperature": temperature, "scale_by_t2": temperature >= 1}
-        if hidden_states:
-            terms["hidden"] = hidden_term(teacher, student, layer_map)
-        super().__init__(
-            teacher, student, terms=terms, same_tokens=same_tokens, seed=seed, name=name
+        """Builds the losses; see the class."""
+        losses = methods.joint(
+            objective=objective,
+            temperature=temperature,
+            layers=layer_map,
+            hidden_states=hidden_states,
+            head=head,
         )
-
-
-def hidden_term(
-    teacher: keras.Model,
-    student: keras.Model,
-    layer_map: str | Sequence[int],
-    *,
-    weight: float = 1.0,
-) -> dict[str, Any]:
-    """The description of ``hidden``: the mean over layers, through one projection if need be."""
-    theirs, ours = (models.config_of(model).hidden_size for model in (teacher, student))
-    return {
-        "objective": "hidden_state_mse",
-        "weight": weight,
-        "layer_map": layer_map,
-        "over_layers": "mean",
-        "projection": "none" if theirs == ours else "shared",
-    }
+        super().__init__(teacher, student, losses, same_tokens=same_tokens, seed=seed, name=name)

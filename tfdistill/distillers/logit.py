@@ -6,10 +6,11 @@ from typing import Literal
 
 import tf_keras as keras
 
-from tfdistill.distillers import answers, checks, terms
+from tfdistill.distillers import base
+from tfdistill.losses import answers, methods
 
 
-class LogitDistiller(terms.TermDistiller):
+class LogitDistiller(base.Distiller):
     """Distils the teacher's logits, as Hinton et al. and many after them.
 
     Two terms, with z the logits and B the examples of the batch:
@@ -41,7 +42,7 @@ class LogitDistiller(terms.TermDistiller):
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "batch", or "reference" for means in which classes and padding count
         (`answers.soft_loss`).
-      same_tokens: As for `TermDistiller`.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -69,14 +70,13 @@ class LogitDistiller(terms.TermDistiller):
         name: str | None = None,
     ):
         """Checks that the two answer alike; see the class."""
-        checks.check_share("alpha", alpha)
-        options = {"temperature": temperature, "reduction": reduction}
-        head = answers.check_answers(teacher, student, head, objective, **options)
-        options["scale_by_t2"] = scale_by_t2
-        described = {
-            "prediction": terms.Term(objective, 1.0 - alpha, options, head=head),
-            "label": terms.Term("label", float(alpha), head=head),
-        }
-        super().__init__(
-            teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
+        losses = methods.hinton(
+            objective=objective,
+            temperature=temperature,
+            scale_by_t2=scale_by_t2,
+            alpha=alpha,
+            head=head,
+            reduction=reduction,
         )
+        answers.check_answers(teacher, student, head, objective)
+        super().__init__(teacher, student, losses, same_tokens=same_tokens, seed=seed, name=name)

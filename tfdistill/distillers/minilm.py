@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import tf_keras as keras
 
-from tfdistill import models
-from tfdistill.distillers import checks, terms
-from tfdistill.objectives import relations
-
-# Term -> what `models.taps` calls the vectors.
-VECTORS = {"query": "queries", "key": "keys", "value": "values"}
+from tfdistill.distillers import base
+from tfdistill.losses import methods
 
 
-class MiniLmDistiller(terms.TermDistiller):
+class MiniLmDistiller(base.Distiller):
     """Distils one layer's token relations, as MiniLM v2.
 
     Three terms, of weight 1 each, with A relation heads and R the real tokens of the batch, for X
@@ -21,7 +19,7 @@ class MiniLmDistiller(terms.TermDistiller):
         term = 1 / (A |R|) sum over heads a and tokens i of KL(p_ai || q_ai)
         p_ai = softmax over j of (x_ai . x_aj / sqrt(width / A)) in the teacher, q in the student
 
-    (`objectives.relation_kl`). Widths, heads and depths need not agree: this is the method
+    (`losses.relation_kl`). Widths, heads and depths need not agree: this is the method
     for a teacher whose number of heads the student cannot have. Layers of the student above
     `student_layer` get no gradient.
 
@@ -53,40 +51,15 @@ class MiniLmDistiller(terms.TermDistiller):
         teacher_layer: int = -1,
         student_layer: int = -1,
         num_relation_heads: int | None = None,
-        reduction: str = "tokens",
+        reduction: Literal["tokens", "reference"] = "tokens",
         seed: int = 0,
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        theirs, ours = models.config_of(teacher), models.config_of(student)
-        layers = (
-            checks.checked_layer("teacher_layer", teacher_layer, theirs.num_layers),
-            checks.checked_layer("student_layer", student_layer, ours.num_layers),
+        losses = methods.minilm(
+            teacher_layer=teacher_layer,
+            student_layer=student_layer,
+            num_relation_heads=num_relation_heads,
+            reduction=reduction,
         )
-        if num_relation_heads is None:
-            num_relation_heads = default_relation_heads(theirs, ours)
-        widths = theirs.attention_width, ours.attention_width
-        relations.check_relation_heads(num_relation_heads, *widths)
-        options = {"num_relation_heads": num_relation_heads, "reduction": reduction}
-        described = {
-            name: terms.Term("relation_kl", 1.0, options, layers=(layers,), tap=vectors)
-            for name, vectors in VECTORS.items()
-        }
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
-        self.teacher_layer, self.student_layer = layers
-        self.num_relation_heads = num_relation_heads
-
-
-def default_relation_heads(teacher: models.EncoderConfig, student: models.EncoderConfig) -> int:
-    """The largest common number of relation heads that is at most four times the teacher's heads.
-
-    Args:
-      teacher: The teacher's shape.
-      student: The student's.
-
-    Returns:
-      A divisor of both attention widths.
-    """
-    fitting = relations.common_divisors(teacher.attention_width, student.attention_width)
-    return max(count for count in fitting if count <= 4 * teacher.num_heads)
+        super().__init__(teacher, student, losses, seed=seed, name=name)

@@ -8,18 +8,11 @@ from typing import Literal
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.distillers import checks, mlm, terms
-
-TRANSFER_TERMS = {"feature_map": 100.0, "mean": 5000.0, "variance": 5.0, "attention": 1.0}
-WORD_TERMS = {"mlm": 0.5, "distillation": 0.5}
-_FEATURE_OBJECTIVES = {
-    "feature_map": "feature_map_mse",
-    "mean": "feature_mean_mse",
-    "variance": "feature_variance_mae",
-}
+from tfdistill.distillers import base
+from tfdistill.losses import checks, methods, words
 
 
-class MobileBertDistiller(terms.TermDistiller):
+class MobileBertDistiller(base.Distiller):
     """Distils with MobileBERT's knowledge transfer, layer against layer of equal number.
 
     With h the output of a layer and a its attention scores, over the chosen layers l (a sum, or a
@@ -30,7 +23,7 @@ class MobileBertDistiller(terms.TermDistiller):
         variance     = sum over l of mean |var(h_t) - var(h_s)|
         attention    = sum over l of mean CE(softmax a_t, softmax a_s)
 
-    each a mean over real tokens (and heads), see `tfdistill.objectives`. Where both predict words,
+    each a mean over real tokens (and heads), see `tfdistill.losses`. Where both predict words,
     with M the masked tokens and z the logits over the vocabulary:
 
         mlm          = 1 / |M| sum over M of -log softmax(z_s)[original token]
@@ -87,33 +80,22 @@ class MobileBertDistiller(terms.TermDistiller):
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        checks.check_choice("attention", attention, ("cross_entropy", "kl_divergence"))
-        checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        checks.check_choice("layer_reduction", layer_reduction, ("sum", "mean"))
         if predict_words is None:
-            predict_words = models.head_of(student) == terms.MASKED_LM
+            predict_words = models.head_of(student) == words.MASKED_LM
         learnt = _checked_layers(teacher, student, layers)
-        described: dict[str, terms.Term] = {}
-        if learnt:
-            for name, weight in TRANSFER_TERMS.items():
-                described[name] = terms.Term(
-                    _FEATURE_OBJECTIVES.get(name, f"attention_{attention}"),
-                    weight,
-                    {"reduction": reduction},
-                    layers=tuple((layer, layer) for layer in learnt),
-                    tap="attention_scores" if name == "attention" else "hidden_states",
-                    over_layers=layer_reduction,
-                )
-        if predict_words:
-            mlm.check_masked_lm(student, "student")
-            described["mlm"] = terms.Term("mlm", WORD_TERMS["mlm"])
-            soft = terms.Term("soft_cross_entropy", WORD_TERMS["distillation"], rows="masked")
-            described["distillation"] = soft
-            if mlm.has_nsp_head(student):
-                described["nsp"] = terms.Term("nsp")
-        if not described:
+        if not learnt and not predict_words:
             raise errors.ConfigError("layers", "some, where no words are predicted", "none")
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
+        if predict_words:
+            words.check_masked_lm(student, "student")
+        losses = methods.mobilebert(
+            layers=[(layer, layer) for layer in learnt],
+            predict_words=predict_words,
+            next_sentence=predict_words and words.has_nsp_head(student),
+            attention=attention,
+            reduction=reduction,
+            layer_reduction=layer_reduction,
+        )
+        super().__init__(teacher, student, losses, seed=seed, name=name)
         self.layers_learnt = learnt
 
 

@@ -2,69 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, models, objectives
-from tfdistill.distillers import answers, checks, terms
-
-# The map of all layers whose last pair is left out.
-_WHOLE_MAPS = {"skip": "uniform", "last": "top"}
-STRATEGIES = tuple(_WHOLE_MAPS)
+from tfdistill.distillers import base
+from tfdistill.losses import answers, methods
+from tfdistill.losses.base import LayerMap
 
 
-def patient_layer_map(
-    teacher_layers: int, student_layers: int, strategy: str | Sequence[int] = "skip"
-) -> tuple[int, ...]:
-    """Chooses the teacher layers whose [CLS] state BERT-PKD compares.
-
-    Layers are counted from 0; entry i is the teacher layer of student layer i. The last layers of
-    both are never compared, since their states lead to the logits, which are learnt themselves.
-    With N teacher and M student layers, and g as in `objectives.layer_map`:
-
-    - "skip": g of "uniform" without its last entry. 12 and 6: 1, 3, 5, 7, 9 (the paper's 2, 4, 6,
-      8, 10); 12 and 3: 3, 7.
-    - "last": g of "top" without its last entry. 12 and 6: 6, 7, 8, 9, 10 (the paper's 7 to 11).
-    - a list: its own entries, for the first ``len(strategy)`` student layers.
-
-    Args:
-      teacher_layers: N.
-      student_layers: M, at least 2 for a name.
-      strategy: "skip", "last", or the list itself.
-
-    Returns:
-      M - 1 teacher layers, or as many as the list has.
-
-    Raises:
-      ShapeError: The student is deeper than the teacher, or has no layer but the last.
-      ConfigError: Unknown strategy; a list that is empty, too long, or with a layer out of range.
-
-    Reference: Sun et al. 2019, BERT-PKD, section 3.2.
-    """
-    if not isinstance(strategy, str):
-        layers = list(strategy)
-        if not 1 <= len(layers) <= student_layers:
-            raise errors.ConfigError(
-                "layer_map",
-                f"1 to {student_layers} teacher layers, one for each of the first student layers",
-                f"{len(layers)}: {layers}",
-            )
-        return objectives.layer_map(teacher_layers, len(layers), layers)
-    checks.check_choice("layer_map", strategy, STRATEGIES)
-    whole = objectives.layer_map(teacher_layers, student_layers, _WHOLE_MAPS[strategy])
-    if student_layers < 2:
-        raise errors.ShapeError(
-            "student layers",
-            "at least 2, since the last one is not compared",
-            student_layers,
-            "Give layer_map=[<teacher layer>] to compare it all the same.",
-        )
-    return whole[:-1]
-
-
-class PatientDistiller(terms.TermDistiller):
+class PatientDistiller(base.Distiller):
     """Distils answers and [CLS] states, as BERT-PKD.
 
     Three terms, with g the layer map (`patient_layer_map`) over K student layers, t and s the [CLS]
@@ -109,7 +56,7 @@ class PatientDistiller(terms.TermDistiller):
         alpha: float = 0.5,
         beta: float = 100.0,
         temperature: float = 10.0,
-        layer_map: str | Sequence[int] = "skip",
+        layer_map: LayerMap = "skip",
         projection: Literal["none", "per_layer"] = "none",
         objective: str = "kl_divergence",
         head: str | None = None,
@@ -117,25 +64,14 @@ class PatientDistiller(terms.TermDistiller):
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        checks.check_share("alpha", alpha)
-        checks.check_number("beta", beta)
-        checks.check_choice("projection", projection, ("none", "per_layer"))
-        head = answers.check_answers(teacher, student, head, objective, temperature=temperature)
-        theirs, ours = models.config_of(teacher), models.config_of(student)
-        mapped = patient_layer_map(theirs.num_layers, ours.num_layers, layer_map)
-        soft = {"temperature": temperature, "scale_by_t2": True}
-        described = {
-            "label": terms.Term("label", float(alpha), head=head),
-            "prediction": terms.Term(objective, 1.0 - alpha, soft, head=head),
-            "patient": terms.Term(
-                "patient_mse",
-                float(beta),
-                layers=tuple((source, layer) for layer, source in enumerate(mapped)),
-                over_layers="mean",
-                projections=tuple(f"patient_projection_{layer}" for layer in range(len(mapped)))
-                if projection == "per_layer"
-                else (),
-            ),
-        }
-        super().__init__(teacher, student, terms=described, seed=seed, name=name)
-        self.layer_map = mapped
+        losses = methods.patient(
+            alpha=alpha,
+            beta=beta,
+            temperature=temperature,
+            layers=layer_map,
+            projection=projection,
+            objective=objective,
+            head=head,
+        )
+        answers.check_answers(teacher, student, head, objective)
+        super().__init__(teacher, student, losses, seed=seed, name=name)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, models, objectives
-from tfdistill.distillers import answers, checks, terms
+from tfdistill import models
+from tfdistill.distillers import base
+from tfdistill.losses import answers, checks, methods
+from tfdistill.losses.base import LayerMap
 
-Stage = Literal["general", "intermediate", "prediction"]
-STAGES: tuple[Stage, ...] = ("general", "intermediate", "prediction")
 
-
-class TinyBertDistiller(terms.TermDistiller):
+class TinyBertDistiller(base.Distiller):
     """Distils with TinyBERT's losses.
 
     Stages ``general`` (a plain corpus, a teacher that is not fine-tuned) and ``intermediate``
@@ -47,7 +45,7 @@ class TinyBertDistiller(terms.TermDistiller):
       temperature: T of the prediction stage.
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "tokens", or "reference" for the published code's means (see `objectives`).
-      same_tokens: As for `TermDistiller`.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
 
@@ -64,8 +62,8 @@ class TinyBertDistiller(terms.TermDistiller):
         teacher: keras.Model,
         student: keras.Model,
         *,
-        stage: Stage = "intermediate",
-        layer_map: str | Sequence[int] = "uniform",
+        stage: methods.Stage = "intermediate",
+        layer_map: LayerMap = "uniform",
         projection: Literal["shared", "per_layer", "none"] = "shared",
         layer_weights: Mapping[str, Sequence[float]] | None = None,
         prediction: str = "soft_cross_entropy",
@@ -77,105 +75,27 @@ class TinyBertDistiller(terms.TermDistiller):
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        checks.check_choice("stage", stage, STAGES)
-        checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
-        checks.check_choice("prediction", prediction, answers.OBJECTIVES)
-        checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        ours = models.config_of(student)
-        weights = _checked_layer_weights(layer_weights or {}, ours.num_layers)
-        mapped: tuple[int, ...] = ()
+        one_output = (models.head_of(student), models.num_labels_of(student)) == ("sequence", 1)
+        regression = one_output and head in (None, "sequence")
+        losses = methods.tinybert(
+            stage,
+            layers=layer_map,
+            projection=projection,
+            layer_weights=layer_weights,
+            prediction=prediction,
+            temperature=temperature,
+            head=head,
+            reduction=reduction,
+            regression=regression,
+        )
         if stage == "prediction":
-            described = _prediction_terms(
-                teacher, student, head, prediction, temperature, reduction
+            answers.check_answers(teacher, student, head, "logit_mse" if regression else prediction)
+        elif projection == "none":
+            checks.check_equal(
+                "student width with projection='none'",
+                models.config_of(teacher).hidden_size,
+                models.config_of(student).hidden_size,
+                "Use 'shared' or 'per_layer'.",
             )
-        else:
-            theirs = models.config_of(teacher)
-            mapped = objectives.layer_map(theirs.num_layers, ours.num_layers, layer_map)
-            names = _projection_names(projection, theirs, ours)
-            options = {"reduction": reduction}
-            layers = tuple((source, layer) for layer, source in enumerate(mapped))
-            described = {
-                "attention": terms.Term(
-                    "attention_score_mse",
-                    options=options,
-                    layers=layers,
-                    tap="attention_scores",
-                    layer_weights=weights["attention"],
-                ),
-                "embedding": terms.Term(
-                    "hidden_state_mse",
-                    options=options,
-                    layers=((0, 0),),
-                    tap="embeddings",
-                    projections=names[:1],
-                ),
-                "hidden": terms.Term(
-                    "hidden_state_mse",
-                    options=options,
-                    layers=layers,
-                    layer_weights=weights["hidden"],
-                    projections=names[1:],
-                ),
-            }
-        super().__init__(
-            teacher, student, terms=described, same_tokens=same_tokens, seed=seed, name=name
-        )
+        super().__init__(teacher, student, losses, same_tokens=same_tokens, seed=seed, name=name)
         self.stage = stage
-        self.layer_map = mapped
-
-
-def _prediction_terms(
-    teacher: keras.Model,
-    student: keras.Model,
-    head: str | None,
-    objective: str,
-    temperature: float,
-    reduction: str,
-) -> dict[str, terms.Term]:
-    """The terms of the prediction stage."""
-    one_output = (models.head_of(student), models.num_labels_of(student)) == ("sequence", 1)
-    regression = one_output and head in (None, "sequence")
-    options = {
-        "temperature": temperature,
-        "reduction": "reference" if reduction == "reference" else "batch",
-    }
-    compared = "logit_mse" if regression else objective
-    head = answers.check_answers(teacher, student, head, compared, **options)
-    gold = terms.Term("label", head=head)
-    soft = gold if regression else terms.Term(objective, 1.0, options, head=head)
-    return {"prediction": soft, "label": dataclasses.replace(gold, weight=0.0)}
-
-
-def _checked_layer_weights(
-    weights: Mapping[str, Sequence[float]], num_layers: int
-) -> dict[str, tuple[float, ...]]:
-    for term, values in weights.items():
-        checks.check_choice("layer_weights", term, ("attention", "hidden"))
-        in_range = all(0 <= value < float("inf") for value in values)
-        if len(values) != num_layers or not in_range or not any(values):
-            raise errors.ConfigError(
-                f"layer_weights[{term!r}]",
-                f"{num_layers} numbers, one per student layer, finite, >= 0, not all 0",
-                tuple(values),
-                f"loss_weights={{{term!r}: 0}} switches the whole term off.",
-            )
-    ones = (1.0,) * num_layers
-    return {term: tuple(weights.get(term, ones)) for term in ("attention", "hidden")}
-
-
-def _projection_names(
-    kind: str, teacher: models.EncoderConfig, student: models.EncoderConfig
-) -> tuple[str, ...]:
-    """The projection of each state: 0 is the embeddings, m + 1 the output of layer m."""
-    if kind == "shared":
-        return ("hidden_projection",) * (student.num_layers + 1)
-    if kind == "per_layer":
-        return tuple(f"hidden_projection_{state}" for state in range(student.num_layers + 1))
-    if teacher.hidden_size != student.hidden_size:
-        raise errors.ShapeError(
-            "projection='none'",
-            "equal widths",
-            f"{teacher.hidden_size} and {student.hidden_size}",
-            "Use 'shared' or 'per_layer'.",
-        )
-    return ()

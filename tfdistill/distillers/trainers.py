@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from tfdistill.distillers import answers, mlm, terms
+from tfdistill.distillers import base
+from tfdistill.losses import answers, methods, words
 
 
-class LabelTrainer(terms.TermDistiller):
+class LabelTrainer(base.Distiller):
     """Trains a model with a head on gold labels, without a teacher.
 
     One term, ``label``: `answers.gold_loss`. The step, the callbacks, the checkpoints and the logs
@@ -34,11 +35,11 @@ class LabelTrainer(terms.TermDistiller):
         name: str | None = None,
     ):
         """Checks that there is a head to train; see the class."""
-        label = terms.Term("label", head=answers.resolve_head(student, head))
-        super().__init__(None, student, terms={"label": label}, seed=seed, name=name)
+        answers.resolve_head(student, head)
+        super().__init__(None, student, methods.labels(head=head), seed=seed, name=name)
 
 
-class MaskedLmTrainer(terms.TermDistiller):
+class MaskedLmTrainer(base.Distiller):
     """Pre-trains a masked language model, without a teacher.
 
     Terms: ``mlm`` (`mlm.mlm_loss`) and, where the student has the head, ``nsp`` (`mlm.nsp_loss`),
@@ -58,7 +59,6 @@ class MaskedLmTrainer(terms.TermDistiller):
 
     def __init__(self, student: keras.Model, *, seed: int = 0, name: str | None = None):
         """Checks that there is a head to train; see the class."""
-        mlm.check_masked_lm(student, "student")
-        next_sentence = terms.Term("nsp", weight=float(mlm.has_nsp_head(student)))
-        described = {"mlm": terms.Term("mlm"), "nsp": next_sentence}
-        super().__init__(None, student, terms=described, seed=seed, name=name)
+        words.check_masked_lm(student, "student")
+        losses = methods.masked_words(next_sentence=words.has_nsp_head(student))
+        super().__init__(None, student, losses, seed=seed, name=name)

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.distillers import checks
+from tfdistill.losses import checks
 
 Multipliers = Sequence[tuple[str, float]]
 

@@ -13,9 +13,9 @@ from tfdistill import (
     config,
     errors,
     files,
+    losses,
     manifest,
     models,
-    objectives,
     report,
     results,
     safe_paths,
@@ -347,8 +347,8 @@ def _say_layer_maps(context: RunContext) -> None:
     for layer_map in {s.layer_map: None for s in stages if isinstance(s, config.LayerOptions)}:
         teacher = models.config_of(context.teachers.task)
         student = task_models.student_shape(recipe.student, vocab_size, teacher)
-        mapped = objectives.layer_map(teacher.num_layers, student.num_layers, layer_map)
-        _log.info(f"layer map {layer_map}: {objectives.describe_layer_map(mapped)}")
+        mapped = losses.layer_map(teacher.num_layers, student.num_layers, layer_map)
+        _log.info(f"layer map {layer_map}: {losses.describe_layer_map(mapped)}")
 
 
 def _describe(metrics: Mapping[str, float | None]) -> str:

@@ -12,8 +12,8 @@ import tf_keras as keras
 from tfdistill import (
     config,
     errors,
+    losses,
     models,
-    objectives,
     structured,
     training,
     weights,
@@ -182,7 +182,7 @@ def _prune(context: RunContext, model: keras.Model) -> Student:
     if pruned.basis is not None:
         more[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
     variables.save(model.weights, path, made_from=made_from, beside=more)
-    described = objectives.describe_layer_map(layers)
+    described = losses.describe_layer_map(layers)
     _log.info(f"pruned student: {described}")
     return Student(model, basis=pruned.basis, layers=layers)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfdistill import analysis, config, distillers, errors, files, reading, weights
+from tfdistill import analysis, config, errors, files, losses, reading, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
 from tfdistill.run import corpora, given, unlabelled
 
@@ -145,7 +145,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
 def _class_weights(train: tasks.Examples) -> np.ndarray:
     """Balanced weights of the classes, of the training set's gold labels."""
     assert train.labels is not None
-    weights = distillers.balanced_weights(train.labels, train.spec.num_labels)
+    weights = losses.balanced_weights(train.labels, train.spec.num_labels)
     shown = ", ".join(
         f"{name} {weight:.3g}" for name, weight in zip(train.spec.labels, weights, strict=True)
     )

@@ -1,15 +1,16 @@
-"""The distiller of each kind of stage."""
+"""The losses of each kind of stage."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, distillers, models, objectives
+from tfdistill import config, distillers, losses, models
+from tfdistill.losses import methods, words
 from tfdistill.run import given
 
 _log = logging.getLogger(__name__)
@@ -36,98 +37,111 @@ class DistilledPair:
         return "logit_mse" if self.regression else prediction
 
 
-@functools.singledispatch
 def distiller_of(stage: config.StageConfig, pair: DistilledPair) -> distillers.Distiller:
-    """Builds the distiller of a stage; each kind registers its own."""
-    raise NotImplementedError(stage.kind)
-
-
-@distiller_of.register
-def _labels(stage: config.LabelsStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.LabelTrainer(pair.student, head=pair.head, seed=pair.seed)
-
-
-@distiller_of.register
-def _masked_words(stage: config.MaskedWordsStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.MaskedLmTrainer(pair.student, seed=pair.seed)
-
-
-@distiller_of.register
-def _distilbert(stage: config.DistilBertStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.DistilBertDistiller(
-        pair.teacher, pair.student, temperature=stage.temperature, seed=pair.seed
-    )
-
-
-@distiller_of.register
-def _relations(stage: config.RelationsStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.MiniLmDistiller(
-        pair.teacher,
+    """Builds the distiller of a stage, with the losses of its kind."""
+    return distillers.Distiller(
+        pair.teacher if stage.has_teacher else None,
         pair.student,
-        teacher_layer=stage.teacher_layer,
-        num_relation_heads=stage.relation_heads,
-        reduction=stage.reduction,
-        seed=pair.seed,
-    )
-
-
-@distiller_of.register
-def _combination(stage: config.CombinationStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.CombinationDistiller(
-        pair.teacher,
-        pair.student,
-        terms=stage.terms,
+        LOSSES[stage.kind](stage, pair),
+        same_tokens=pair.same_tokens,
         vector_width=pair.vector_width,
         seed=pair.seed,
+        name=f"{stage.kind}_distiller",
     )
 
 
-@distiller_of.register
-def _joint(stage: config.JointStage, pair: DistilledPair) -> distillers.Distiller:
+def _joint(stage: config.JointStage, pair: DistilledPair) -> methods.Losses:
     objective = pair.objective(stage.prediction)
     used = f"the teacher's answers ({objective})"
     if stage.loss_weights.get("label"):
         used += ", gold labels"
-    return distillers.JointDistiller(
-        pair.teacher,
-        pair.student,
+    return methods.joint(
         objective=objective,
         temperature=stage.temperature or 1.0,
-        layer_map=stage.layer_map,
+        layers=stage.layer_map,
         hidden_states=_has_hidden_states(stage, pair, used, weight=1.0),
         head=pair.head,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
     )
 
 
-@distiller_of.register
-def _embedding(stage: config.EmbeddingStage, pair: DistilledPair) -> distillers.Distiller:
-    theirs = pair.vector_width or models.num_labels_of(pair.teacher)
-    ours = models.num_labels_of(pair.student)
-    terms: dict[str, dict[str, Any]] = {
-        "vectors": {
-            "objective": stage.objective,
-            "projection": "none" if theirs == ours else "shared",
-        },
-        "similarity": {
-            "objective": "similarity_kl",
-            "temperature": stage.temperature,
-            "prefixes": stage.prefixes,
-        },
-    }
+def _embedding(stage: config.EmbeddingStage, pair: DistilledPair) -> methods.Losses:
     used = f"the teacher's vectors ({stage.objective}) and their similarities"
-    if _has_hidden_states(stage, pair, used, weight=0.0):
-        hidden = distillers.hidden_term(pair.teacher, pair.student, stage.layer_map, weight=0.0)
-        terms["hidden"] = hidden
-    return distillers.CombinationDistiller(
-        pair.teacher,
-        pair.student,
-        terms=terms,
-        same_tokens=pair.same_tokens,
-        vector_width=pair.vector_width,
-        seed=pair.seed,
+    return methods.embedding(
+        objective=stage.objective,
+        temperature=stage.temperature,
+        prefixes=stage.prefixes,
+        layers=stage.layer_map,
+        hidden_states=_has_hidden_states(stage, pair, used, weight=0.0),
     )
+
+
+def _layers(stage: Any, pair: DistilledPair) -> methods.Losses:
+    return methods.tinybert(
+        stage.kind,
+        layers=stage.layer_map,
+        projection=stage.projection,
+        layer_weights=stage.layer_weights,
+        reduction=stage.reduction,
+    )
+
+
+def _prediction(stage: config.PredictionStage, pair: DistilledPair) -> methods.Losses:
+    return methods.tinybert(
+        "prediction",
+        prediction=stage.prediction,
+        temperature=stage.temperature,
+        reduction=stage.reduction,
+        head=pair.head,
+        regression=pair.regression,
+    )
+
+
+def _logits(stage: config.LogitsStage, pair: DistilledPair) -> methods.Losses:
+    return methods.hinton(
+        objective=pair.objective(stage.prediction),
+        temperature=stage.temperature,
+        scale_by_t2=stage.scale_by_t2,
+        head=pair.head,
+    )
+
+
+def _patient(stage: config.PatientStage, pair: DistilledPair) -> methods.Losses:
+    return methods.patient(
+        layers=stage.layer_map,
+        projection="auto",
+        temperature=stage.temperature,
+        objective=pair.objective(stage.prediction),
+        head=pair.head,
+    )
+
+
+def _relations(stage: config.RelationsStage, pair: DistilledPair) -> methods.Losses:
+    return methods.minilm(
+        teacher_layer=stage.teacher_layer,
+        num_relation_heads=stage.relation_heads,
+        reduction=stage.reduction,
+    )
+
+
+def _masked_words(stage: config.MaskedWordsStage, pair: DistilledPair) -> methods.Losses:
+    return methods.masked_words(next_sentence=words.has_nsp_head(pair.student))
+
+
+LOSSES: Mapping[str, Callable[[Any, DistilledPair], methods.Losses]] = {
+    "general": _layers,
+    "intermediate": _layers,
+    "prediction": _prediction,
+    "labels": lambda stage, pair: methods.labels(head=pair.head),
+    "logits": _logits,
+    "joint": _joint,
+    "embedding": _embedding,
+    "patient": _patient,
+    "relations": _relations,
+    "combination": lambda stage, pair: losses.build_losses(stage.losses),
+    "mlm": _masked_words,
+    "distilbert": lambda stage, pair: methods.distilbert(temperature=stage.temperature),
+}
+"""Kind of stage -> its losses; the stages of mobilebert are `training.transfer_stages`."""
 
 
 def _has_hidden_states(
@@ -148,8 +162,8 @@ def _has_hidden_states(
         theirs, ours = (
             models.config_of(model).num_layers for model in (pair.teacher, pair.student)
         )
-        layers = objectives.layer_map(theirs, ours, stage.layer_map)
-        used += f" and hidden states, {objectives.describe_layer_map(layers)}"
+        layers = losses.layer_map(theirs, ours, stage.layer_map)
+        used += f" and hidden states, {losses.describe_layer_map(layers)}"
     else:
         used += f" and no hidden states, since {lacking}"
     _log.info(f"{stage.kind}: the student learns from {used}")
@@ -168,65 +182,3 @@ def _no_hidden_states(stage: config.PrunedStage, pair: DistilledPair) -> str | N
     if student.num_layers > teacher.num_layers and isinstance(stage.layer_map, str):
         return f"it has {student.num_layers} layers, its teacher {teacher.num_layers}"
     return None
-
-
-@distiller_of.register
-def _logits(stage: config.LogitsStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.LogitDistiller(
-        pair.teacher,
-        pair.student,
-        objective=pair.objective(stage.prediction),
-        temperature=stage.temperature,
-        scale_by_t2=stage.scale_by_t2,
-        head=pair.head,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
-    )
-
-
-@distiller_of.register
-def _patient(stage: config.PatientStage, pair: DistilledPair) -> distillers.Distiller:
-    widths = {models.config_of(model).hidden_size for model in (pair.teacher, pair.student)}
-    return distillers.PatientDistiller(
-        pair.teacher,
-        pair.student,
-        layer_map=stage.layer_map,
-        projection="none" if len(widths) == 1 else "per_layer",
-        temperature=stage.temperature,
-        objective=pair.objective(stage.prediction),
-        head=pair.head,
-        seed=pair.seed,
-    )
-
-
-@distiller_of.register(config.GeneralStage)
-@distiller_of.register(config.IntermediateStage)
-def _layers(
-    stage: config.GeneralStage | config.IntermediateStage, pair: DistilledPair
-) -> distillers.Distiller:
-    return distillers.TinyBertDistiller(
-        pair.teacher,
-        pair.student,
-        stage=stage.kind,
-        layer_map=stage.layer_map,
-        projection=stage.projection,
-        layer_weights=stage.layer_weights,
-        reduction=stage.reduction,
-        head=pair.head,
-        seed=pair.seed,
-    )
-
-
-@distiller_of.register
-def _prediction(stage: config.PredictionStage, pair: DistilledPair) -> distillers.Distiller:
-    return distillers.TinyBertDistiller(
-        pair.teacher,
-        pair.student,
-        stage="prediction",
-        prediction=pair.objective(stage.prediction),
-        temperature=stage.temperature,
-        reduction=stage.reduction,
-        head=pair.head,
-        same_tokens=pair.same_tokens,
-        seed=pair.seed,
-    )

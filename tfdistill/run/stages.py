@@ -11,7 +11,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, config, distillers, models, results, training
+from tfdistill import analysis, config, models, results, training
 from tfdistill.config import rates
 from tfdistill.data import streaming
 from tfdistill.run import given, teachers
@@ -134,7 +134,6 @@ def build_stage(
     if isinstance(stage, config.TaskStage) and not stage.on_corpus:
         weights = context.student_task_data.class_weights
         if weights is not None:
-            assert isinstance(distiller, distillers.TermDistiller)
             distiller.weigh_classes(weights)
     train = stage_batches(context, stage, name, seed, distiller)
     epochs = stage.num_epochs(train.steps_per_epoch)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import models, objectives
+from tfdistill import losses, models
 from tfdistill.structured.sample import Features, Sample, inputs_of
 
 _GREEDY_BATCHES = 8  # it runs the teacher about layers^2 / 2 times
@@ -27,7 +27,7 @@ def choose_layers(
       teacher: The teacher.
       sample: Batches of features; "greedy" alone reads it, the first 8.
       num_layers: Layers of the student.
-      strategy: "uniform", "top" or "bottom" (`objectives.layer_map`), a list of layers from 0, or
+      strategy: "uniform", "top" or "bottom" (`losses.layer_map`), a list of layers from 0, or
         "greedy": leave out the layer whose absence costs the least (`leave_one_out`), again and
         again until `num_layers` are left.
 
@@ -40,8 +40,8 @@ def choose_layers(
     """
     total = models.config_of(teacher).num_layers
     if strategy != "greedy":
-        return objectives.layer_map(total, num_layers, strategy)
-    objectives.layer_map(total, num_layers)  # refuses a student with more layers
+        return losses.layer_map(total, num_layers, strategy)
+    losses.layer_map(total, num_layers)  # refuses a student with more layers
     kept = tuple(range(total))
     while len(kept) > num_layers:
         costs = leave_one_out(teacher, sample[:_GREEDY_BATCHES], kept)

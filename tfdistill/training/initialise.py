@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, models, objectives
+from tfdistill import errors, losses, models
 from tfdistill.data.encoded import EncodedExamples
 
 _SCALED = 1000  # examples that the scale of word vectors is measured on
@@ -161,7 +161,7 @@ def initialise_from_layers(
         raise errors.ConfigError("token_types", "fold or drop", repr(token_types))
     theirs, ours = models.config_of(teacher), models.config_of(student)
     _check_same_blocks(theirs, ours)
-    chosen = objectives.layer_map(theirs.num_layers, ours.num_layers, list(layers))
+    chosen = losses.layer_map(theirs.num_layers, ours.num_layers, list(layers))
     for model, role in ((teacher, "teacher"), (student, "student")):
         if mlm_transform and models.head_of(model) != "masked_lm":
             raise errors.ShapeError("mlm_transform", f"a {role} with a masked-LM head", "none")

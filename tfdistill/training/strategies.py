@@ -1,7 +1,7 @@
 """Training on several devices and machines: which of them, and each one's share of a batch.
 
 A recipe's batch is the global one. It is cut into as many shares of rows as there are replicas,
-every objective divides by the global batch's count (`objectives.reduction`), and gradients are
+every objective divides by the global batch's count (`losses.reduction`), and gradients are
 added up: a step on four devices is the step on one, up to the order of additions.
 """
 

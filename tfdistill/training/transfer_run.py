@@ -14,7 +14,7 @@ import tf_keras as keras
 
 from tfdistill import arrays, distillers, errors, files, reading
 from tfdistill.data.streaming import StepRange, TrainingBatches
-from tfdistill.distillers import mobilebert
+from tfdistill.losses import methods
 from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
 from tfdistill.training import multi_worker, transfer
 from tfdistill.training.fit import fit
@@ -132,7 +132,7 @@ def run_transfer(
 
 
 def _check_terms(loss_weights: Mapping[str, float]) -> None:
-    known = (*mobilebert.TRANSFER_TERMS, *mobilebert.WORD_TERMS, "nsp")
+    known = (*methods.TRANSFER_WEIGHTS, *methods.WORD_WEIGHTS)
     for term in loss_weights:
         if term not in known:
             raise errors.ConfigError(

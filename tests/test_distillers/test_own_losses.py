@@ -1,0 +1,180 @@
+"""A loss of one's own: one class with one method, beside any other and in every way to train."""
+
+import distiller_checks
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+import toys
+
+from tfdistill import distillers, errors, losses, methods
+
+FEATURES = toys.features((5, 3, 6, 4))
+LABELS = toys.labels(4)
+WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
+
+
+class CentredMSE(losses.Loss):
+    """Compares logits up to a constant."""
+
+    def call(self, teacher, student):
+        centred = [z - tf.reduce_mean(z, axis=-1, keepdims=True) for z in (teacher, student)]
+        return tf.reduce_mean(tf.math.squared_difference(*centred), axis=-1)
+
+
+class Norms(losses.LayerLoss):
+    """Compares the lengths of states, token by token."""
+
+    def call(self, teacher, student):
+        return tf.abs(tf.norm(teacher, axis=-1) - tf.norm(student, axis=-1))
+
+
+@pytest.fixture
+def teacher(built):
+    return toys.randomise(built(toys.TEACHER), seed=1)
+
+
+@pytest.fixture
+def student(built):
+    return toys.randomise(built(toys.STUDENT), seed=2)
+
+
+def logged(distiller, *data):
+    return distiller_checks.logged(distiller_checks.compiled(distiller).test_step, *data)
+
+
+def test_values_of_examples_and_tokens_are_weighed_means(teacher, student):
+    mine = {"centred": CentredMSE(), "norms": Norms(layers=[[2, 0]], weight=0.5)}
+    values = logged(distillers.Distiller(teacher, student, mine), FEATURES, LABELS, WEIGHTS)
+    z_t, z_s = (model(FEATURES).numpy() for model in (teacher, student))
+    total = count = 0.0
+    for t, s, weight in zip(z_t, z_s, WEIGHTS.numpy(), strict=True):
+        centred = (t - t.mean()) - (s - s.mean())
+        total += weight * float((centred**2).mean())
+        count += weight
+    assert values["centred"] == pytest.approx(total / count, rel=1e-5)
+    from tfdistill import models
+
+    h_t = models.taps(teacher)(FEATURES)["hidden_states"][2].numpy()
+    h_s = models.taps(student)(FEATURES)["hidden_states"][0].numpy()
+    mask = FEATURES["attention_mask"].numpy() * WEIGHTS.numpy()[:, None]
+    lengths = np.abs(np.linalg.norm(h_t, axis=-1) - np.linalg.norm(h_s, axis=-1))
+    assert values["norms"] == pytest.approx((lengths * mask).sum() / mask.sum(), rel=1e-5)
+    assert values["loss"] == pytest.approx(values["centred"] + 0.5 * values["norms"], rel=1e-5)
+
+
+def test_it_mixes_with_the_losses_of_a_method_and_learns(teacher, student):
+    mixed = {**methods.tinybert("intermediate"), "centred": CentredMSE(), **methods.labels()}
+    distiller = distillers.Distiller(teacher, student, mixed)
+    distiller.compile(keras.optimizers.Adam(0.01))
+    data = tf.data.Dataset.from_tensors((FEATURES, LABELS, WEIGHTS)).repeat(8)
+    first = distiller.fit(data.take(1), verbose=0).history
+    last = distiller.fit(data, verbose=0).history
+    assert set(first) == {"loss", "attention", "embedding", "hidden", "centred", "label"}
+    assert last["loss"][0] < first["loss"][0]
+
+
+def test_a_distiller_works_on_copies(teacher, student, built):
+    shared = methods.tinybert("intermediate")
+    one = distillers.Distiller(teacher, student, shared)
+    wide = built(toys.STUDENT.replace(hidden_size=12))
+    two = distillers.Distiller(teacher, wide, shared)
+    assert [layer.kernel.shape[0] for layer in (one.projections[0], two.projections[0])] == [8, 12]
+    assert not shared["hidden"].projections
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_it_trains_in_other_precisions_and_with_accumulation(teacher, student, policy):
+    from tfdistill import models
+
+    student = models.with_policy(student, policy)
+    distiller = distillers.Distiller(teacher, student, {"centred": CentredMSE()})
+    distiller.compile(keras.optimizers.SGD(0.1), gradient_accumulation=2)
+    before = [array.copy() for array in student.get_weights()]
+    data = tf.data.Dataset.from_tensors((FEATURES, LABELS))
+    distiller.fit(data, verbose=0)
+    for old, new in zip(before, student.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    distiller.fit(data, verbose=0)
+    assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
+
+
+class Shapeless(losses.Loss):
+    def call(self, teacher, student):
+        return tf.reduce_mean(tf.math.squared_difference(teacher, student))
+
+
+class TooMany(losses.Loss):
+    def call(self, teacher, student):
+        return tf.concat([teacher[:, 0], student[:, 0]], axis=0)
+
+
+class NotFinite(losses.Loss):
+    def call(self, teacher, student):
+        return tf.math.log(-tf.reduce_sum(tf.square(teacher - student), axis=-1))
+
+
+class Padded(losses.LayerLoss):
+    """Averages over all tokens, padding included."""
+
+    def call(self, teacher, student):
+        return tf.reduce_mean(tf.norm(teacher, axis=-1) - tf.norm(student, axis=-1), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "fact"),
+    [
+        (Shapeless(), r"\(batch,\), or for each token"),
+        (TooMany(), "as many values as examples"),
+        (NotFinite(), "a finite number"),
+        (Padded(layers=[[2, 0]]), "however far the batch is padded"),
+    ],
+)
+def test_a_loss_that_makes_no_sense_is_refused_before_the_first_step(teacher, student, loss, fact):
+    distiller = distillers.Distiller(teacher, student, {"mine": loss, **methods.labels()})
+    distiller.compile("sgd")
+    before = [array.copy() for array in student.get_weights()]
+    with pytest.raises((errors.TfdistillError, tf.errors.InvalidArgumentError), match=fact):
+        distiller.fit(tf.data.Dataset.from_tensors((FEATURES, LABELS)), verbose=0)
+    for old, new in zip(before, student.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_layers_cannot_be_compared_with_answers_alone(student):
+    def answer(features):
+        return tf.zeros((4, 3))
+
+    with pytest.raises(errors.ShapeError, match="a teacher with layers to compare"):
+        distillers.Distiller(answer, student, {"norms": Norms()})
+
+
+@pytest.mark.parametrize(
+    "mine", [{}, None, [CentredMSE()], {"x": CentredMSE}, {"loss": CentredMSE()}]
+)
+def test_losses_are_a_dict_of_named_objects(teacher, student, mine):
+    with pytest.raises(errors.ConfigError, match="loss"):
+        distillers.Distiller(teacher, student, mine)
+
+
+def test_a_recipe_names_it_by_its_import_path(teacher, student, tmp_path, monkeypatch):
+    (tmp_path / "my_losses.py").write_text(
+        "import tensorflow as tf\nfrom tfdistill import losses\n\n"
+        "class Absolute(losses.Loss):\n"
+        "    def __init__(self, power=1.0):\n"
+        "        super().__init__()\n"
+        "        self.power = power\n\n"
+        "    def call(self, teacher, student):\n"
+        "        return tf.reduce_mean(tf.abs(teacher - student) ** self.power, axis=-1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    described = {"mine": {"loss": "my_losses:Absolute", "power": 2.0, "weight": 3}}
+    (loss,) = losses.build_losses(described).values()
+    assert (type(loss).__name__, loss.power, loss.weight) == ("Absolute", 2.0, 3.0)
+    squares = losses.build_losses({"squares": {"loss": "LogitMSE"}})
+    values = logged(
+        distillers.Distiller(teacher, student, {"mine": loss, **squares}), FEATURES, LABELS
+    )
+    assert values["mine"] == pytest.approx(values["squares"], rel=1e-5)
+    assert losses.build_losses(described, import_classes=False) == {}
+    with pytest.raises(errors.ConfigError, match="Did you mean 'power'"):
+        losses.build_losses({"mine": {"loss": "my_losses:Absolute", "powr": 2.0}})

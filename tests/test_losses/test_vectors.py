@@ -1,0 +1,187 @@
+"""The objectives on vectors: what is true of every objective, and what only a batch can show."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import harness
+from tfdistill import losses
+from tfdistill.errors import ConfigError, ShapeError
+
+random = np.random.default_rng(7)
+
+
+def normal(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+WEIGHTS = np.array([1, 0.5, 0, 2, 1.5], np.float32)
+BATCH = (normal(5, 4), normal(5, 4), WEIGHTS)
+
+
+def cosine(x, y):
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    return float(x @ y) / (float(x @ x) ** 0.5 * float(y @ y) ** 0.5)
+
+
+def mean_loop(value):
+    def run(teacher, student, weights):
+        total = sum(float(w) * value(t, s) for t, s, w in zip(teacher, student, weights))  # noqa: B905
+        return total / float(weights.sum())
+
+    return run
+
+
+def square(teacher, student):
+    return sum((float(s) - float(t)) ** 2 for t, s in zip(teacher, student)) / len(teacher)  # noqa: B905
+
+
+def neighbours(vectors, weights, i, temperature):
+    """One text's distribution over the others, in loops."""
+    powers = {
+        j: math.exp(cosine(vectors[i], vectors[j]) / temperature)
+        for j in range(len(vectors))
+        if j != i and weights[j] > 0
+    }
+    return {j: power / sum(powers.values()) for j, power in powers.items()}
+
+
+def similarity_loop(teacher, student, weights, temperature=0.5, prefixes=()):
+    total = 0.0
+    for prefix in prefixes or (student.shape[1],):
+        for i, weight in enumerate(weights):
+            if weight > 0:
+                p = neighbours(teacher, weights, i, temperature)
+                q = neighbours(student[:, :prefix], weights, i, temperature)
+                total += float(weight) * sum(p[j] * math.log(p[j] / q[j]) for j in p)
+    return total / float(weights.sum())
+
+
+def more_examples(teacher, student, weights, filler):
+    def grow(array, value):
+        return np.concatenate([array, np.full((2, *array.shape[1:]), value, array.dtype)])
+
+    return grow(teacher, 1.0), grow(student, filler), grow(weights, 0)
+
+
+def weighted(objective, **options):
+    return lambda teacher, student, weights: objective(
+        teacher, student, sample_weight=weights, **options
+    )
+
+
+def case(name, objective, loop):
+    return harness.ObjectiveCase(name, objective, loop, BATCH, more_examples, lambda w: w)
+
+
+EACH = [
+    case("vector_mse", weighted(losses.vector_mse), mean_loop(square)),
+    case(
+        "vector_cosine",
+        weighted(losses.vector_cosine),
+        mean_loop(lambda t, s: 1.0 - cosine(t, s)),
+    ),
+]
+IN_BATCH = [
+    case("similarity_kl", weighted(losses.similarity_kl, temperature=0.5), similarity_loop),
+    case(
+        "similarity_kl_of_prefixes",
+        # Smooth enough for the slopes that finite differences give.
+        weighted(losses.similarity_kl, temperature=2.0, prefixes=(3, 4)),
+        functools.partial(similarity_loop, temperature=2.0, prefixes=(3, 4)),
+    ),
+]
+
+
+def each(cases):
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+
+
+CHECKS = {
+    "loop": harness.check_equals_loop,
+    "padding": harness.check_ignores_padding,
+    "order": harness.check_ignores_batch_order,
+    "gradients": harness.check_gradients,
+    "float16": functools.partial(harness.check_low_precision, dtype=tf.float16),
+    "nothing": harness.check_nothing_real_is_zero,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@each([*EACH, *IN_BATCH])
+def test_every_objective(case, check):
+    CHECKS[check](case)
+
+
+@each(EACH)
+def test_parts_of_a_batch_and_replicas_average_to_the_whole(case):
+    harness.check_splits(case)
+    harness.check_replicas(case)
+    harness.check_weight_counts_examples(case)
+
+
+def test_equality_is_the_minimum():
+    harness.check_minimum_at_equality(EACH[0])
+    for case in (EACH[1], IN_BATCH[0]):  # another length is no difference
+        teacher, _, weights = case.batch
+        np.testing.assert_allclose(case.objective(teacher, 3 * teacher, weights), 0, atol=1e-6)
+
+
+def test_the_mean_squared_error_of_unit_vectors_is_a_share_of_the_cosine_distance():
+    teacher, student = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in BATCH[:2])
+    expected = 2 / 4 * losses.vector_cosine(teacher, student)
+    np.testing.assert_allclose(losses.vector_mse(teacher, student), expected, rtol=1e-5)
+    same = losses.patient_mse(*BATCH[:2])
+    np.testing.assert_allclose(same * 2, losses.vector_cosine(*BATCH[:2]), rtol=1e-5)
+
+
+def test_a_projection_maps_the_student_to_the_teachers_width():
+    kernel = normal(3, 4)
+    student = normal(5, 3)
+
+    def project(values):
+        return tf.matmul(values, kernel)
+
+    for name in ("vector_mse", "vector_cosine"):
+        objective = getattr(losses, name)
+        np.testing.assert_allclose(
+            objective(BATCH[0], student, projection=project),
+            objective(BATCH[0], student @ kernel),
+            rtol=1e-5,
+        )
+        with pytest.raises(ShapeError, match="student vectors"):
+            objective(BATCH[0], student)
+
+
+def test_similarities_need_no_equal_widths():
+    student = normal(5, 3)
+    found = losses.similarity_kl(BATCH[0], student, temperature=0.5)
+    expected = similarity_loop(BATCH[0], student, np.ones(5))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_text_alone_has_no_neighbours_to_learn():
+    assert float(losses.similarity_kl(BATCH[0][:1], BATCH[1][:1])) == 0.0
+
+
+def test_matryoshka_adds_up_prefixes():
+    vectors = BATCH[0]
+    found = losses.matryoshka(tf.reduce_sum, vectors, (1, 3))
+    np.testing.assert_allclose(found, vectors[:, :1].sum() + vectors[:, :3].sum(), rtol=1e-5)
+    for prefixes in ((), (0, 2), (5,)):
+        with pytest.raises(ConfigError, match="prefixes: expected widths from 1 to 4"):
+            losses.matryoshka(tf.reduce_sum, vectors, prefixes)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf])
+def test_scales_are_positive(value):
+    with pytest.raises(ConfigError, match="a number above 0"):
+        losses.similarity_kl(*BATCH[:2], temperature=value)
+
+
+def test_batches_of_different_sizes_are_refused():
+    with pytest.raises(ShapeError, match="batch of vectors"):
+        losses.similarity_kl(BATCH[0], BATCH[1][:3])

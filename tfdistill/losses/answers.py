@@ -1,0 +1,465 @@
+"""What a head answers: how two answers are compared, and an answer with the gold label.
+
+A head gives logits; which axis is a distribution, and which rows count, depends on the head:
+
+- "sequence": (B, C), one class per example;
+- "multi_label": (B, C), each class true or false by itself;
+- "token": (B, L, C), one class per labelled token;
+- "span": (B, L, 2), two distributions over the real tokens: of the start and of the end.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import errors, models
+from tfdistill.losses import checks, logits, words
+from tfdistill.losses import reduction as reductions
+from tfdistill.losses.base import Loss, ModelPair
+from tfdistill.losses.batch import StepInputs, span_logits, token_weights
+
+HEADS = ("sequence", "token", "span", "multi_label")
+_KERNELS: Mapping[str, Callable[..., tf.Tensor]] = {
+    "soft_cross_entropy": logits.soft_cross_entropy,
+    "kl_divergence": logits.kl_divergence,
+    "logit_mse": logits.logit_mse,
+}
+OBJECTIVES = tuple(_KERNELS)
+# The axes of the labels of each head but "sequence".
+_LABEL_AXES = {
+    "multi_label": ("batch", "classes"),
+    "token": ("batch", "tokens"),
+    "span": ("batch", "2"),
+}
+
+
+def resolve_head(student: keras.Model, head: str | None = None) -> str:
+    """Returns which kind of answers a model gives.
+
+    Args:
+      student: A model of `tfdistill.models` with a head.
+      head: None for the model's own; "multi_label" where a classifier's classes exclude nothing.
+
+    Returns:
+      One of `HEADS`.
+
+    Raises:
+      ConfigError: If `head` is unknown.
+      ShapeError: If the model has no such head.
+    """
+    own = models.head_of(student)
+    if head is not None:
+        checks.check_choice("head", head, HEADS)
+    if own not in HEADS:
+        raise errors.ShapeError(
+            "model",
+            "a classifier of sequences, tokens or spans",
+            "an encoder without a head" if own == "none" else f"a head for {own}",
+            "Use build_student.",
+        )
+    if head is None or head == own:
+        return own
+    if (own, head) != ("sequence", "multi_label"):
+        raise errors.ShapeError(f"head {head!r}", "a model with that head", f"a {own} head")
+    return head
+
+
+def soft_loss(
+    teacher_logits: Any,
+    student_logits: Any,
+    batch: StepInputs,
+    *,
+    head: str,
+    objective: str = "soft_cross_entropy",
+    temperature: float = 1.0,
+    reduction: str = "batch",
+    scale_by_t2: bool = False,
+) -> tf.Tensor:
+    """Compares a student's answers with its teacher's, as an objective of `tfdistill.losses`.
+
+    With H the objective between two distributions and w the sample weights, "batch" means:
+
+    - sequence: ``sum_b w_b H_b / sum_b w_b``.
+    - token: ``sum_bl w_b m_bl H_bl / sum_bl w_b m_bl``; m is 1 at labelled real tokens, or at all
+      real tokens where the batch has no labels.
+    - span: the mean of the same sum for the start and for the end, each a softmax over the real
+      tokens of its example; padding has probability 0 whatever its logits.
+    - multi_label: p and q are Bernoulli distributions ``sigmoid(z / T)``; a mean over classes as
+      well: ``sum_bc w_b H_bc / (C sum_b w_b)``.
+
+    "logit_mse" compares ``(z_s - z_t)^2`` without softmax: over classes and the rows above; for a
+    span over the real tokens of each example, then over examples. "reference" divides the
+    weighted sum by the size of the logits instead, padding included (for multi_label both are the
+    same unless there are weights).
+
+    Args:
+      teacher_logits: float, shape as the head gives it; receives no gradient.
+      student_logits: The same shape.
+      batch: Gives the weights of examples and tokens.
+      head: One of `HEADS`.
+      objective: "soft_cross_entropy", "kl_divergence" or "logit_mse".
+      temperature: T > 0; not used by "logit_mse".
+      reduction: "batch" or "reference".
+      scale_by_t2: Multiplies by T^2; not used by "logit_mse".
+
+    Returns:
+      A float32 scalar.
+
+    Raises:
+      ConfigError: If an option is unknown.
+      ShapeError: If the shapes differ.
+    """
+    checks.check_choice("head", head, HEADS)
+    checks.check_choice("objective", objective, OBJECTIVES)
+    squared = objective == "logit_mse"
+    options: dict[str, Any] = {"reduction": reduction}
+    if not squared:
+        options |= {"temperature": temperature, "scale_by_t2": scale_by_t2}
+    teacher = tf.cast(teacher_logits, tf.float32)
+    student = tf.cast(student_logits, tf.float32)
+    weight = batch.sample_weight  # (B,)
+    factor = 1.0
+    if head == "token":
+        weight = token_weights(batch)  # (B, L)
+    elif head == "span" and squared:
+        weight = _shares_of_tokens(batch) if reduction == "batch" else batch.mask  # (B, L)
+    elif head == "span":
+        real = batch.features["attention_mask"]
+        teacher, student = span_logits(teacher, real), span_logits(student, real)  # (B, 2, L)
+        weight = tf.stack([weight, weight], axis=-1)  # (B, 2)
+    elif head == "multi_label" and not squared:
+        # A Bernoulli distribution is a softmax over two classes, one of which has the logit 0.
+        weight = weight[:, None] * tf.ones_like(student)  # (B, C)
+        teacher, student = _two_classes(teacher), _two_classes(student)  # (B, C, 2)
+        factor = 2.0 if reduction == "reference" else 1.0
+    return factor * _KERNELS[objective](teacher, student, sample_weight=weight, **options)
+
+
+def balanced_weights(labels: np.ndarray, num_labels: int) -> np.ndarray:
+    """Weights of classes that make all of them count alike: ``n / (k n_c)``, as in scikit-learn.
+
+    Args:
+      labels: int (n,), class indices.
+      num_labels: Width of the logits.
+
+    Returns:
+      float32 (num_labels,): n examples over k classes that occur and n_c examples of the class; 1
+      for a class that does not occur. The weights of the n examples sum to n.
+    """
+    counts = np.bincount(labels, minlength=num_labels)
+    present = counts > 0
+    weights = len(labels) / (present.sum() * np.maximum(counts, 1))
+    return np.where(present, weights, 1.0).astype(np.float32)
+
+
+def gold_loss(
+    batch: StepInputs, head: str = "sequence", class_weights: np.ndarray | None = None
+) -> tf.Tensor:
+    """Cross entropy with the gold labels, or squared error where a sequence has one output.
+
+    - sequence: ``-log softmax(z)[y]``, or ``(z - y)^2``; a mean over the batch, weighted by the
+      sample weights (sum of weight times loss over sum of weights). With class weights the weight
+      of an example is its sample weight times that of its class.
+    - token: ``-log softmax(z)[y]`` of each labelled token; a mean over these, weighted by the
+      sample weights.
+    - span: ``-log softmax(z_start)[start]`` and the same for the end, each softmax over the real
+      tokens of the example; the mean of both, then over the batch as for a sequence.
+    - multi_label: ``-y log s - (1 - y) log(1 - s)`` with ``s = sigmoid(z)``; a mean over classes,
+      then over the batch as for a sequence.
+
+    Args:
+      batch: Needs `labels` and the student's ``logits``. Labels: sequence (B,), int or float;
+        token int (B, L), `batch.UNLABELLED` where there is none; span int (B, 2), first and
+        last token; multi_label (B, C) of 0 and 1.
+      head: One of `HEADS`.
+      class_weights: float (C,), a weight for each class, or None; for a classifier of sequences.
+
+    Returns:
+      A float32 scalar.
+
+    Raises:
+      ShapeError: If the batch has no labels, or labels of another shape.
+    """
+    if batch.labels is None:
+        raise errors.ShapeError(
+            "batch", "(features, labels)", "features only", "Use a labelled set."
+        )
+    _check_labels(batch.labels, head)
+    logits = tf.cast(batch.student["logits"], tf.float32)
+    weight = batch.sample_weight  # (B,)
+    if head == "token":
+        weight = token_weights(batch)  # (B, L)
+        labels = tf.maximum(tf.cast(batch.labels, tf.int32), 0)  # (B, L)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B, L)
+    elif head == "span":
+        rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
+        labels = tf.cast(batch.labels, tf.int32)
+        both = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, rows)  # (B, 2)
+        loss = tf.reduce_mean(both, axis=1)  # (B,)
+    elif head == "multi_label":
+        each = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(batch.labels, tf.float32), logits)
+        loss = tf.reduce_mean(each, axis=1)  # (B,)
+    elif logits.shape[-1] == 1:
+        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.float32)
+        loss = tf.square(logits[:, 0] - labels)  # (B,)
+    else:
+        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.int32)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B,)
+        if class_weights is not None:
+            weight *= tf.gather(tf.constant(class_weights, tf.float32), labels)  # (B,)
+    return reductions.weighted_mean(loss, weight)
+
+
+def _check_labels(labels: tf.Tensor, head: str) -> None:
+    axes = _LABEL_AXES.get(head)
+    if axes is None:
+        return
+    fits = labels.shape.rank in (None, len(axes))
+    if fits and head == "span" and labels.shape.rank is not None:
+        fits = labels.shape[-1] in (None, 2)
+    if not fits:
+        raise errors.ShapeError(
+            f"labels of a {head} head", f"shape ({', '.join(axes)})", f"shape {labels.shape}"
+        )
+
+
+def check_answers(
+    teacher: keras.Model,
+    student: keras.Model,
+    head: str | None,
+    objective: str,
+    *,
+    temperature: float = 1.0,
+    reduction: str = "batch",
+) -> str:
+    """Checks that `soft_loss` can compare two models' answers.
+
+    Args:
+      teacher: The teacher, or a function that returns its logits.
+      student: The student.
+      head: As for `resolve_head`.
+      objective: One of `OBJECTIVES`.
+      temperature: T > 0.
+      reduction: "batch" or "reference".
+
+    Returns:
+      The head, one of `HEADS`.
+
+    Raises:
+      ConfigError: If an option is unknown or out of range, or asks a regression, whose softmax is
+        always 1, for soft targets.
+      ShapeError: If the heads differ in kind or in the number of labels, or one has none.
+    """
+    checks.check_choice("objective", objective, OBJECTIVES)
+    checks.check_choice("reduction", reduction, ("batch", "reference"))
+    checks.check_number("temperature", temperature, above=0)
+    models.check_model(student)
+    ours = (models.head_of(student), models.num_labels_of(student))
+    theirs = ours  # of a function; the first step checks the shape of its logits
+    if isinstance(teacher, keras.Model):
+        theirs = (models.head_of(teacher), models.num_labels_of(teacher))
+    if None in (theirs[1], ours[1]) or theirs != ours:
+        raise errors.ShapeError(
+            "answers of teacher and student",
+            "the same kind of head with the same number of labels",
+            " and ".join(f"a {head} head with {labels}" for head, labels in (theirs, ours)),
+            "Build both for the task, or fine-tune the teacher on it first.",
+        )
+    resolved = resolve_head(student, head)
+    if resolved == "sequence" and ours[1] == 1 and objective != "logit_mse":
+        raise errors.ConfigError(
+            "objective", "'logit_mse' for a regression, which has no soft targets", repr(objective)
+        )
+    return resolved
+
+
+def _shares_of_tokens(batch: StepInputs) -> tf.Tensor:
+    """The examples' weights, shared equally among their real tokens, (B, L)."""
+    real = tf.cast(batch.features["attention_mask"], tf.float32)
+    return tf.math.divide_no_nan(batch.mask, tf.reduce_sum(real, axis=1, keepdims=True))
+
+
+def _two_classes(logits: tf.Tensor) -> tf.Tensor:
+    return tf.stack([tf.zeros_like(logits), logits], axis=-1)
+
+
+class LogitLoss(Loss):
+    """What compares the answers of both models; of masked language models on predicted words.
+
+    Args:
+      temperature: T > 0.
+      scale_by_t2: Whether the factor T^2 is there, which keeps the gradient's size as T grows.
+      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
+      reduction: "batch", or "reference" for means in which classes and padding count (`soft_loss`).
+      rows: Of a masked language model: all "predicted" rows, the "masked" ones among them, or
+        "all" real tokens, which must all be predicted.
+      weight: Its weight in the sum.
+    """
+
+    objective: ClassVar[str]
+    masked_lm = False
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 1.0,
+        scale_by_t2: bool = True,
+        head: str | None = None,
+        reduction: Literal["batch", "reference"] = "batch",
+        rows: Literal["predicted", "masked", "all"] = "predicted",
+        weight: float = 1.0,
+    ):
+        """Checks the options; see the class."""
+        super().__init__(weight=weight)
+        checks.check_number("temperature", temperature, above=0)
+        checks.check_choice("reduction", reduction, ("batch", "reference"))
+        checks.check_choice("rows", rows, ("predicted", "masked", "all"))
+        if head is not None:
+            checks.check_choice("head", head, HEADS)
+        if not isinstance(scale_by_t2, bool):
+            raise errors.ConfigError("scale_by_t2", "true or false", repr(scale_by_t2))
+        self.temperature = temperature
+        self.scale_by_t2 = scale_by_t2
+        self.head = head
+        self.reduction = reduction
+        self.rows = rows
+
+    def bind(self, name: str, pair: ModelPair) -> LogitLoss:
+        """See `Loss.bind`."""
+        bound = copy.copy(self)
+        bound.masked_lm = models.head_of(pair.student) == words.MASKED_LM
+        if self.head is None and models.head_of(pair.student) in HEADS:
+            bound.head = models.head_of(pair.student)
+        return bound
+
+    def check(self, pair: ModelPair) -> None:
+        """See `Loss.check`."""
+        if pair.teacher is None:
+            raise errors.ConfigError(self.kind, "a teacher", "none")
+        if self.masked_lm:
+            words.check_masked_lm(pair.teacher, "teacher")
+        else:
+            check_answers(pair.teacher, pair.student, self.head, self.objective)
+
+    @property
+    def _soft_options(self) -> dict[str, Any]:
+        return {"temperature": self.temperature, "scale_by_t2": self.scale_by_t2}
+
+    def compute(self, batch: StepInputs) -> tf.Tensor:
+        """See `soft_loss`."""
+        if self.masked_lm:
+            return _KERNELS[self.objective](
+                batch.teacher["mlm_logits"],  # (N, vocabulary)
+                batch.student["mlm_logits"],
+                sample_weight=words.row_weights(batch, self.rows),
+                reduction=self.reduction,
+                **self._soft_options,
+            )
+        assert self.head is not None
+        return soft_loss(
+            batch.teacher["logits"],
+            batch.student["logits"],
+            batch,
+            head=self.head,
+            objective=self.objective,
+            reduction=self.reduction,
+            **self._soft_options,
+        )
+
+
+class KLDivergence(LogitLoss):
+    """Divergence of the answers.
+
+    ``T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))``, see `kl_divergence`.
+    """
+
+    objective = "kl_divergence"
+
+
+class SoftCrossEntropy(LogitLoss):
+    """Cross entropy with the teacher's answers: the same gradient, another value."""
+
+    objective = "soft_cross_entropy"
+
+
+class LogitMSE(LogitLoss):
+    """Mean over classes of squared differences of logits; it has no temperature."""
+
+    objective = "logit_mse"
+
+    def __init__(
+        self,
+        *,
+        head: str | None = None,
+        reduction: Literal["batch", "reference"] = "batch",
+        rows: Literal["predicted", "masked", "all"] = "predicted",
+        weight: float = 1.0,
+    ):
+        """See `LogitLoss`."""
+        super().__init__(head=head, reduction=reduction, rows=rows, weight=weight)
+
+    @property
+    def _soft_options(self) -> dict[str, Any]:
+        return {}
+
+
+class GoldLabels(Loss):
+    """Cross entropy with the gold labels, or the squared error of a number: `gold_loss`.
+
+    Args:
+      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
+      weight: Its weight in the sum.
+    """
+
+    tap = None
+    class_weights: np.ndarray | None = None
+
+    def __init__(self, *, head: str | None = None, weight: float = 1.0):
+        """See the class."""
+        super().__init__(weight=weight)
+        if head is not None:
+            checks.check_choice("head", head, HEADS)
+        self.head = head
+
+    def bind(self, name: str, pair: ModelPair) -> GoldLabels:
+        """See `Loss.bind`."""
+        bound = copy.copy(self)
+        if self.head is None and models.head_of(pair.student) in HEADS:
+            bound.head = models.head_of(pair.student)
+        return bound
+
+    def check(self, pair: ModelPair) -> None:
+        """See `Loss.check`."""
+        resolve_head(pair.student, self.head)
+
+    def weigh_classes(self, student: keras.Model, class_weights: np.ndarray) -> None:
+        """Weighs the examples by their classes, float (labels,); see `gold_loss`.
+
+        Raises:
+          ConfigError: If the student is no classifier of sequences with one label a text.
+          ShapeError: If there is not one finite weight above 0 for each of its labels.
+        """
+        head, width = models.head_of(student), models.num_labels_of(student)
+        if head != "sequence" or width == 1 or self.head != "sequence":
+            raise errors.ConfigError("class weights", "a classifier with one label a text", head)
+        weights = np.asarray(class_weights, np.float32)
+        if weights.shape != (width,) or not (np.isfinite(weights) & (weights > 0)).all():
+            raise errors.ShapeError("class weights", f"{width} numbers above 0", weights.tolist())
+        self.class_weights = weights
+
+    def compute(self, batch: StepInputs) -> tf.Tensor:
+        """See `gold_loss`."""
+        assert self.head is not None
+        return gold_loss(batch, self.head, self.class_weights)
+
+
+LOSSES: Mapping[str, type[LogitLoss]] = {
+    loss.objective: loss for loss in (KLDivergence, SoftCrossEntropy, LogitMSE)
+}
+"""Objective -> loss."""

@@ -1,0 +1,98 @@
+"""One batch as losses see it, and the weights of the answers in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+UNLABELLED = -100
+_OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "prediction_mask", "mlm_labels")
+# Logits of padding: far below any other, yet finite at every temperature above 1e-8.
+_PADDING_LOGIT = -1e30
+
+
+@dataclasses.dataclass(frozen=True)
+class StepInputs:
+    """What a loss sees of one batch.
+
+    Attributes:
+      teacher: Outputs of `models.taps(teacher)`, or only ``logits`` when they came with the data;
+        empty without a teacher.
+      student: Outputs of `models.taps(student)`.
+      labels: Gold labels, (batch,) or as `answers.gold_loss` takes them for the head, or None.
+      mask: Weights of the tokens, float32 (batch, tokens): the attention mask times the
+        example's sample weight.
+      sample_weight: Weights of the examples, float32 (batch,).
+      features: All features of the batch by name, also those that no model takes.
+    """
+
+    teacher: Mapping[str, Any]
+    student: Mapping[str, Any]
+    labels: tf.Tensor | None
+    mask: tf.Tensor
+    sample_weight: tf.Tensor
+    features: Mapping[str, tf.Tensor]
+
+
+def token_weights(batch: StepInputs) -> tf.Tensor:
+    """Returns the weights of the tokens that a token head answers for.
+
+    Args:
+      batch: With labels int (B, L), `UNLABELLED` where there is none, or without labels.
+
+    Returns:
+      float32 (B, L): `batch.mask`, and 0 at tokens without a label.
+    """
+    if batch.labels is None:
+        return batch.mask
+    return batch.mask * tf.cast(tf.not_equal(batch.labels, UNLABELLED), tf.float32)
+
+
+def span_logits(logits: tf.Tensor, attention_mask: tf.Tensor) -> tf.Tensor:
+    """Turns a span head's logits into two rows over tokens, in which padding has no chance.
+
+    Args:
+      logits: (B, L, 2).
+      attention_mask: (B, L), 1 for real tokens.
+
+    Returns:
+      float32 (B, 2, L); a softmax over the last axis gives padding the probability 0.
+    """
+    rows = tf.transpose(tf.cast(logits, tf.float32), [0, 2, 1])  # (B, 2, L)
+    return tf.where(tf.cast(attention_mask, tf.bool)[:, None, :], rows, _PADDING_LOGIT)
+
+
+def metric_inputs(batch: StepInputs, head: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns what updates a Keras metric of (labels, logits), so that every row is one answer.
+
+    Args:
+      batch: With labels.
+      head: As `models.head_of` gives it.
+
+    Returns:
+      Labels, logits and weights: sequence (B,) or (B, C), (B, C), (B,); token (B L,),
+      (B L, C), (B L,), weight 0 where there is no label; span (2 B,), (2 B, L), (2 B,).
+    """
+    labels, logits, weight = batch.labels, batch.student["logits"], batch.sample_weight
+    if head == "token":
+        weight = tf.reshape(token_weights(batch), [-1])
+        labels = tf.reshape(tf.maximum(labels, 0), [-1])
+        return labels, tf.reshape(logits, [-1, logits.shape[-1]]), weight
+    if head == "span":
+        rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
+        rows = tf.reshape(rows, [-1, tf.shape(rows)[-1]])  # (2 B, L)
+        return tf.reshape(labels, [-1]), rows, tf.repeat(weight, 2)
+    return labels, logits, weight
+
+
+def padded(features: Mapping[str, tf.Tensor], columns: int) -> dict[str, tf.Tensor]:
+    """The features with so many more columns of padding, in those that have an axis of tokens."""
+    return {
+        name: tf.pad(values, [[0, 0], [0, columns]] + [[0, 0]] * (values.shape.rank - 2))
+        if name in _OF_TOKENS
+        else values
+        for name, values in features.items()
+    }

@@ -1,0 +1,118 @@
+"""Objectives on hidden states: TinyBERT's squared error and DistilBERT's cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tfdistill.losses import reduction as reductions
+from tfdistill.losses import shapes
+from tfdistill.losses.reduction import Array
+
+
+def hidden_state_mse(
+    teacher: Array,
+    student: Array,
+    mask: Array,
+    *,
+    projection: Callable[[Array], tf.Tensor] | None = None,
+    reduction: str = "tokens",
+) -> tf.Tensor:
+    """Mean squared error of hidden states, the student's being projected to the teacher's width.
+
+    With states `t` and ``p = projection(s)``, token weights `w`, `B` examples, `L` tokens and the
+    teacher's width `d`:
+
+    - "tokens": ``sum_ble w_bl (p_ble - t_ble)^2 / (d sum_bl w_bl)``, a mean over real tokens and
+      the width.
+    - "reference": ``sum_ble w_b (p_ble - t_ble)^2 / (B L d)``, the published reduction, in which
+      padding counts like a word. ``w_b`` is the largest weight of the example's tokens, thus 1
+      for a binary mask; the divisor ignores weights.
+
+    Args:
+      teacher: States, shape (batch, tokens, d), any float type. It receives no gradient.
+      student: The student's states, shape (batch, tokens, d_student).
+      mask: 0 at padding, 1 or a non-negative weight at real tokens, shape (batch, tokens).
+      projection: Maps the student's states to width d, usually a `Dense` layer with bias, which
+        learns with the student. None compares the states as they are.
+      reduction: "tokens" or "reference".
+
+    Returns:
+      Scalar float32, at least 0, 0 at equality and when no token is real. One layer; the sum
+      over layers is the caller's.
+
+    Raises:
+      ShapeError: The shapes differ, for example by the width.
+      ConfigError: Unknown reduction.
+
+    Reference:
+      Jiao et al., TinyBERT (2020), equations 8 and 9; the paper's projection has no bias, the
+      published code's has one.
+    """
+    reductions.check_reduction(reduction, ("tokens", "reference"))
+    if projection is not None:
+        student = projection(student)
+    remedy = (
+        "Give projection=keras.layers.Dense(<teacher width>)."
+        if projection is None
+        else "The projection must give the teacher's width."
+    )
+    teacher, student, mask = _prepare(teacher, student, mask, remedy)
+    difference = student - teacher
+    if reduction == "reference":
+        root_weights = tf.sqrt(reductions.example_weights(mask))[:, None, None]
+        total = reductions.weighted_square_sum(difference, root_weights)
+        return reductions.divided(total, tf.cast(tf.size(teacher), tf.float32))
+    width = tf.cast(tf.shape(teacher)[-1], tf.float32)
+    total = reductions.weighted_square_sum(difference, tf.sqrt(mask)[:, :, None])
+    return reductions.divided(total, width * tf.reduce_sum(mask))
+
+
+def cosine_distance(teacher: Array, student: Array, mask: Array) -> tf.Tensor:
+    """One minus the cosine of the angle between hidden states, averaged over real tokens.
+
+    ``sum_bl w_bl (1 - cos(t_bl, s_bl)) / sum_bl w_bl`` with token weights `w`. The published
+    code selects the real tokens before it averages, which is the same number.
+
+    Args:
+      teacher: States, shape (batch, tokens, width), any float type. It receives no gradient.
+      student: The student's states, same shape: equal widths, no projection.
+      mask: 0 at padding, 1 or a non-negative weight at real tokens, shape (batch, tokens).
+
+    Returns:
+      Scalar float32 between 0 (same directions, to rounding) and 2 (opposite ones). A state of
+      length zero has cosine 0, distance 1 and no gradient. 0 when no token is real.
+
+    Raises:
+      ShapeError: The shapes differ, for example by the width.
+
+    Reference:
+      Sanh et al., DistilBERT (2019), section 3, applied to the last hidden states.
+    """
+    remedy = (
+        "The cosine needs equal widths: choose a student as wide as its teacher,"
+        " or hidden_state_mse with a projection."
+    )
+    teacher, student, mask = _prepare(teacher, student, mask, remedy)
+    real = mask[:, :, None] > 0.0
+    # Padding is replaced before the square roots, whose gradient it could turn into NaN.
+    teacher = direction(tf.where(real, teacher, 0.0))
+    student = direction(tf.where(real, student, 0.0))
+    cosine = tf.reduce_sum(teacher * student, axis=-1)  # (batch, tokens)
+    return reductions.weighted_mean(1.0 - cosine, mask)
+
+
+def direction(states: tf.Tensor) -> tf.Tensor:
+    """Scales vectors, (..., width), to length 1 without overflow or underflow; zero stays zero."""
+    largest = tf.reduce_max(tf.abs(states), axis=-1, keepdims=True)
+    # A direction does not depend on the scale, so no gradient is lost here.
+    states = tf.math.divide_no_nan(states, tf.stop_gradient(largest))
+    return tf.math.l2_normalize(states, axis=-1)
+
+
+def _prepare(
+    teacher: Array, student: Array, mask: Array, width_remedy: str
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    remedies = {-1: width_remedy}
+    return shapes.prepare("hidden states", shapes.STATES, teacher, student, mask, remedies)

@@ -1,0 +1,298 @@
+"""The losses of the published methods: functions that return what a `Distiller` is given.
+
+    distiller = tfdistill.Distiller(teacher, student, tfdistill.methods.tinybert("intermediate"))
+
+The result is a dict; take from it, or add losses of your own. Formulas and references stand with
+the distillers of the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from tfdistill.losses import answers, checks, embedded, layered, words
+from tfdistill.losses.base import LayerMap, Loss, NamedProjection, Projection
+
+Stage = Literal["general", "intermediate", "prediction"]
+STAGES: tuple[Stage, ...] = ("general", "intermediate", "prediction")
+Losses = dict[str, Loss]
+# MobileBERT's published weights.
+TRANSFER_WEIGHTS = {"feature_map": 100.0, "mean": 5000.0, "variance": 5.0, "attention": 1.0}
+WORD_WEIGHTS = {"mlm": 0.5, "distillation": 0.5, "nsp": 1.0}
+_TRANSFER_LOSSES = {
+    "feature_map": layered.FeatureMapMSE,
+    "mean": layered.FeatureMeanMSE,
+    "variance": layered.FeatureVarianceMAE,
+}
+_ATTENTION_LOSSES = {
+    "cross_entropy": layered.AttentionCrossEntropy,
+    "kl_divergence": layered.AttentionKLDivergence,
+}
+
+
+def answer_loss(objective: str, *, weight: float = 1.0, **options: Any) -> answers.LogitLoss:
+    """The loss on answers that an objective names; LogitMSE has no temperature."""
+    checks.check_choice("objective", objective, answers.OBJECTIVES)
+    if objective == "logit_mse":
+        options = {key: options[key] for key in ("head", "reduction", "rows") if key in options}
+    return answers.LOSSES[objective](weight=weight, **options)
+
+
+def tinybert(
+    stage: Stage = "intermediate",
+    *,
+    layers: LayerMap = "uniform",
+    projection: Literal["shared", "per_layer", "none"] = "shared",
+    layer_weights: Mapping[str, Sequence[float]] | None = None,
+    prediction: str = "soft_cross_entropy",
+    temperature: float = 1.0,
+    head: str | None = None,
+    reduction: Literal["tokens", "reference"] = "tokens",
+    regression: bool = False,
+) -> Losses:
+    """The losses of a stage of TinyBERT; see `distillers.TinyBertDistiller`.
+
+    Args:
+      stage: "general" and "intermediate" learn layers, "prediction" the answers.
+      layers: As for `LayerLoss`.
+      projection: "shared", "per_layer" or "none".
+      layer_weights: "attention" and "hidden" -> a weight for each student layer.
+      prediction: "soft_cross_entropy", "kl_divergence" or "logit_mse".
+      temperature: T of the prediction stage.
+      head: As for `LogitLoss`.
+      reduction: "tokens" or "reference".
+      regression: Whether the answer is a number, which the prediction stage learns from the labels.
+
+    Returns:
+      Name -> loss.
+
+    Raises:
+      ConfigError: If an option is unknown or out of range.
+    """
+    checks.check_choice("stage", stage, STAGES)
+    checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
+    checks.check_choice("reduction", reduction, ("tokens", "reference"))
+    checks.check_choice("prediction", prediction, answers.OBJECTIVES)
+    for term in layer_weights or {}:
+        checks.check_choice("layer_weights", term, ("attention", "hidden"))
+    if stage == "prediction":
+        gold = answers.GoldLabels(head=head, weight=0.0)
+        if regression:
+            return {"prediction": answers.GoldLabels(head=head), "label": gold}
+        soft = answer_loss(
+            prediction,
+            temperature=temperature,
+            scale_by_t2=False,
+            head=head,
+            reduction="reference" if reduction == "reference" else "batch",
+        )
+        return {"prediction": soft, "label": gold}
+    projections: tuple[Projection, Projection] = ("none", "none")
+    if projection != "none":
+        per_layer = projection == "per_layer"
+        projections = (
+            NamedProjection("hidden_projection", per_layer=per_layer),
+            NamedProjection("hidden_projection", per_layer=per_layer, first=1),
+        )
+    weights = {name: tuple(values) for name, values in (layer_weights or {}).items()}
+    return {
+        "attention": layered.AttentionScoreMSE(
+            layers=layers, reduction=reduction, layer_weights=weights.get("attention", ())
+        ),
+        "embedding": layered.HiddenStateMSE(
+            tap="embeddings", reduction=reduction, projection=projections[0]
+        ),
+        "hidden": layered.HiddenStateMSE(
+            layers=layers,
+            reduction=reduction,
+            layer_weights=weights.get("hidden", ()),
+            projection=projections[1],
+        ),
+    }
+
+
+def hinton(
+    *,
+    objective: str = "kl_divergence",
+    temperature: float = 1.0,
+    scale_by_t2: bool = True,
+    alpha: float = 0.0,
+    head: str | None = None,
+    reduction: Literal["batch", "reference"] = "batch",
+) -> Losses:
+    """The teacher's answers and a share `alpha` of the gold labels; see `LogitDistiller`."""
+    checks.check_share("alpha", alpha)
+    return {
+        "prediction": answer_loss(
+            objective,
+            temperature=temperature,
+            scale_by_t2=scale_by_t2,
+            head=head,
+            reduction=reduction,
+            weight=1.0 - alpha,
+        ),
+        "label": answers.GoldLabels(head=head, weight=float(alpha)),
+    }
+
+
+def joint(
+    *,
+    objective: str = "kl_divergence",
+    temperature: float = 1.0,
+    layers: LayerMap = "uniform",
+    hidden_states: bool = True,
+    head: str | None = None,
+) -> Losses:
+    """Answers and hidden states at once; see `distillers.JointDistiller`."""
+    losses: Losses = {
+        # T^2 makes up for the smaller gradients above 1; below 1 it would silence the loss.
+        "answers": answer_loss(
+            objective, temperature=temperature, scale_by_t2=temperature >= 1, head=head
+        ),
+        "label": answers.GoldLabels(head=head, weight=0.0),
+    }
+    if hidden_states:
+        losses["hidden"] = layered.HiddenStateMSE(
+            layers=layers, over_layers="mean", projection="auto"
+        )
+    return losses
+
+
+def embedding(
+    *,
+    objective: Literal["vector_cosine", "vector_mse"] = "vector_cosine",
+    temperature: float = 0.05,
+    prefixes: Sequence[int] = (),
+    layers: LayerMap = "uniform",
+    hidden_states: bool = True,
+) -> Losses:
+    """A sentence encoder's vectors, their similarities, and, with weight 0, its hidden states."""
+    checks.check_choice("objective", objective, ("vector_cosine", "vector_mse"))
+    vector_loss = {"vector_cosine": embedded.VectorCosine, "vector_mse": embedded.VectorMSE}
+    losses: Losses = {
+        "vectors": vector_loss[objective](projection="auto"),
+        "similarity": embedded.SimilarityKL(temperature=temperature, prefixes=prefixes),
+    }
+    if hidden_states:
+        losses["hidden"] = layered.HiddenStateMSE(
+            layers=layers, over_layers="mean", projection="auto", weight=0.0
+        )
+    return losses
+
+
+def patient(
+    *,
+    alpha: float = 0.5,
+    beta: float = 100.0,
+    temperature: float = 10.0,
+    layers: LayerMap = "skip",
+    projection: Literal["none", "per_layer", "auto"] = "none",
+    objective: str = "kl_divergence",
+    head: str | None = None,
+) -> Losses:
+    """Labels, answers and [CLS] states; see `distillers.PatientDistiller`."""
+    checks.check_share("alpha", alpha)
+    checks.check_number("beta", beta)
+    checks.check_choice("projection", projection, ("none", "per_layer", "auto"))
+    named: Projection = (
+        NamedProjection("patient_projection", per_layer=True)
+        if projection == "per_layer"
+        else projection
+    )
+    return {
+        "label": answers.GoldLabels(head=head, weight=float(alpha)),
+        "prediction": answer_loss(
+            objective, temperature=temperature, head=head, weight=1.0 - alpha
+        ),
+        "patient": layered.PatientMSE(
+            layers=layers, over_layers="mean", projection=named, weight=float(beta)
+        ),
+    }
+
+
+def minilm(
+    *,
+    teacher_layer: int = -1,
+    student_layer: int = -1,
+    num_relation_heads: int | None = None,
+    reduction: Literal["tokens", "reference"] = "tokens",
+) -> Losses:
+    """The relations of one layer; see `distillers.MiniLmDistiller`."""
+    taps: dict[str, Literal["queries", "keys", "values"]]
+    taps = {"query": "queries", "key": "keys", "value": "values"}
+    return {
+        name: layered.RelationKL(
+            vectors=vectors,
+            num_relation_heads=num_relation_heads,
+            layers=((teacher_layer, student_layer),),
+            reduction=reduction,
+        )
+        for name, vectors in taps.items()
+    }
+
+
+def distilbert(*, temperature: float = 2.0) -> Losses:
+    """DistilBERT's triple loss; see `distillers.DistilBertDistiller`."""
+    return {
+        "distillation": answers.KLDivergence(temperature=temperature, rows="all", weight=5.0),
+        "mlm": words.MaskedWords(weight=2.0),
+        "cosine": layered.CosineDistance(layers=((-1, -1),)),
+    }
+
+
+def mobilebert(
+    *,
+    layers: LayerMap = "same",
+    predict_words: bool = True,
+    next_sentence: bool = True,
+    attention: Literal["cross_entropy", "kl_divergence"] = "cross_entropy",
+    reduction: Literal["tokens", "reference"] = "tokens",
+    layer_reduction: Literal["sum", "mean"] = "sum",
+) -> Losses:
+    """MobileBERT's transfer and masked words; see `distillers.MobileBertDistiller`.
+
+    Args:
+      layers: As for `LayerLoss`; () for no transfer.
+      predict_words: Whether masked words are learnt, too.
+      next_sentence: Whether next sentences are.
+      attention: "cross_entropy" or "kl_divergence".
+      reduction: "tokens" or "reference".
+      layer_reduction: "sum" or "mean" over the layers.
+
+    Returns:
+      Name -> loss.
+
+    Raises:
+      ConfigError: If an option is unknown.
+    """
+    checks.check_choice("attention", attention, tuple(_ATTENTION_LOSSES))
+    checks.check_choice("layer_reduction", layer_reduction, ("sum", "mean"))
+    losses: Losses = {}
+    if layers:
+        compared = {**_TRANSFER_LOSSES, "attention": _ATTENTION_LOSSES[attention]}
+        for name, weight in TRANSFER_WEIGHTS.items():
+            losses[name] = compared[name](
+                layers=layers, reduction=reduction, over_layers=layer_reduction, weight=weight
+            )
+    if predict_words:
+        losses["mlm"] = words.MaskedWords(weight=WORD_WEIGHTS["mlm"])
+        losses["distillation"] = answers.SoftCrossEntropy(
+            rows="masked", scale_by_t2=False, weight=WORD_WEIGHTS["distillation"]
+        )
+        if next_sentence:
+            losses["nsp"] = words.NextSentence(weight=WORD_WEIGHTS["nsp"])
+    return losses
+
+
+def labels(*, head: str | None = None) -> Losses:
+    """The gold labels alone."""
+    return {"label": answers.GoldLabels(head=head)}
+
+
+def masked_words(*, next_sentence: bool = False) -> Losses:
+    """Masked words, and next sentences, which count only where `next_sentence` is true."""
+    return {
+        "mlm": words.MaskedWords(),
+        "nsp": words.NextSentence(weight=float(next_sentence)),
+    }
