@@ -1,5 +1,6 @@
 """What does not fit between teacher and student is said before any training."""
 
+import json
 import types
 
 import pytest
@@ -83,3 +84,24 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     before = projection.kernel.numpy()
     training.initialise_projections([projection], models.build_encoder(student), teacher)
     assert (projection.kernel.numpy() == before).all()
+
+
+def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_path, monkeypatch):
+    (tmp_path / "own_losses.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def described(**losses):
+        stage = {"kind": "combination", "reads": "task", "losses": losses}
+        return config.load_recipe(
+            "demo", [f"stages.mix={json.dumps(stage)}", "variants={student: {stages: [mix]}}"]
+        )
+
+    own = {"loss": "own_losses:Mine", "weight": 2}
+    assert shapes.shape_faults(described(mine=own)) == []
+    with pytest.raises(RuntimeError, match="imported"):
+        shapes.shape_faults(described(mine=own), import_classes=True)
+    first, second = shapes.shape_faults(
+        described(a={"loss": "HidenStateMSE"}, b={"loss": "KLDivergence", "temperature": 0})
+    )
+    assert first.startswith("stages.mix.losses.a: loss") and "'HiddenStateMSE'" in first
+    assert second.startswith("stages.mix.losses.b: temperature")

@@ -71,7 +71,7 @@ class RunFolder:
           ConfigError: If an input of the recipe is missing, teacher and student do not fit, or
             `resume` finds another recipe.
         """
-        faults = config.missing_inputs(recipe) + shapes.shape_faults(recipe)
+        faults = config.missing_inputs(recipe) + shapes.shape_faults(recipe, import_classes=True)
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         with self._work.open(resume=resume, overwrite=overwrite):

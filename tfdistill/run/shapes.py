@@ -11,11 +11,12 @@ from tfdistill.weights import hf_config
 _VOCAB_SIZE = 1000  # any: it is known only once there is a vocabulary
 
 
-def shape_faults(recipe: config.Recipe) -> list[str]:
-    """Finds presets that there are not, sizes that do not fit, and unequal numbers of heads.
+def shape_faults(recipe: config.Recipe, *, import_classes: bool = False) -> list[str]:
+    """Finds presets and losses that there are not, sizes that do not fit, and unequal heads.
 
     Args:
       recipe: The recipe. What is on the hub is not fetched for this, nor checked.
+      import_classes: Whether losses by import path are imported, which runs their module.
 
     Returns:
       A sentence for every fault, with its remedy.
@@ -24,6 +25,19 @@ def shape_faults(recipe: config.Recipe) -> list[str]:
     teacher, student = _shapes(recipe, faults)
     if teacher is not None and student is not None:
         faults += _head_faults(recipe, teacher, student) + _word_faults(recipe, teacher, student)
+    return faults + _loss_faults(recipe, import_classes)
+
+
+def _loss_faults(recipe: config.Recipe, import_classes: bool) -> list[str]:
+    faults = []
+    for name, stage in recipe.used_stages.items():
+        if isinstance(stage, config.CombinationStage):
+            from tfdistill import losses  # it imports TensorFlow, which other recipes need not
+
+            try:
+                losses.build_losses(stage.losses, import_classes=import_classes)
+            except errors.TfdistillError as error:
+                faults += [f"stages.{name}.{line}" for line in str(error).splitlines()]
     return faults
 
 
