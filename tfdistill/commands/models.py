@@ -157,8 +157,8 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(parser, config.Recipe, "baselines")
     options.add_allow_weak(parser, "a teacher or a student that answers near chance")
     training = add_run(parser, rate=None, of_run="--teacher")
-    own = config.FineTuneConfig.model_fields["min_steps"].description
-    shown = f"{own} (default: {_MIN_STEPS} of joint, else none)"
+    description = config.FineTuneConfig.model_fields["min_steps"].description
+    shown = f"{description} (default: {_MIN_STEPS} of joint, else none)"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
     options.add_field(training, config.DataConfig, "class_weights")
 
@@ -171,8 +171,8 @@ def _distill(args: argparse.Namespace) -> None:
     step = {field: value for field, value in step_of(args).items() if value is not None}
     stages: dict[str, dict[str, Any]] = {name: {"kind": name, **step} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
-    given = {option: getattr(args, option) for option in _STAGE_OPTIONS}
-    for option, value in given.items():
+    values = {option: getattr(args, option) for option in _STAGE_OPTIONS}
+    for option, value in values.items():
         readers = [name for name in names if option in config.STAGES[name].model_fields]
         for name in (readers or names) if value is not None else ():
             stages[name][option] = value

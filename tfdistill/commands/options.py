@@ -35,7 +35,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 }
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
-_OWN_TASK = ("text_column", "pair_column", "label_column", "kind")
+_TASK_FIELDS = ("text_column", "pair_column", "label_column", "kind")
 
 
 def flag_of(field: str) -> str:
@@ -260,7 +260,7 @@ def add_data(
 def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
     """Adds the options that name a task, its folder and its columns."""
     add_field(group, config.DataConfig, "task", required=required)
-    for field in ("dir", *_OWN_TASK):
+    for field in ("dir", *_TASK_FIELDS):
         add_field(group, config.DataConfig, field)
 
 
@@ -302,8 +302,8 @@ def trained_length(source: str | None) -> int | None:
 
 def task_of(args: argparse.Namespace) -> dict[str, Any]:
     """The part of a data section that `add_task`'s options describe."""
-    own = {field: getattr(args, field) for field in _OWN_TASK}
-    return {"task": args.task, "dir": args.data_dir, **own}
+    columns = {field: getattr(args, field) for field in _TASK_FIELDS}
+    return {"task": args.task, "dir": args.data_dir, **columns}
 
 
 def add_lengths(

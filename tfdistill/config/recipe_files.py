@@ -40,13 +40,13 @@ def find_recipe(name: str) -> pathlib.Path:
     Raises:
       ConfigError: If there is neither.
     """
-    known = recipes()
-    if name in known:
-        return known[name]
+    named = recipes()
+    if name in named:
+        return named[name]
     path = pathlib.Path(name)
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
-    close = errors.nearest(name, known)
+    close = errors.nearest(name, named)
     hint = f"{close} " if close.startswith("Did") else ""  # nobody reads a list of all of them
     received = f"{name!r}: a folder" if path.is_dir() else repr(name)
     if path.is_file():
@@ -84,28 +84,28 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
     if "extends" not in values:
         return values
     base = values.pop("extends")
-    known = _recipe_files()
-    found = known.get(str(base)) or _beside(path, str(base))
-    if found is None:
+    files = _recipe_files()
+    base_file = files.get(str(base)) or _beside(path, str(base))
+    if base_file is None:
         raise errors.ConfigError(
             f"recipe {path.name}, extends",
             "the name of a recipe or a file in this one's folder",
             repr(base),
-            errors.nearest(str(base), known),
+            errors.nearest(str(base), files),
         )
-    if found in (*above, path.resolve()):
+    if base_file in (*above, path.resolve()):
         raise errors.ConfigError(
             f"recipe {path.name}, extends", "a recipe that ends the chain", base
         )
-    return _laid_over(_read_recipe(found, (*above, path.resolve())), values)
+    return _laid_over(_read_recipe(base_file, (*above, path.resolve())), values)
 
 
 def _beside(path: pathlib.Path, name: str) -> pathlib.Path | None:
     try:
-        found = safe_paths.inside(path.parent, name)
+        file = safe_paths.inside(path.parent, name)
     except errors.ManifestError:
         return None
-    return found if found.is_file() else None
+    return file if file.is_file() else None
 
 
 def _laid_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,6 +307,6 @@ def _keys_at(section: type[pydantic.BaseModel], location: Sequence[Any]) -> list
     for part in location:
         field = section.model_fields.get(str(part))
         inner = () if field is None else (field.annotation, *typing.get_args(field.annotation))
-        found = [kind for kind in inner if isinstance(kind, type) and issubclass(kind, Section)]
-        section = found[0] if found else section
+        sections = [kind for kind in inner if isinstance(kind, type) and issubclass(kind, Section)]
+        section = sections[0] if sections else section
     return list(section.model_fields)
