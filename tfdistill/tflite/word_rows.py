@@ -91,7 +91,9 @@ def read(path: files.Path) -> WordTable:
       ManifestError: If it is missing, damaged, of another version or no such table.
     """
     name, remedy = pathlib.Path(path).name, "Export again."
-    held, header = arrays.read_with_metadata(path, error=errors.ManifestError, remedy=remedy)
+    held, header = arrays.read_with_metadata(  # the manifest has the checksum
+        path, error=errors.ManifestError, remedy=remedy, has_checksum=False
+    )
     version = header.get(_VERSION)
     if version != FORMAT_VERSION:
         raise errors.ManifestError(
