@@ -17,7 +17,7 @@ def test_every_public_name_can_be_imported():
 
 def test_every_distiller_is_among_them():
     classes = {name for name in distillers.__all__ if name.endswith(("Distiller", "Trainer"))}
-    assert len(classes) == 12
+    assert len(classes) == 10
     assert classes <= set(tfdistill.__all__)
     for name in classes:
         assert getattr(tfdistill, name) is getattr(distillers, name)
