@@ -150,8 +150,10 @@ def test_the_public_names_are_those_of_all():
 
     assert public == {
         name
-        for name, value in vars(models).items()
-        if not name.startswith("_") and name not in imported and not _is_module(value)
+        for name in dir(models)
+        if not name.startswith("_")
+        and name not in imported
+        and not _is_module(getattr(models, name))
     }
 
 
