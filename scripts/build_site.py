@@ -69,13 +69,25 @@ def link_faults(pages: dict[pathlib.Path, Page]) -> list[str]:
 
 def public_names(root: pathlib.Path = ROOT) -> dict[str, list[str]]:
     """Returns the `__all__` of `export` and of each package that `tfdistill` offers."""
-    packages = _assigned(root / "tfdistill" / "__init__.py", "_PACKAGES")
+    packages = _offered(root / "tfdistill" / "__init__.py")
     names = {}
     for package in ["export", *(f"tfdistill.{name}" for name in packages)]:
         folder = root / package.replace(".", "/")
         file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
         names[package] = list(_assigned(file, "__all__"))
     return names
+
+
+def _offered(file: pathlib.Path) -> list[str]:
+    """The packages that `tfdistill` imports late: those of its block ``if TYPE_CHECKING:``."""
+    return [
+        alias.name
+        for block in ast.parse(file.read_text("utf-8")).body
+        if isinstance(block, ast.If)
+        for line in block.body
+        if isinstance(line, ast.ImportFrom) and line.module == "tfdistill"
+        for alias in line.names
+    ]
 
 
 def _assigned(file: pathlib.Path, variable: str) -> tuple[str, ...]:
