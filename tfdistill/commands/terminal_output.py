@@ -99,12 +99,15 @@ class _Messages(logging.Handler):
 
 @contextlib.contextmanager
 def messages(*, verbose: bool = False) -> Iterator[None]:
-    """Prints what modules log while the block runs.
+    """Prints what modules log while the block runs; inside another such block nothing changes.
 
     Args:
       verbose: Whether to print the warnings of other libraries, too.
     """
     root, handler = logging.getLogger(), _Messages(verbose=verbose)
+    if any(isinstance(other, _Messages) for other in root.handlers):
+        yield
+        return
     loggers = [logging.getLogger(name) for name in _PACKAGES]
     levels = [logger.level for logger in loggers]
     root.addHandler(handler)
