@@ -317,7 +317,7 @@ def test_all_faults_of_descriptions_are_reported_at_once():
         ({"x": {"loss": "CosineDistance", "layers": 3}}, "a name, teacher layers, or pairs"),
         ({"x": {"loss": "CosineDistance", "layers": [1]}}, "2 student layers"),
         ({"x": {"loss": "PatientMSE", "layers": "skips"}}, "received 'skips'"),
-        ({"x": {"loss": "CosineDistance", "reduction": "tokens"}}, "'reduction'"),
+        ({"x": {"loss": "CosineDistance", "reduction": "tokens"}}, "reduction: expected none"),
         (
             {"x": {"loss": "CosineDistance", "tap": "embeddings", "layers": [[0, 0]]}},
             "tap='embeddings'",

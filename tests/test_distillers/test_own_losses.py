@@ -7,7 +7,8 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, errors, losses, methods
+from tfdistill import distillers, errors, losses, methods, models, training
+from tfdistill.data import batches
 
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
@@ -53,8 +54,6 @@ def test_values_of_examples_and_tokens_are_weighed_means(teacher, student):
         total += weight * float((centred**2).mean())
         count += weight
     assert values["centred"] == pytest.approx(total / count, rel=1e-5)
-    from tfdistill import models
-
     h_t = models.taps(teacher)(FEATURES)["hidden_states"][2].numpy()
     h_s = models.taps(student)(FEATURES)["hidden_states"][0].numpy()
     mask = FEATURES["attention_mask"].numpy() * WEIGHTS.numpy()[:, None]
@@ -85,8 +84,6 @@ def test_a_distiller_works_on_copies(teacher, student, built):
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_it_trains_in_other_precisions_and_with_accumulation(teacher, student, policy):
-    from tfdistill import models
-
     student = models.with_policy(student, policy)
     distiller = distillers.Distiller(teacher, student, {"centred": CentredMSE()})
     distiller.compile(keras.optimizers.SGD(0.1), gradient_accumulation=2)
@@ -178,3 +175,74 @@ def test_a_recipe_names_it_by_its_import_path(teacher, student, tmp_path, monkey
     assert losses.build_losses(described, import_classes=False) == {}
     with pytest.raises(errors.ConfigError, match="Did you mean 'power'"):
         losses.build_losses({"mine": {"loss": "my_losses:Absolute", "powr": 2.0}})
+
+
+def test_arrays_are_judged_as_data_sets_are(teacher, student):
+    distiller = distillers.Distiller(teacher, student, {"mine": NotFinite()})
+    distiller.compile("sgd")
+    arrays = {name: values.numpy() for name, values in FEATURES.items()}
+    with pytest.raises(errors.ConfigError, match="a finite number"):
+        distiller.fit(arrays, LABELS.numpy(), batch_size=2, verbose=0)
+
+
+class Misspelt(losses.Loss):
+    tap = "hiden_states"
+
+
+@pytest.mark.parametrize(
+    ("make", "fact"),
+    [
+        (lambda t, s: (t, s, Misspelt()), "Did you mean 'hidden_states'"),
+        (lambda t, s: (None, s, CentredMSE()), "teacher: expected one with the output 'logits'"),
+        (lambda t, s: (None, s, losses.KLDivergence()), "expected a teacher, received none"),
+        (lambda t, s: (None, s, losses.HiddenStateMSE()), "layers to compare, received none"),
+        (
+            lambda t, s: (t, models.build_encoder(toys.STUDENT), CentredMSE()),
+            "student: expected one with the output 'logits'",
+        ),
+        (lambda t, s: (t, s, CentredMSE(weight=-1.0)), "weight of loss 'mine'"),
+        (lambda t, s: (t, s, CentredMSE(weight=float("nan"))), "weight of loss 'mine'"),
+    ],
+)
+def test_what_the_models_do_not_give_is_refused_before_training(teacher, student, make, fact):
+    *pair, loss = make(teacher, student)
+    with pytest.raises(errors.TfdistillError, match=fact):
+        distillers.Distiller(*pair, {"mine": loss}).compile("sgd")
+
+
+@pytest.mark.parametrize(
+    ("description", "fact"),
+    [
+        ({"loss": "AttentionScoreMSE", "tap": "hidden_states"}, "tap: expected none"),
+        ({"loss": "PatientMSE", "tap": "embeddings"}, "tap: expected none"),
+        ({"loss": "FeatureMapMSE", "projection": "shared"}, "projection: expected one of none"),
+        ({"loss": "AttentionScoreMSE", "projection": "auto"}, "projection: expected one of none"),
+        ({"loss": "CosineDistance", "reduction": "tokens"}, "reduction: expected none"),
+        ({"loss": "FeatureMapMSE", "options": 1}, "received 'options'"),
+        ({"loss": "RelationKL", "tap": "keys"}, "received 'tap'"),
+        ({"loss": "RelationKL", "projection": "none"}, "received 'projection'"),
+        ({"loss": "HiddenStateMSE", "tap": "queries"}, "tap: expected one of hidden_states"),
+    ],
+)
+def test_an_option_that_a_loss_does_not_read_is_refused_by_name(description, fact):
+    with pytest.raises(errors.ConfigError, match=fact):
+        losses.build_losses({"x": description})
+
+
+def test_a_run_that_is_cut_off_goes_on_with_it(teacher, built, tmp_path):
+    """Two epochs in one go, and one after the other by another distiller: bit for bit."""
+    config = toys.STUDENT.replace(dropout=0.1)
+    weights, ends = toys.randomise(built(config), seed=2).get_weights(), []
+    for name, lengths in (("whole", (2,)), ("cut", (1, 2))):
+        for epochs in lengths:
+            student = built(config)
+            student.set_weights(weights)
+            distiller = distillers.Distiller(
+                teacher, student, {"centred": CentredMSE(), "norms": Norms(layers=[[2, 0]])}
+            )
+            distiller.compile(keras.optimizers.Adam(0.01))
+            train = batches.Batches(toys.encoded(12), batch_size=4, seed=3)
+            training.fit(distiller, train, epochs=epochs, folder=tmp_path / name)
+        ends.append(student.get_weights())
+    assert all((a == b).all() for a, b in zip(*ends, strict=True))
+    assert any((a != b).any() for a, b in zip(weights, ends[0], strict=True))

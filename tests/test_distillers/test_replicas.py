@@ -26,7 +26,7 @@ def test_two_replicas_take_the_step_of_one(subtests):
     assert done.returncode == 0, done.stderr[-3000:]
     printed = json.loads(done.stdout.splitlines()[-1])
     results = printed["steps"]
-    assert len(results) == 6
+    assert len(results) == 7
     for case, result in results.items():
         with subtests.test(case):
             one, two = result["one"], result["two"]

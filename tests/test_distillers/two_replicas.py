@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, training
+from tfdistill import distillers, losses, training
 
 LENGTHS = (5, 3, 3, 5)
 STEPS = 3
@@ -22,6 +22,14 @@ STEPS = 3
 
 def batch():
     return toys.features(LENGTHS), toys.labels(4)
+
+
+class CentredMSE(losses.Loss):
+    """A loss of one's own: logits up to a constant."""
+
+    def call(self, teacher, student):
+        centred = [z - tf.reduce_mean(z, axis=-1, keepdims=True) for z in (teacher, student)]
+        return tf.reduce_mean(tf.math.squared_difference(*centred), axis=-1)
 
 
 MULTIPLIERS = [("layer_0_*", 0.3), ("*embeddings*", 0.0), ("classifier", 3.0)]
@@ -36,7 +44,10 @@ def trained(method, optimizer, strategy, **compiling):
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     with strategy.scope() if strategy else contextlib.nullcontext():
         student = toys.classifier(toys.SHALLOW_STUDENT, seed=2)
-        if method == "label":
+        if method == "own":
+            teacher = toys.classifier(toys.SHALLOW_TEACHER, seed=1)
+            distiller = distillers.Distiller(teacher, student, {"centred": CentredMSE()})
+        elif method == "label":
             distiller = distillers.LabelTrainer(student)
         elif method == "mobilebert":
             teacher = toys.classifier(EQUAL_WIDTHS, seed=1)
@@ -87,6 +98,7 @@ def main():
         ("label", "per_tensor", {}),
         ("label", "lamb", {"lr_multipliers": MULTIPLIERS, "gradient_accumulation": 2}),
         ("mobilebert", "small", {}),
+        ("own", "sgd", {}),
     ):
         one = trained(method, optimizers[name], None, **options)
         two = trained(method, optimizers[name], strategy, **options)

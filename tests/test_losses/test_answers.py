@@ -169,14 +169,14 @@ def test_gold_losses_are_the_formulas(head):
             for side in (0, 1):
                 right = softmax(student[b, :length, side])[SPANS[b, side]]
                 rows.append((WEIGHTS[b], -np.log(right)))
-    received = answers.gold_loss(batch_of(head, student), head)
+    received = losses.gold_loss(batch_of(head, student), head)
     assert float(received) == pytest.approx(mean_of(rows), rel=RELATIVE)
 
 
 def losses_of(head, teacher, student):
     batch = batch_of(head, student)
     batch.student["logits"] = student
-    yield answers.gold_loss(batch, head)
+    yield losses.gold_loss(batch, head)
     for objective in answers.OBJECTIVES:
         yield answers.soft_loss(teacher, student, batch, head=head, objective=objective)
 
@@ -234,7 +234,7 @@ def test_a_batch_in_two_parts_has_the_same_mean(head):
             else float(tf.reduce_sum(batch.sample_weight))
         )
         parts.append(
-            [answers.gold_loss(batch, head)]
+            [losses.gold_loss(batch, head)]
             + [
                 answers.soft_loss(teacher[part], student[part], batch, head=head, objective=name)
                 for name in answers.OBJECTIVES
@@ -248,7 +248,7 @@ def test_a_batch_in_two_parts_has_the_same_mean(head):
 def test_labels_of_another_head_are_refused(head):
     wrong = ONE if head != "span" else TOKEN_LABELS
     with pytest.raises(errors.ShapeError, match=rf"labels of a {head} head: expected shape"):
-        answers.gold_loss(batch_of(head, logits_of(head, 1), labels=wrong), head)
+        losses.gold_loss(batch_of(head, logits_of(head, 1), labels=wrong), head)
 
 
 def test_options_that_do_not_exist_are_refused():
@@ -331,7 +331,7 @@ def test_a_trainer_learns_the_labels_of_its_head(pair):
     head, _, student = pair
     logs = run_step(distillers.LabelTrainer(student, **argument(head)), head)
     batch = batch_of(head, student(FEATURES, training=False))
-    assert logs["label"] == pytest.approx(float(answers.gold_loss(batch, head)), rel=RELATIVE)
+    assert logs["label"] == pytest.approx(float(losses.gold_loss(batch, head)), rel=RELATIVE)
     assert 0 <= logs["right"] <= 1
 
 
@@ -382,10 +382,10 @@ def test_class_weights_multiply_the_sample_weights_of_gold_labels():
         total += -weight * np.log(softmax(row)[label])
         mass += weight
     batch = batch_of("sequence", logits)
-    loss = answers.gold_loss(batch, "sequence", CLASS_WEIGHTS)
+    loss = losses.gold_loss(batch, "sequence", CLASS_WEIGHTS)
     np.testing.assert_allclose(loss, total / mass, rtol=RELATIVE)
-    even = answers.gold_loss(batch, "sequence", np.full(3, 4.0, np.float32))
-    np.testing.assert_allclose(even, answers.gold_loss(batch, "sequence"), rtol=RELATIVE)
+    even = losses.gold_loss(batch, "sequence", np.full(3, 4.0, np.float32))
+    np.testing.assert_allclose(even, losses.gold_loss(batch, "sequence"), rtol=RELATIVE)
 
 
 def test_balanced_weights_are_those_of_scikit_learn():

@@ -20,15 +20,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="of prune, cluster, quantize, in this order; each keeps the result of the one before "
         "(default: %(default)s)",
     )
-    options.add_field(
+    options.add_teacher(
         parser,
-        config.TeacherConfig,
-        "source",
-        None,
-        flag="--teacher",
-        dest="teacher",
-        metavar="MODEL",
-        help="a run folder or fine-tuned model to learn from (default: the student as it is)",
+        "a run folder or fine-tuned model to learn from (default: the student as it is)",
     )
     parser.add_argument(
         "--objective",

@@ -83,15 +83,9 @@ def general_of(teacher: str) -> str | None:
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     teacher = parser.add_mutually_exclusive_group(required=True)
-    options.add_field(
+    options.add_teacher(
         teacher,
-        config.TeacherConfig,
-        "source",
-        None,
-        flag="--teacher",
-        dest="teacher",
-        metavar="MODEL",
-        help="a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
+        "a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
         "Hugging Face folder or id; with --kind embedding a sentence-transformers folder or id",
     )
     described = config.AnswersConfig.model_fields["files"].description

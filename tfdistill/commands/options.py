@@ -95,6 +95,13 @@ def add_field(
     return action
 
 
+def add_teacher(group: argparse._ActionsContainer, text: str, *, required: bool = False) -> None:
+    """Adds --teacher with a help text of the command's own."""
+    section, more = config.TeacherConfig, {"required": True} if required else {}
+    options = {"dest": "teacher", "metavar": "MODEL", "help": text, **more}
+    add_field(group, section, "source", None, flag="--teacher", **options)
+
+
 def _plain_type(annotation: Any) -> Any:
     """The type of a value that is given: without ``None`` and without what validates it."""
     if get_origin(annotation) in (Union, types.UnionType):

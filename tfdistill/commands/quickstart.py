@@ -19,17 +19,11 @@ _DATA = "data"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_field(
+    options.add_teacher(
         parser,
-        config.TeacherConfig,
-        "source",
-        None,
-        flag="--teacher",
-        dest="teacher",
-        required=True,
-        metavar="MODEL",
-        help="a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
+        "a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
         "the file, or a run folder",
+        required=True,
     )
     parser.add_argument(
         "--data",

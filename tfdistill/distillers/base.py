@@ -7,7 +7,7 @@ losses of `tfdistill.losses`: those of a method (`tfdistill.methods`), and your 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,13 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
-from tfdistill.distillers import checks, keras3, projections, updates
-from tfdistill.losses import answers, described, reduction
+from tfdistill.distillers import binding, checks, judging, keras3, updates
+from tfdistill.distillers.teacher import LogitsFunction, Teacher, inputs_of
 from tfdistill.losses import batch as batches
-from tfdistill.losses import checks as option_checks
-from tfdistill.losses.base import Loss, ModelPair, StepMetric, check_value
+from tfdistill.losses import described, reduction
+from tfdistill.losses.base import Loss, ModelPair, StepMetric
 from tfdistill.losses.batch import StepInputs
-
-TEACHER_LOGITS = "teacher_logits"
-# Features by name -> logits: all that methods need that compare answers only.
-LogitsFunction = Callable[[Mapping[str, tf.Tensor]], tf.Tensor]
-_TEXT_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
+from tfdistill.losses.labels import GoldLabels
 
 
 class Distiller(keras.Model):
@@ -79,17 +75,14 @@ class Distiller(keras.Model):
         name: str | None = None,
     ):
         """Fits the losses to the models and builds their projections; see the class."""
-        pair = ModelPair(teacher, student, vector_width)
-        bound = _bound(losses, pair)
-        if isinstance(teacher, keras.Model) and same_tokens:
-            option_checks.check_equal(
-                "student vocabulary",
-                models.config_of(teacher).vocab_size,
-                models.config_of(student).vocab_size,
-                "Both models read the same ids. Use build_student(..., vocab_size=...); "
-                "data.vocab.check_same_vocabulary compares two vocab.txt token by token.",
-                unit="rows ",
-            )
+        frozen = Teacher(teacher, student, vector_width)
+        student_taps = models.taps(student)
+        pair = ModelPair(
+            teacher, student, vector_width, frozen.output_names, tuple(student_taps.output)
+        )
+        bound = binding.bind(losses, pair)
+        if same_tokens:
+            binding.check_vocabulary(pair)
         super().__init__(name=name)
         self.student = student
         self.built = True  # as the student is: `summary` works before the first step
@@ -104,10 +97,8 @@ class Distiller(keras.Model):
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the
         # variables, the checkpoints and the summary, and the views do not count twice.
-        teacher_taps = models.taps(teacher) if isinstance(teacher, keras.Model) else None
-        student_taps = models.taps(student)
         self._pair = lambda: pair
-        self._teacher_taps = lambda: teacher_taps
+        self._teacher = lambda: frozen
         self._student_taps = lambda: student_taps
         self.losses_by_name = types.MappingProxyType(bound)  # Keras would wrap a dict
         self._default_weights = {name: float(loss.weight) for name, loss in bound.items()}
@@ -118,7 +109,7 @@ class Distiller(keras.Model):
         for loss in bound.values():
             self._step_metrics.update(loss.metrics)
         self._metric_trackers = {name: keras.metrics.Mean(name=name) for name in self._step_metrics}
-        self.projections: list[keras.layers.Layer] = projections.build(bound.values(), pair)
+        self.projections: list[keras.layers.Layer] = binding.build_projections(bound.values(), pair)
 
     @property
     def teacher(self) -> Any:
@@ -169,7 +160,7 @@ class Distiller(keras.Model):
             raise errors.ConfigError(
                 "compile(loss=...)", "no loss", options["loss"], "The terms are the loss."
             )
-        self._term_weights = self._checked_weights(loss_weights)
+        self._term_weights = binding.term_weights(self._default_weights, loss_weights)
         self.check_terms()
         super().compile(
             optimizer=keras3.convert_optimizer(optimizer),
@@ -183,19 +174,6 @@ class Distiller(keras.Model):
         # The step reads it; a variable that is made inside a traced step would trace it twice, and
         # cannot be made there under a distribution strategy.
         _ = self.optimizer.iterations
-
-    def _checked_weights(self, weights: Mapping[str, float] | float | None) -> dict[str, float]:
-        if weights is None:
-            weights = {}
-        if not isinstance(weights, Mapping):
-            weights = {term: weights * own for term, own in self._default_weights.items()}
-        for term, weight in weights.items():
-            option_checks.check_choice("loss_weights", term, self.terms)
-            option_checks.check_number(f"loss_weights[{term!r}]", weight)
-        checked = {**self._default_weights, **{t: float(w) for t, w in weights.items()}}
-        if not any(checked.values()):
-            raise errors.ConfigError("loss_weights", "at least one term above 0", checked)
-        return checked
 
     @property
     def batches_trained(self) -> int:
@@ -220,7 +198,7 @@ class Distiller(keras.Model):
           ShapeError: If there is not one finite weight above 0 for each of its labels.
         """
         for loss in self.losses_by_name.values():
-            if isinstance(loss, answers.GoldLabels):
+            if isinstance(loss, GoldLabels):
                 loss.weigh_classes(self.student, class_weights)
 
     def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
@@ -233,14 +211,8 @@ class Distiller(keras.Model):
         Raises:
           ShapeError: If there is one; the message lists all.
         """
-        faults = []
-        for name in self.active_terms:
-            try:
-                self.losses_by_name[name].check(self._pair())
-            except (errors.ShapeError, errors.ConfigError) as fault:
-                faults.append(f"loss {name!r}: {fault}")
-        if faults:
-            raise errors.ShapeError("\n".join(faults))
+        active = {name: self.losses_by_name[name] for name in self.active_terms}
+        binding.check(active, self._pair())
 
     def needs_only_logits(self) -> bool:
         """Whether the teacher's logits are all that the losses with a weight take from it."""
@@ -257,7 +229,7 @@ class Distiller(keras.Model):
 
     def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> tf.Tensor:
         """Returns the student's answer, so that `predict` works on a distiller."""
-        return self.student(_inputs_of(self.student, inputs), training=training)
+        return self.student(inputs_of(self.student, inputs), training=training)
 
     def fit(
         self,
@@ -274,6 +246,8 @@ class Distiller(keras.Model):
         """`keras.Model.fit`, which also takes `data.batches.Batches` and callbacks of Keras 3.
 
         Batches give all their epochs, each in an order of its own; `epochs` is given here only.
+        Losses of your own are first computed on one batch, as it is and padded further: ConfigError
+        or ShapeError if they make no sense. Generators are left alone, since that would use it up.
         A teacher that answers `validation_data` near chance is refused before the first step,
         where these are labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
         """
@@ -286,8 +260,11 @@ class Distiller(keras.Model):
             x = x.dataset(epochs=epochs, start_step=start)
         if isinstance(options.get("validation_data"), TrainingBatches):
             options["validation_data"] = options["validation_data"].dataset()
-        if self._unjudged and isinstance(x, tf.data.Dataset):
-            self._judge_losses(next(iter(x.take(1))))
+        if self._unjudged:
+            weights = options.get("sample_weight")
+            first = judging.first_batch(x, y, weights, batch_size, self.distribute_strategy)
+            if first is not None:
+                self._judge_losses(first)
         callbacks = keras3.convert_callbacks(callbacks)
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
 
@@ -322,7 +299,7 @@ class Distiller(keras.Model):
             for gradient in gradients
         ]
         if not self._learns_padding:
-            dense = self._without_padding(dense)
+            dense = updates.without_padding(self.student, self._updater.variables, dense)
         self._updater.apply(self.optimizer, dense)
         return self._update(loss, terms, batch)
 
@@ -334,17 +311,6 @@ class Distiller(keras.Model):
         loss, terms = self._loss(batch)
         return self._update(loss, terms, batch)
 
-    def _without_padding(self, gradients: list[Any]) -> list[Any]:
-        """Sets the gradient of the row of [PAD] in the word table to 0."""
-        table = self.student.get_layer("word_embeddings").weights[0]
-        row = [[models.config_of(self.student).pad_token_id]]
-        return [
-            gradient
-            if gradient is None or variable is not table
-            else tf.tensor_scatter_nd_update(gradient, row, tf.zeros_like(gradient[:1]))
-            for gradient, variable in zip(gradients, self._updater.variables, strict=True)
-        ]
-
     def _step_seed(self) -> tf.Tensor:
         """A number that no other step and no other replica has, and a resumed step has again."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -354,38 +320,19 @@ class Distiller(keras.Model):
         return self._seed_offset + step * replicas + replica
 
     def _run_teacher(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, Any]:
-        taps = self._teacher_taps()
-        if TEACHER_LOGITS in features and self.needs_only_logits():
-            return {"logits": features[TEACHER_LOGITS]}
-        if taps is None:
-            return {} if self.teacher is None else {"logits": self._called_logits(features)}
-        outputs = taps(_inputs_of(taps, features), training=False)
-        return tf.nest.map_structure(tf.stop_gradient, outputs)
-
-    def _called_logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """The logits of a teacher that is a function, or a Keras 3 model of known inputs."""
-        given = {name: features[name] for name in _TEXT_FEATURES if name in features}
-        if keras3.is_keras3(self.teacher):
-            logits = keras3.call_model(self.teacher, given)
-        else:
-            logits = self.teacher(given)
-        logits = tf.cast(logits, tf.float32)
-        labels = self._pair().answer_width
-        if logits.shape.rank is None or logits.shape[-1] != labels:
-            raise errors.ShapeError("logits of the teacher", f"(..., {labels})", logits.shape)
-        return tf.stop_gradient(logits)
+        return self._teacher().outputs(features, only_logits=self.needs_only_logits())
 
     def _judge_losses(self, data: Any) -> None:
         """Checks losses of the user's own on one batch, as it is and padded further."""
         values = []
-        for columns in (0, 3):
+        for columns in (0, judging.MORE_PADDING):
             features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
             features = batches.padded(features, columns)
             teacher = self._run_teacher(features)
             batch = self._step_inputs(features, labels, weights, teacher, training=False)
             values.append({name: loss.compute(batch) for name, loss in self._unjudged.items()})
         for name, loss in self._unjudged.items():
-            check_value(loss, name, values[0][name], values[1][name])
+            judging.check_value(loss, name, values[0][name], values[1][name])
         self._unjudged = {}
 
     def _step_inputs(
@@ -398,7 +345,7 @@ class Distiller(keras.Model):
         training: bool,
     ) -> StepInputs:
         taps = self._student_taps()
-        student = taps(_inputs_of(taps, features), training=training)
+        student = taps(inputs_of(taps, features), training=training)
         mask = tf.cast(features["attention_mask"], tf.float32)  # (batch, tokens)
         if sample_weight is None:
             weight = tf.ones_like(mask[:, 0])
@@ -444,36 +391,3 @@ class Distiller(keras.Model):
         if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
             return self.optimizer.get_unscaled_gradients(gradients)
         return gradients
-
-
-def _inputs_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Picks the features that a model takes, by name; types of tokens are 0 where none come."""
-    if "token_type_ids" not in features and "input_ids" in features:
-        features = {**features, "token_type_ids": tf.zeros_like(features["input_ids"])}
-    missing = [name for name in model.input_names if name not in features]
-    if missing:
-        raise errors.ShapeError("features", f"the inputs {model.input_names}", sorted(features))
-    return {name: features[name] for name in model.input_names}
-
-
-def _bound(losses: Mapping[str, Loss], pair: ModelPair) -> dict[str, Loss]:
-    """The losses fitted to the models; all that do not fit are named at once."""
-    if not isinstance(losses, Mapping) or not losses:
-        raise errors.ConfigError("losses", "at least one, {name: loss}", repr(losses))
-    bound, faults = {}, []
-    for name, loss in losses.items():
-        if not isinstance(loss, Loss):
-            raise errors.ConfigError(
-                f"losses[{name!r}]", "an object of tfdistill.losses", repr(loss)
-            )
-        described.check_name(name)
-        try:
-            bound[name] = loss.bind(name, pair)
-            bound[name].name = name
-        except (errors.ConfigError, errors.ShapeError) as fault:
-            faults.append((type(fault), f"loss {name!r}: {fault}"))
-    if faults:
-        kinds = {kind for kind, _ in faults}
-        kind = errors.ConfigError if errors.ConfigError in kinds else errors.ShapeError
-        raise kind("\n".join(message for _, message in faults))
-    return bound

@@ -16,10 +16,10 @@ class LogitDistiller(base.Distiller):
     Two terms, with z the logits and B the examples of the batch:
 
         prediction = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
-        label      = cross entropy with the gold label (`answers.gold_loss`), mean over the batch
+        label      = cross entropy with the gold label (`losses.gold_loss`), mean over the batch
 
     and ``loss = (1 - alpha) * prediction + alpha * label``; `compile(loss_weights=...)` can
-    change the weights. If ``label`` has none, the batches need no labels. `answers.soft_loss`
+    change the weights. If ``label`` has none, the batches need no labels. `losses.soft_loss`
     defines `prediction` for heads over tokens, spans and several labels at once.
 
     - Hinton: some `temperature` above 1, `alpha` to taste.
@@ -41,7 +41,7 @@ class LogitDistiller(base.Distiller):
       alpha: The share of the gold label, from 0 (off) to 1 (no teacher).
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "batch", or "reference" for means in which classes and padding count
-        (`answers.soft_loss`).
+        (`losses.soft_loss`).
       same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.

@@ -29,7 +29,7 @@ class TinyBertDistiller(base.Distiller):
         label      = cross entropy with the gold label, off unless it is given a weight
 
     With one output (regression) ``prediction`` is the MSE to the gold label, as published. Heads
-    over tokens and spans and several labels at once: see `answers.soft_loss`, `answers.gold_loss`.
+    over tokens and spans and several labels at once: see `losses.soft_loss`, `losses.gold_loss`.
 
     Args:
       teacher: The teacher, a model of `tfdistill.models`; in the prediction stage also any function

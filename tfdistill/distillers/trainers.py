@@ -11,7 +11,7 @@ from tfdistill.losses import answers, methods, words
 class LabelTrainer(base.Distiller):
     """Trains a model with a head on gold labels, without a teacher.
 
-    One term, ``label``: `answers.gold_loss`. The step, the callbacks, the checkpoints and the logs
+    One term, ``label``: `losses.gold_loss`. The step, the callbacks, the checkpoints and the logs
     are those of every distiller, so that a baseline differs from a distilled student in its loss
     only. A teacher is fine-tuned by it, too.
 

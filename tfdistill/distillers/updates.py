@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors
+from tfdistill import errors, models
 from tfdistill.losses import checks
 
 Multipliers = Sequence[tuple[str, float]]
@@ -50,6 +50,20 @@ class AccumulatedGradients(tf.Module):
             )
             for index, variable in enumerate(variables)
         ]
+
+
+def without_padding(
+    student: keras.Model, variables: Sequence[tf.Variable], gradients: Sequence[Any]
+) -> list[Any]:
+    """Sets the gradient of the row of [PAD] in the student's word table to 0."""
+    table = student.get_layer("word_embeddings").weights[0]
+    row = [[models.config_of(student).pad_token_id]]
+    return [
+        gradient
+        if gradient is None or variable is not table
+        else tf.tensor_scatter_nd_update(gradient, row, tf.zeros_like(gradient[:1]))
+        for gradient, variable in zip(gradients, variables, strict=True)
+    ]
 
 
 class Updater:

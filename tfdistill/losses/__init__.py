@@ -8,12 +8,9 @@ go into a function; a `Distiller` takes a dict of them.
 """
 
 from tfdistill.losses.answers import (
-    GoldLabels,
     KLDivergence,
     LogitMSE,
     SoftCrossEntropy,
-    balanced_weights,
-    gold_loss,
     soft_loss,
 )
 from tfdistill.losses.attention import (
@@ -31,6 +28,7 @@ from tfdistill.losses.features import (
     feature_variance_mae,
 )
 from tfdistill.losses.hidden import cosine_distance, hidden_state_mse
+from tfdistill.losses.labels import GoldLabels, balanced_weights, gold_loss
 from tfdistill.losses.layer_map import describe_layer_map, layer_map, patient_layer_map
 from tfdistill.losses.layered import (
     AttentionCrossEntropy,

@@ -62,11 +62,15 @@ class ModelPair:
         None.
       student: A model of `tfdistill.models`.
       vector_width: Width of the vectors of a teacher that is a function; None: the student's.
+      teacher_outputs: Names of what the teacher gives: of `models.taps`, of a function "logits".
+      student_outputs: The same of the student.
     """
 
     teacher: Any
     student: keras.Model
     vector_width: int | None = None
+    teacher_outputs: tuple[str, ...] = ()
+    student_outputs: tuple[str, ...] = ()
 
     @property
     def answer_width(self) -> int | None:
@@ -78,7 +82,13 @@ class ModelPair:
     def shapes(self, loss: str) -> tuple[Any, Any]:
         """The configurations of both; ShapeError where the teacher has no layers to compare."""
         if not isinstance(self.teacher, keras.Model):
-            raise errors.ShapeError(loss, "a teacher with layers to compare", "answers alone")
+            received = "none" if self.teacher is None else "answers alone"
+            raise errors.ShapeError(
+                loss,
+                "a teacher with layers to compare",
+                received,
+                "Give a model of tfdistill.models, such as load_teacher returns.",
+            )
         return models.config_of(self.teacher), models.config_of(self.student)
 
 
@@ -146,8 +156,17 @@ class Loss:
           ShapeError: If it cannot be computed.
           ConfigError: If an option does not fit.
         """
-        if self.tap is not None and self.tap != "logits":
-            pair.shapes(self.kind)
+        for role, outputs in (
+            ("teacher", pair.teacher_outputs),
+            ("student", pair.student_outputs),
+        ):
+            if self.tap is not None and self.tap not in outputs:
+                raise errors.ShapeError(
+                    role,
+                    f"one with the output {self.tap!r}, which {self.kind} compares",
+                    f"the outputs {', '.join(outputs)}" if outputs else "none",
+                    errors.nearest(self.tap, outputs) if outputs else "Give a teacher.",
+                )
 
     def projection_widths(self, pair: ModelPair) -> tuple[int | None, int | None]:
         """The widths that a projection maps from (the student's) and to (the teacher's)."""
@@ -210,34 +229,49 @@ class LayerLoss(Loss):
     """A loss over pairs of a teacher's and a student's layer.
 
     Its value is ``sum over pairs p of layer_weights[p] * compare(p)``, or that divided by the
-    number of pairs. A subclass of your own has `call`, which compares one pair.
+    number of pairs. A subclass of your own has `call`, which compares one pair, and perhaps a
+    `tap`. What a subclass does not read, it refuses by name.
 
     Args:
       layers: Which teacher layer each student layer is compared with: "uniform", "top", "bottom",
         "skip", "last", "same"; a teacher layer for each of the student's; or pairs [teacher layer,
-        student layer], from 0 or, negative, from the end.
+        student layer], from 0 or, negative, from the end. None: the usual ones of the loss.
       over_layers: "sum" or "mean".
       layer_weights: A weight for each pair; () for 1 each. A pair of weight 0 is not computed.
       projection: "none"; "shared" by the pairs, or "per_layer": Dense layers with bias from the
         student's to the teacher's width, which learn with the student; "auto": the loss's usual
         one where the widths differ; or a `NamedProjection` that several losses share.
-      tap: Output that is compared; "embeddings" has one pair and no layers.
+      reduction: Of a loss that has several: how tokens or examples are averaged. None: its first,
+        a mean over what is real; "reference": the published code's, in which padding counts.
+      tap: Of a loss on states: "hidden_states", or "embeddings", which are one pair.
       weight: As for `Loss`.
+
+    Attributes:
+      usual_layers: The default of `layers`.
+      reductions: The choices of `reduction`.
+      taps: The choices of `tap`.
+      takes_projection: Whether `projection` is read.
+      auto_projection: What "auto" is where the widths differ.
+      needs_equal_widths: Whether models without a projection must be equally wide.
     """
 
     tap = "hidden_states"
+    usual_layers: ClassVar[LayerMap] = "uniform"
+    reductions: ClassVar[tuple[str, ...]] = ()
+    taps: ClassVar[tuple[str, ...]] = ("hidden_states", "embeddings")
+    takes_projection: ClassVar[bool] = True
     auto_projection: ClassVar[str] = "shared"
-    takes_projection: ClassVar[bool] = False
     needs_equal_widths: ClassVar[bool] = False
     pairs: tuple[tuple[int, int], ...] = ()
 
     def __init__(
         self,
         *,
-        layers: LayerMap = "uniform",
+        layers: LayerMap | None = None,
         over_layers: Literal["sum", "mean"] = "sum",
         layer_weights: Sequence[float] = (),
         projection: Projection = "none",
+        reduction: str | None = None,
         tap: str | None = None,
         weight: float = 1.0,
     ):
@@ -245,21 +279,33 @@ class LayerLoss(Loss):
         super().__init__(weight=weight)
         checks.check_choice("over_layers", over_layers, ("sum", "mean"))
         if not isinstance(projection, NamedProjection):
-            kinds = ("none", "shared", "per_layer", "auto")
+            kinds = ("none", "shared", "per_layer", "auto") if self.takes_projection else ("none",)
             checks.check_choice("projection", projection, kinds)
-        self.layers = layers
+        self.layers = self.usual_layers if layers is None else layers
         self.over_layers = over_layers
         self.layer_weights = _checked_layer_weights(layer_weights)
         self.projection = projection
+        self.reduction = self._chosen("reduction", reduction, self.reductions)
         if tap is not None:
-            self.tap = tap
+            self.tap = self._chosen("tap", tap, self.taps)
+
+    def _chosen(self, option: str, value: str | None, choices: tuple[str, ...]) -> str | None:
+        """One of the choices, the first by default; ConfigError for an option without choices."""
+        if value is None:
+            return choices[0] if choices else None
+        if not choices:
+            raise errors.ConfigError(
+                option, "none", repr(value), f"{self.kind} does not read it: leave it out."
+            )
+        checks.check_choice(option, value, choices)
+        return value
 
     def bind(self, name: str, pair: ModelPair) -> LayerLoss:
         """See `Loss.bind`: reads the layers off the models and names the projections."""
         theirs, ours = pair.shapes(self.kind)
         bound = copy.copy(self)
         if self.tap == "embeddings":
-            if self.layers != "uniform":
+            if self.layers != self.usual_layers:
                 raise errors.ConfigError("layers", "none with tap='embeddings'", repr(self.layers))
             bound.pairs = ((0, 0),)
         else:
@@ -286,6 +332,7 @@ class LayerLoss(Loss):
 
     def check(self, pair: ModelPair) -> None:
         """See `Loss.check`: some need models that are equally wide between their blocks."""
+        super().check(pair)
         theirs, ours = pair.shapes(self.kind)
         if self.projection_names or not self.needs_equal_widths:
             return
@@ -302,27 +349,24 @@ class LayerLoss(Loss):
 
     def compute(self, batch: StepInputs) -> tf.Tensor:
         """See the class."""
-        indices = range(len(self.pairs))
         if self.layer_weights:
             values = [
-                weight * self._pair(index, batch)
+                weight * self._compare_pair(index, batch)
                 for index, weight in enumerate(self.layer_weights)
                 if weight != 0
             ]
         else:
-            values = [self._pair(index, batch) for index in indices]
+            values = [self._compare_pair(index, batch) for index in range(len(self.pairs))]
         total = tf.add_n(values)
         return total / len(self.pairs) if self.over_layers == "mean" else total
 
-    def _pair(self, index: int, batch: StepInputs) -> tf.Tensor:
+    def _compare_pair(self, index: int, batch: StepInputs) -> tf.Tensor:
         assert self.tap is not None
         teacher, student = batch.teacher[self.tap], batch.student[self.tap]
         if self.tap != "embeddings":
             source, layer = self.pairs[index]
             teacher, student = teacher[source], student[layer]
-        projection = None
-        if self.projections:
-            projection = self.projections[index]
+        projection = self.projections[index] if self.projections else None
         return self.compare(teacher, student, batch, projection)
 
     def compare(
@@ -347,25 +391,3 @@ def _checked_layer_weights(weights: Sequence[float]) -> tuple[float, ...]:
             "A weight of 0 for the loss switches it off.",
         )
     return tuple(weights)
-
-
-def check_value(loss: Loss, name: str, value: Any, padded: Any) -> None:
-    """Refuses a loss of the user's that is not finite, or that more padding moves.
-
-    Raises:
-      ConfigError: If it is not finite, no scalar, or `padded`, its value for the same batch with
-        more padding, differs from `value`.
-    """
-    numbers = [tf.convert_to_tensor(number) for number in (value, padded)]
-    if any(number.shape.rank != 0 for number in numbers):
-        raise errors.ShapeError(f"loss {name!r} ({loss.kind})", "a scalar", numbers[0].shape)
-    plain, moved = (float(number) for number in numbers)
-    if not abs(plain) < float("inf"):
-        raise errors.ConfigError(f"loss {name!r} ({loss.kind})", "a finite number", plain)
-    if abs(plain - moved) > 1e-3 * max(abs(plain), abs(moved), 1e-3):
-        raise errors.ConfigError(
-            f"loss {name!r} ({loss.kind})",
-            "the same value however far the batch is padded",
-            f"{plain:.6g}, and {moved:.6g} with more padding",
-            "Return a value for each token from call, which the base weighs by the mask.",
-        )

@@ -22,7 +22,7 @@ class StepInputs:
       teacher: Outputs of `models.taps(teacher)`, or only ``logits`` when they came with the data;
         empty without a teacher.
       student: Outputs of `models.taps(student)`.
-      labels: Gold labels, (batch,) or as `answers.gold_loss` takes them for the head, or None.
+      labels: Gold labels, (batch,) or as `labels.gold_loss` takes them for the head, or None.
       mask: Weights of the tokens, float32 (batch, tokens): the attention mask times the
         example's sample weight.
       sample_weight: Weights of the examples, float32 (batch,).

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.losses import answers, checks, embedded, layered, words
+from tfdistill.losses import answers, checks, embedded, labels, layered, words
 from tfdistill.losses.base import Loss
 
 BUILT_IN: dict[str, type[Loss]] = {
@@ -25,7 +25,7 @@ BUILT_IN: dict[str, type[Loss]] = {
         layered.HiddenStateMSE,
         layered.PatientMSE,
         layered.RelationKL,
-        answers.GoldLabels,
+        labels.GoldLabels,
         answers.KLDivergence,
         answers.LogitMSE,
         answers.SoftCrossEntropy,

@@ -1,4 +1,7 @@
-"""The losses that compare layers: states, attention scores, feature maps and relations."""
+"""The losses that compare layers: states, attention scores, feature maps and relations.
+
+Their options are those of `LayerLoss`, as far as each reads them.
+"""
 
 from __future__ import annotations
 
@@ -8,159 +11,69 @@ from typing import Any, ClassVar, Literal
 import tensorflow as tf
 
 from tfdistill.losses import attention, checks, features, hidden, layer_map, patient, relations
-from tfdistill.losses.base import LayerLoss, LayerMap, ModelPair, Projection
+from tfdistill.losses.base import LayerLoss, LayerMap, ModelPair
 from tfdistill.losses.batch import StepInputs
 
-Reduction = Literal["tokens", "reference"]
 
-
-class _TokenLoss(LayerLoss):
-    """A layer loss whose kernel has the reductions "tokens" and "reference"."""
+class _KernelLoss(LayerLoss):
+    """A layer loss whose function takes both layers, the mask, and what the class reads."""
 
     kernel: ClassVar[Callable[..., tf.Tensor]]
-
-    def __init__(
-        self,
-        *,
-        layers: LayerMap = "uniform",
-        reduction: Reduction = "tokens",
-        over_layers: Literal["sum", "mean"] = "sum",
-        layer_weights: Sequence[float] = (),
-        tap: str | None = None,
-        weight: float = 1.0,
-        **options: Any,
-    ):
-        checks.check_choice("reduction", reduction, ("tokens", "reference"))
-        super().__init__(
-            layers=layers,
-            over_layers=over_layers,
-            layer_weights=layer_weights,
-            tap=tap,
-            weight=weight,
-            **options,
-        )
-        self.reduction = reduction
+    reductions = ("tokens", "reference")
+    takes_projection = False
 
     def compare(
         self, teacher: tf.Tensor, student: tf.Tensor, batch: StepInputs, projection: Any
     ) -> tf.Tensor:
-        options = {} if projection is None else {"projection": projection}
-        return type(self).kernel(teacher, student, batch.mask, reduction=self.reduction, **options)
+        options: dict[str, Any] = {} if projection is None else {"projection": projection}
+        if self.reductions:
+            options["reduction"] = self.reduction
+        return type(self).kernel(teacher, student, batch.mask, **options)
 
 
-class _StateLoss(_TokenLoss):
-    """Of the states after a layer, or with ``tap="embeddings"`` of the embeddings."""
-
-    needs_equal_widths = True
-
-    def __init__(
-        self,
-        *,
-        layers: LayerMap = "uniform",
-        reduction: Reduction = "tokens",
-        over_layers: Literal["sum", "mean"] = "sum",
-        layer_weights: Sequence[float] = (),
-        tap: Literal["hidden_states", "embeddings"] = "hidden_states",
-        weight: float = 1.0,
-        **options: Any,
-    ):
-        checks.check_choice("tap", tap, ("hidden_states", "embeddings"))
-        super().__init__(
-            layers=layers,
-            reduction=reduction,
-            over_layers=over_layers,
-            layer_weights=layer_weights,
-            tap=tap,
-            weight=weight,
-            **options,
-        )
-
-
-class HiddenStateMSE(_StateLoss):
-    """TinyBERT's squared error of states, `hidden_state_mse`.
-
-    Args:
-      layers: As for `LayerLoss`, like the others.
-      reduction: "tokens", or "reference" for the published code's means, in which padding counts.
-      over_layers: "sum" or "mean".
-      layer_weights: A weight for each pair.
-      projection: From the student's to the teacher's width; "auto": shared where they differ.
-      tap: "hidden_states" or "embeddings".
-      weight: Its weight in the sum.
-    """
+class HiddenStateMSE(_KernelLoss):
+    """TinyBERT's squared error of states or embeddings, `hidden_state_mse`."""
 
     kernel = staticmethod(hidden.hidden_state_mse)
     takes_projection = True
-
-    def __init__(
-        self,
-        *,
-        layers: LayerMap = "uniform",
-        reduction: Reduction = "tokens",
-        over_layers: Literal["sum", "mean"] = "sum",
-        layer_weights: Sequence[float] = (),
-        projection: Projection = "none",
-        tap: Literal["hidden_states", "embeddings"] = "hidden_states",
-        weight: float = 1.0,
-    ):
-        """See the class."""
-        super().__init__(
-            layers=layers,
-            reduction=reduction,
-            over_layers=over_layers,
-            layer_weights=layer_weights,
-            projection=projection,
-            tap=tap,
-            weight=weight,
-        )
+    needs_equal_widths = True
 
 
-class FeatureMapMSE(_StateLoss):
+class CosineDistance(_KernelLoss):
+    """DistilBERT's cosine distance of states or embeddings, `cosine_distance`."""
+
+    kernel = staticmethod(hidden.cosine_distance)
+    reductions = ()
+    needs_equal_widths = True
+
+
+class FeatureMapMSE(_KernelLoss):
     """MobileBERT's squared error of normalised feature maps, `feature_map_mse`."""
 
     kernel = staticmethod(features.feature_map_mse)
+    needs_equal_widths = True
 
 
-class FeatureMeanMSE(_StateLoss):
+class FeatureMeanMSE(_KernelLoss):
     """MobileBERT's squared error of the feature maps' means, `feature_mean_mse`."""
 
     kernel = staticmethod(features.feature_mean_mse)
+    needs_equal_widths = True
 
 
-class FeatureVarianceMAE(_StateLoss):
+class FeatureVarianceMAE(_KernelLoss):
     """MobileBERT's absolute error of the feature maps' variances, `feature_variance_mae`."""
 
     kernel = staticmethod(features.feature_variance_mae)
-
-
-class CosineDistance(LayerLoss):
-    """DistilBERT's cosine distance of states, `cosine_distance`; options as `HiddenStateMSE`."""
-
     needs_equal_widths = True
 
-    def __init__(
-        self,
-        *,
-        layers: LayerMap = "uniform",
-        over_layers: Literal["sum", "mean"] = "sum",
-        tap: Literal["hidden_states", "embeddings"] = "hidden_states",
-        weight: float = 1.0,
-    ):
-        """See the class."""
-        checks.check_choice("tap", tap, ("hidden_states", "embeddings"))
-        super().__init__(layers=layers, over_layers=over_layers, tap=tap, weight=weight)
 
-    def compare(
-        self, teacher: tf.Tensor, student: tf.Tensor, batch: StepInputs, projection: Any
-    ) -> tf.Tensor:
-        """See `LayerLoss.compare`."""
-        return hidden.cosine_distance(teacher, student, batch.mask)
-
-
-class _AttentionLoss(_TokenLoss):
+class _AttentionLoss(_KernelLoss):
     tap = "attention_scores"
+    taps = ()
 
     def check(self, pair: ModelPair) -> None:
+        super().check(pair)
         theirs, ours = pair.shapes(self.kind)
         checks.check_equal(
             "student heads",
@@ -193,36 +106,18 @@ class AttentionKLDivergence(_AttentionLoss):
 class PatientMSE(LayerLoss):
     """BERT-PKD's squared error of the directions of [CLS], `patient_mse`.
 
-    Args:
-      layers: As for `LayerLoss`; "skip" and "last" leave the last layer out.
-      reduction: "batch" or "reference".
-      over_layers: "sum" or "mean".
-      projection: As for `LayerLoss`; "auto": one for each layer where the widths differ.
-      weight: Its weight in the sum.
+    Its usual layers, "skip", leave the last one out, as "last" does; a list may be shorter than the
+    student. The reductions are "batch" and "reference".
     """
 
+    usual_layers = "skip"
+    reductions = ("batch", "reference")
+    taps = ()
     auto_projection = "per_layer"
-    takes_projection = True
     needs_equal_widths = True
 
-    def __init__(
-        self,
-        *,
-        layers: LayerMap = "skip",
-        reduction: Literal["batch", "reference"] = "batch",
-        over_layers: Literal["sum", "mean"] = "sum",
-        projection: Projection = "none",
-        weight: float = 1.0,
-    ):
-        """See the class."""
-        checks.check_choice("reduction", reduction, ("batch", "reference"))
-        super().__init__(
-            layers=layers, over_layers=over_layers, projection=projection, weight=weight
-        )
-        self.reduction = reduction
-
     def find_pairs(self, teacher_layers: int, student_layers: int) -> tuple[tuple[int, int], ...]:
-        """See `LayerLoss.find_pairs`; a list may leave out the last layers."""
+        """See `LayerLoss.find_pairs`."""
         if isinstance(self.layers, str) or layer_map.are_pairs(self.layers):
             return super().find_pairs(teacher_layers, student_layers)
         sources = layer_map.patient_layer_map(teacher_layers, student_layers, self.layers)
@@ -232,37 +127,41 @@ class PatientMSE(LayerLoss):
         self, teacher: tf.Tensor, student: tf.Tensor, batch: StepInputs, projection: Any
     ) -> tf.Tensor:
         """See `LayerLoss.compare`."""
-        options = {} if projection is None else {"projection": projection}
         return patient.patient_mse(
             teacher[:, 0],  # [CLS]
             student[:, 0],
             sample_weight=batch.sample_weight,
-            reduction=self.reduction,
-            **options,
+            projection=projection,
+            reduction=str(self.reduction),
         )
 
 
-class RelationKL(_TokenLoss):
-    """MiniLM's divergence of token relations, `relation_kl`.
+class RelationKL(_KernelLoss):
+    """MiniLM's divergence of token relations, `relation_kl`; usually of both last layers.
 
     Args:
       vectors: "queries", "keys" or "values".
       num_relation_heads: A divisor of both attention widths; None: the largest that is at most
         four times the teacher's heads.
-      layers: As for `LayerLoss`; by default both last layers.
+      layers: As for `LayerLoss`.
       reduction: "tokens" or "reference".
       over_layers: "sum" or "mean".
+      layer_weights: A weight for each pair.
       weight: Its weight in the sum.
     """
+
+    usual_layers = ((-1, -1),)
+    taps = ()
 
     def __init__(
         self,
         *,
         vectors: Literal["queries", "keys", "values"] = "values",
         num_relation_heads: int | None = None,
-        layers: LayerMap = ((-1, -1),),
-        reduction: Reduction = "tokens",
+        layers: LayerMap | None = None,
+        reduction: str | None = None,
         over_layers: Literal["sum", "mean"] = "sum",
+        layer_weights: Sequence[float] = (),
         weight: float = 1.0,
     ):
         """See the class."""
@@ -270,8 +169,13 @@ class RelationKL(_TokenLoss):
         if num_relation_heads is not None:
             relations.check_relation_heads(num_relation_heads, None, None)
         super().__init__(
-            layers=layers, reduction=reduction, over_layers=over_layers, tap=vectors, weight=weight
+            layers=layers,
+            reduction=reduction,
+            over_layers=over_layers,
+            layer_weights=layer_weights,
+            weight=weight,
         )
+        self.tap = vectors
         self.num_relation_heads = num_relation_heads
 
     def bind(self, name: str, pair: ModelPair) -> RelationKL:
@@ -284,6 +188,7 @@ class RelationKL(_TokenLoss):
 
     def check(self, pair: ModelPair) -> None:
         """See `Loss.check`."""
+        super().check(pair)
         theirs, ours = pair.shapes(self.kind)
         assert self.num_relation_heads is not None
         relations.check_relation_heads(
@@ -300,7 +205,7 @@ class RelationKL(_TokenLoss):
             student,
             batch.mask,
             num_relation_heads=self.num_relation_heads,
-            reduction=self.reduction,
+            reduction=str(self.reduction),
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tfdistill.losses import answers, checks, embedded, layered, words
+from tfdistill.losses import labels as gold_labels
 from tfdistill.losses.base import LayerMap, Loss, NamedProjection, Projection
 
 Stage = Literal["general", "intermediate", "prediction"]
@@ -77,9 +78,9 @@ def tinybert(
     for term in layer_weights or {}:
         checks.check_choice("layer_weights", term, ("attention", "hidden"))
     if stage == "prediction":
-        gold = answers.GoldLabels(head=head, weight=0.0)
+        gold = gold_labels.GoldLabels(head=head, weight=0.0)
         if regression:
-            return {"prediction": answers.GoldLabels(head=head), "label": gold}
+            return {"prediction": gold_labels.GoldLabels(head=head), "label": gold}
         soft = answer_loss(
             prediction,
             temperature=temperature,
@@ -132,7 +133,7 @@ def hinton(
             reduction=reduction,
             weight=1.0 - alpha,
         ),
-        "label": answers.GoldLabels(head=head, weight=float(alpha)),
+        "label": gold_labels.GoldLabels(head=head, weight=float(alpha)),
     }
 
 
@@ -150,7 +151,7 @@ def joint(
         "answers": answer_loss(
             objective, temperature=temperature, scale_by_t2=temperature >= 1, head=head
         ),
-        "label": answers.GoldLabels(head=head, weight=0.0),
+        "label": gold_labels.GoldLabels(head=head, weight=0.0),
     }
     if hidden_states:
         losses["hidden"] = layered.HiddenStateMSE(
@@ -201,7 +202,7 @@ def patient(
         else projection
     )
     return {
-        "label": answers.GoldLabels(head=head, weight=float(alpha)),
+        "label": gold_labels.GoldLabels(head=head, weight=float(alpha)),
         "prediction": answer_loss(
             objective, temperature=temperature, head=head, weight=1.0 - alpha
         ),
@@ -287,7 +288,7 @@ def mobilebert(
 
 def labels(*, head: str | None = None) -> Losses:
     """The gold labels alone."""
-    return {"label": answers.GoldLabels(head=head)}
+    return {"label": gold_labels.GoldLabels(head=head)}
 
 
 def masked_words(*, next_sentence: bool = False) -> Losses:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfdistill import config, distillers, errors, training
 from tfdistill.data import batches, noise, streaming
-from tfdistill.distillers import base
+from tfdistill.distillers.teacher import TEACHER_LOGITS
 from tfdistill.run import given, prepare
 from tfdistill.run.context import RunContext
 
@@ -73,7 +73,7 @@ def _of_task(
     if teacher is not None and (data.task.num_labels != 1 or brought):
         logits = context.teachers.answers(teacher, reads)
         of_tokens = data.task.head in ("token", "span")
-        extra["token_extra" if of_tokens else "extra"] = {base.TEACHER_LOGITS: logits}
+        extra["token_extra" if of_tokens else "extra"] = {TEACHER_LOGITS: logits}
     plain = batches.Batches(
         encoded,
         batch_size=stage.batch_size,
