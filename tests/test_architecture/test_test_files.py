@@ -105,8 +105,9 @@ COVERED_BY = (
     (
         "test_distillers",
         "parts that every distiller shares",
-        "tfdistill/distillers/projections tfdistill/distillers/trainers "
-        "tfdistill/losses/embedded tfdistill/losses/layered "
+        "tfdistill/distillers/binding tfdistill/distillers/judging tfdistill/distillers/teacher "
+        "tfdistill/distillers/trainers "
+        "tfdistill/losses/embedded tfdistill/losses/layered tfdistill/losses/labels "
         "tfdistill/losses/methods",
     ),
     (

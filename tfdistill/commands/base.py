@@ -92,6 +92,7 @@ class Parser(argparse.ArgumentParser):
             for key in dict.fromkeys(named)
             if key not in typed
             for action in self._actions
+            if f"--{key.replace('_', '-')}" not in action.option_strings  # the same word
             if fnmatch.fnmatchcase(key, getattr(action, "key", ""))
             or getattr(action, "key", "") == f"data.{key}"
         ]

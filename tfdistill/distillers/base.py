@@ -17,7 +17,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import binding, checks, judging, keras3, updates
-from tfdistill.distillers.teacher import LogitsFunction, Teacher, inputs_of
+from tfdistill.distillers.teacher import FrozenTeacher, LogitsFunction, inputs_of
 from tfdistill.losses import batch as batches
 from tfdistill.losses import described, reduction
 from tfdistill.losses.base import Loss, ModelPair, StepMetric
@@ -75,7 +75,7 @@ class Distiller(keras.Model):
         name: str | None = None,
     ):
         """Fits the losses to the models and builds their projections; see the class."""
-        frozen = Teacher(teacher, student, vector_width)
+        frozen = FrozenTeacher(teacher, student, vector_width)
         student_taps = models.taps(student)
         pair = ModelPair(
             teacher, student, vector_width, frozen.output_names, tuple(student_taps.output)

@@ -17,7 +17,7 @@ LogitsFunction = Callable[[Mapping[str, tf.Tensor]], tf.Tensor]
 _TEXT_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
 
-class Teacher:
+class FrozenTeacher:
     """What a teacher says to a batch, without gradients.
 
     Args:
