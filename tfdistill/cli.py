@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, cluster, errors, files, processes, storage, work_folder
+from tfdistill import __version__, cluster, errors, files, locks, processes, storage, work_folder
 from tfdistill.commands import base, terminal_output
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
@@ -143,7 +143,7 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
                 for option in _OUTPUTS:
                     path = getattr(args, option, None)
                     if isinstance(path, str) and not storage.is_address(path):
-                        stack.enter_context(files.output_lock(path))
+                        stack.enter_context(locks.output_lock(path))
             result: Any = args.execute(args)
             sys.stdout.flush()
         return result if isinstance(result, int) else 0

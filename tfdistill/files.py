@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, locks, checksums."""
+"""Files that are whole or absent: atomic writes, checksums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from typing import Any
 from tfdistill import errors, safe_paths, storage
 
 Path = safe_paths.Path
-LOCK = ".lock"
 # Of what is being written: .NAME.tfdistill-XXXXXXXX.SUFFIX, locked by its writer while that lives.
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
@@ -26,7 +25,7 @@ _ASIDE = "-old"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # s3://bucket; pathlib leaves one slash of two
 
 
-def _check_local(path: Path) -> pathlib.Path:
+def check_local(path: Path) -> pathlib.Path:
     """Refuses to write to an address such as s3://bucket/x: it would be a folder called s3: here.
 
     Raises:
@@ -65,10 +64,10 @@ def atomic_write(path: Path) -> Iterator[pathlib.Path]:
             yield folder / path.name
             storage.upload(folder / path.name, path)
         return
-    target = _check_local(path)
+    target = check_local(path)
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_once(target.parent)
+        sweep_once(target.parent)
         temporary, lock = _made_and_locked(
             lambda: tempfile.mkstemp(
                 prefix=f".{target.stem}.tfdistill-", suffix=target.suffix, dir=target.parent
@@ -103,10 +102,10 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
       ConfigError: If it is an address.
       OSError: If it cannot be written; its `filename` is `path` or below it.
     """
-    target = _check_local(path)
+    target = check_local(path)
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_once(target.parent)
+        sweep_once(target.parent)
         with _temporary(target.parent, f".{target.name}.tfdistill-") as temporary:
             aside = temporary.with_name(temporary.name + _ASIDE)
             try:
@@ -167,109 +166,8 @@ def is_unfinished(name: str) -> bool:
     return _UNFINISHED.fullmatch(name) is not None
 
 
-def check_unlocked(folder: Path) -> None:
-    """Refuses a folder that another process holds by `exclusive_lock`.
-
-    Raises:
-      OutputExistsError: If one does.
-    """
-    with open(pathlib.Path(folder) / LOCK, encoding="utf-8") as lock:
-        _lock(lock.fileno(), folder)
-
-
-@contextlib.contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Locks a folder for this process while the block runs; makes it where it is absent.
-
-    The lock is a file in it, `LOCK`, and ends with the process, however that ends. A block that
-    fails and leaves nothing else behind leaves no folder.
-
-    Args:
-      folder: The folder.
-
-    Raises:
-      ConfigError: If it is an address.
-      OutputExistsError: If another process holds the lock, or a link in the folder leads out of it.
-    """
-    path = _check_local(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    safe_paths.check_links(path)
-    with open(path / LOCK, "a", encoding="utf-8") as lock:
-        _lock(lock.fileno(), path)
-        try:
-            yield
-        except BaseException:
-            held = {child.name for child in path.iterdir()} - {LOCK} if path.is_dir() else set()
-            if all(name.startswith(".") and name.endswith(".lock") for name in held):
-                (path / LOCK).unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # gone, or the lock of an output in it
-                    path.rmdir()
-            raise
-
-
-@contextlib.contextmanager
-def output_lock(path: Path) -> Iterator[None]:
-    """Locks an output, a file or a folder, for this process while the block runs.
-
-    The lock is the file ``.NAME.lock`` next to it. It ends with the process, however that ends,
-    and is removed by the next one. Folders that were made for it alone are removed, too.
-
-    Args:
-      path: The output; it need not exist.
-
-    Raises:
-      OutputExistsError: If another process holds the lock.
-    """
-    target = pathlib.Path(path).absolute()
-    name = target.with_name(f".{target.name}.lock")
-    made = [folder for folder in target.parents if not folder.exists()]
-    lock = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_once(target.parent)
-        lock = _open_lock(name, path)
-    except errors.OutputExistsError:
-        raise
-    except OSError:
-        pass  # who writes there reports it
-    try:
-        yield
-    finally:
-        if lock is not None:
-            name.unlink(missing_ok=True)
-            os.close(lock)
-        with contextlib.suppress(OSError):  # the first that holds something
-            for folder in made:
-                folder.rmdir()
-
-
-def _open_lock(name: pathlib.Path, what: Path) -> int:
-    """Makes and locks the file of an output's lock; returns its descriptor."""
-    while True:
-        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            _lock(lock, what)
-        except BaseException:
-            os.close(lock)
-            raise
-        if _is_open_file(lock, name):
-            return lock
-        os.close(lock)  # the process before us has just removed it
-
-
-def _lock(descriptor: int, what: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise errors.OutputExistsError(
-            f"{what}",
-            "no other process in it",
-            "one that is still running",
-            "Wait for it, or choose another --out.",
-        ) from error
-
-
-def _is_open_file(descriptor: int, path: pathlib.Path) -> bool:
+def is_open_file(descriptor: int, path: pathlib.Path) -> bool:
+    """Whether a descriptor is that of the file which now has a name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -289,7 +187,7 @@ def _made_and_locked(make: Callable[[], tuple[int | None, str]]) -> tuple[pathli
             continue
         except OSError:  # a file system without locks: nobody takes it for a leftover there
             return pathlib.Path(name), descriptor
-        if _is_open_file(descriptor, pathlib.Path(name)):
+        if is_open_file(descriptor, pathlib.Path(name)):
             return pathlib.Path(name), descriptor
         os.close(descriptor)
 
@@ -325,7 +223,8 @@ def _remove_if_dead(path: pathlib.Path) -> None:
 
 
 @functools.cache
-def _sweep_once(folder: pathlib.Path) -> None:
+def sweep_once(folder: pathlib.Path) -> None:
+    """Removes what killed processes left in a folder, once in this process."""
     remove_leftovers(folder)
 
 

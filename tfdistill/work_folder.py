@@ -1,10 +1,10 @@
 """Folders that tfdistill writes: which are ours, which files in them we may remove.
 
-A folder is ours only if it holds a valid `MARKER`: a small JSON file, written before all else into
-an absent or empty folder. It names the kind of the folder ("run", "report", ...) and the files and
-folders in it that tfdistill wrote. ``--overwrite`` removes these and nothing else; where the folder
-holds anything more, it refuses and names it. Links are never followed, and the paths are relative,
-so that a folder may be copied or moved.
+A folder is ours only if it holds a valid `marker_file.MARKER`: a small JSON file, written before
+all else into an absent or empty folder. It names the kind of the folder ("run", "report", ...) and
+the files and folders in it that tfdistill wrote. ``--overwrite`` removes these and nothing else;
+where the folder holds anything more, it refuses and names it. Links are never followed, and the
+paths are relative, so that a folder may be copied or moved.
 
 The list is brought up to date by `WorkFolder.save` and when the folder is closed, also after an
 exception: what has appeared since the folder was opened is ours. What was there and not in the list
@@ -23,12 +23,8 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, locks, marker_file
 
-MARKER = ".tfdistill.json"
-FORMAT = "tfdistill folder"
-FORMAT_VERSION = 1
-_NOT_LISTED = (MARKER, files.LOCK, ".report.html.lock")
 _RESUMABLE = ("run", "pre-training", "corpus", "augmentation")  # by --resume
 _SHOWN = 5
 _PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
@@ -67,8 +63,8 @@ class WorkFolder:
           ConfigError: If nothing can be written there.
         """
         if self.path.is_dir():
-            if (self.path / files.LOCK).is_file():
-                files.check_unlocked(self.path)
+            if (self.path / locks.LOCK).is_file():
+                locks.check_unlocked(self.path)
             return self._check(resume, overwrite)
         if self.path.exists():
             raise errors.OutputExistsError(
@@ -85,7 +81,7 @@ class WorkFolder:
         if names:
             listed = self._listed(names)
             if overwrite:
-                others = sorted(entries(self.path) - listed)
+                others = sorted(marker_file.entries(self.path) - listed)
                 self._refuse(others, "only files that tfdistill wrote")
             elif not resume:
                 raise errors.OutputExistsError(
@@ -96,7 +92,7 @@ class WorkFolder:
                     if self.kind in _RESUMABLE
                     else "Use --overwrite or choose another path.",
                 )
-        check_writable(self.path / MARKER, self.path)
+        check_writable(self.path / marker_file.MARKER, self.path)
         return bool(names)
 
     def _listed(self, names: list[str]) -> set[str]:
@@ -105,7 +101,7 @@ class WorkFolder:
         Raises:
           OutputExistsError: If there is no valid one of this kind.
         """
-        marker = read_marker(self.path)
+        marker = marker_file.read_marker(self.path)
         if marker is None:
             self._refuse(names, f"an empty or absent folder, or an earlier {self.kind}")
         kind, listed = marker or ("", set())
@@ -145,7 +141,7 @@ class WorkFolder:
           ConfigError: If nothing can be written there.
         """
         self.check(resume=resume, overwrite=overwrite)
-        with files.exclusive_lock(self.path):
+        with locks.exclusive_lock(self.path):
             earlier = self._check(resume, overwrite)  # nobody else works in it now
             if earlier and overwrite:
                 self.clear()
@@ -153,7 +149,10 @@ class WorkFolder:
             try:
                 yield self
             except BaseException:
-                if all(name.endswith("/") for name in entries(self.path)) and not earlier:
+                if (
+                    all(name.endswith("/") for name in marker_file.entries(self.path))
+                    and not earlier
+                ):
                     self.discard()  # nothing was written
                 raise
             finally:
@@ -162,36 +161,39 @@ class WorkFolder:
 
     def start(self) -> None:
         """Writes the marker where there is none, and notes the files that are not ours."""
-        marker = read_marker(self.path)
+        marker = marker_file.read_marker(self.path)
         listed = marker[1] if marker is not None else set()
-        self._others = entries(self.path) - listed
+        self._others = marker_file.entries(self.path) - listed
         if marker is None:
-            _write(self.path, self.kind, set())
+            marker_file.write_marker(self.path, self.kind, set())
 
     def save(self) -> None:
         """Brings the list up to date, and those of the folders of ours around it."""
         listed = self.written()
-        _write(self.path, self.kind, listed)
+        marker_file.write_marker(self.path, self.kind, listed)
         above = self.path.absolute().parent
-        record(above, [self.path, *(self.path / name for name in (*_NOT_LISTED[:2], *listed))])
+        record(
+            above,
+            [self.path, *(self.path / name for name in (*marker_file.NOT_LISTED[:2], *listed))],
+        )
 
     def written(self) -> set[str]:
         """What is ours, relative to the folder."""
-        return entries(self.path) - self._others
+        return marker_file.entries(self.path) - self._others
 
     def clear(self) -> None:
         """Removes what the list names; the marker stays: until the end the folder is ours."""
-        marker = read_marker(self.path)
+        marker = marker_file.read_marker(self.path)
         if marker is not None:
-            _remove(self.path, entries(self.path) & marker[1])
+            _remove(self.path, marker_file.entries(self.path) & marker[1])
 
     def discard(self) -> None:
         """Removes what was written, marker and all, and the folder where that leaves it empty."""
         if not self.path.is_dir():  # discarded inside the block of `open`
             return
         _remove(self.path, self.written())
-        if not entries(self.path):
-            for name in _NOT_LISTED:
+        if not marker_file.entries(self.path):
+            for name in marker_file.NOT_LISTED:
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
@@ -213,9 +215,13 @@ def replaced(path: files.Path, kind: str, *, overwrite: bool) -> Iterator[pathli
     target = folder.path.resolve() if folder.path.is_symlink() else folder.path
     with files.atomic_folder(target) as temporary:
         yield temporary
-        _write(temporary, kind, entries(temporary))
+        marker_file.write_marker(temporary, kind, marker_file.entries(temporary))
         folder.check(overwrite=overwrite)  # again: the block may have taken long
-    around = [target, target / MARKER, *(target / name for name in entries(target))]
+    around = [
+        target,
+        target / marker_file.MARKER,
+        *(target / name for name in marker_file.entries(target)),
+    ]
     record(target.parent, around)
 
 
@@ -289,8 +295,8 @@ def check_ours(folder: files.Path, names: list[str]) -> None:
     root = pathlib.Path(folder)
     if not root.is_dir() or not _top(root):
         return
-    marker = read_marker(root)
-    present = entries(root) if marker is not None else set(_top(root))
+    marker = marker_file.read_marker(root)
+    present = marker_file.entries(root) if marker is not None else set(_top(root))
     others = present if marker is None else present - marker[1]
     if marker is not None:
         others = {
@@ -311,86 +317,37 @@ def record(folder: files.Path, written: list[pathlib.Path]) -> None:
     """
     start = pathlib.Path(os.path.abspath(folder))
     for root in (start, *start.parents):
-        marker = read_marker(root)
+        marker = marker_file.read_marker(root)
         if marker is None:
             continue
         names = set()
         for path in map(os.path.abspath, written):
             if pathlib.Path(path) != root:
                 relative = pathlib.Path(path).relative_to(root)
-                if relative.as_posix() != MARKER:
-                    names.add(_name(relative, os.path.isdir(path) and not os.path.islink(path)))
+                if relative.as_posix() != marker_file.MARKER:
+                    names.add(
+                        marker_file.relative_name(
+                            relative, os.path.isdir(path) and not os.path.islink(path)
+                        )
+                    )
         if names - marker[1]:
-            _write(root, marker[0], marker[1] | names)
+            marker_file.write_marker(root, marker[0], marker[1] | names)
 
 
 def is_listed(path: files.Path) -> bool:
     """Whether the list of a folder of ours around a file names it."""
     absolute = pathlib.Path(os.path.abspath(path))
     for root in absolute.parents:
-        marker = read_marker(root)
+        marker = marker_file.read_marker(root)
         if marker is not None and absolute.relative_to(root).as_posix() in marker[1]:
             return True
     return False
 
 
-def read_marker(folder: files.Path) -> tuple[str, set[str]] | None:
-    """The kind of a folder of ours and the names in its list; None without a valid marker."""
-    path = pathlib.Path(folder) / MARKER
-    if path.is_symlink() or not path.is_file():
-        return None
-    try:
-        content = reading.read_json_object(path)
-        version = (content["format"], content["format_version"])
-        kind, listed = content["kind"], content["files"]
-    except (errors.TfdistillError, OSError, ValueError, KeyError):
-        return None
-    if version != (FORMAT, FORMAT_VERSION) or not isinstance(kind, str):
-        return None
-    if not isinstance(listed, list) or not all(map(_is_plain, listed)):
-        return None
-    return kind, set(listed)
-
-
 def _top(folder: pathlib.Path) -> list[str]:
     """What is in a folder, without locks and what is being written; the marker counts."""
-    names = set(os.listdir(folder)) - {files.LOCK, *_NOT_LISTED[2:]}
+    names = set(os.listdir(folder)) - {locks.LOCK, *marker_file.NOT_LISTED[2:]}
     return sorted(name for name in names if not files.is_unfinished(name))
-
-
-def entries(folder: files.Path) -> set[str]:
-    """All files and folders below a folder, these with "/" at the end; links are not followed."""
-    root = pathlib.Path(folder)
-    names = set()
-    for parent, folders, held in os.walk(root):
-        folders[:] = [name for name in folders if not files.is_unfinished(name)]
-        for name in (*folders, *filter(lambda name: not files.is_unfinished(name), held)):
-            path = pathlib.Path(parent, name)
-            names.add(_name(path.relative_to(root), name in folders and not path.is_symlink()))
-    return names - set(_NOT_LISTED)
-
-
-def _name(relative: pathlib.Path, is_folder: bool) -> str:
-    return relative.as_posix() + ("/" if is_folder else "")
-
-
-def _is_plain(name: object) -> bool:
-    if not isinstance(name, str):
-        return False
-    parts = name.removesuffix("/").split("/")
-    return not any(part in ("", ".", "..") or "\0" in part for part in parts)
-
-
-def _write(folder: pathlib.Path, kind: str, listed: set[str]) -> None:
-    files.atomic_write_json(
-        folder / MARKER,
-        {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "kind": kind,
-            "files": sorted(listed),
-        },
-    )
 
 
 def _remove(root: pathlib.Path, names: set[str]) -> None:

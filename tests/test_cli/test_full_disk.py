@@ -11,7 +11,7 @@ import shutil
 import pytest
 import toys
 
-from tfdistill import cli, weights, work_folder
+from tfdistill import cli, marker_file, weights
 from tfdistill.data import tokenize
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -49,7 +49,7 @@ class FullDisk:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
 
 
-_OF_FOLDERS = (".lock", ".report.html.lock", work_folder.MARKER)  # not what was asked for
+_OF_FOLDERS = (".lock", ".report.html.lock", marker_file.MARKER)  # not what was asked for
 
 
 def survive(disk, capsys, command, again=()):

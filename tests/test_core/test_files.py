@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tfdistill import errors, files
+from tfdistill import errors, files, locks
 
 
 def only(folder, *names):
@@ -339,25 +339,25 @@ def test_another_error_stays_as_it_is(tmp_path):
 def test_an_output_has_one_writer_at_a_time(tmp_path):
     path = tmp_path / "new" / "result.json"
     for _ in range(2):
-        with files.output_lock(path):
+        with locks.output_lock(path):
             with (
                 pytest.raises(errors.OutputExistsError, match="one that is still running"),
-                files.output_lock(path),
+                locks.output_lock(path),
             ):
                 pass
-            with files.output_lock(path.with_name("other.json")):  # has its own
+            with locks.output_lock(path.with_name("other.json")):  # has its own
                 pass
         assert only(tmp_path)
 
 
 def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     code = (
-        "import os, signal, sys\nfrom tfdistill import files\n"
-        "with files.output_lock(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys\nfrom tfdistill import locks\n"
+        "with locks.output_lock(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "a"])
     assert only(tmp_path, ".a.lock")
-    with files.output_lock(tmp_path / "a"):
+    with locks.output_lock(tmp_path / "a"):
         pass
     assert only(tmp_path)
 
@@ -365,10 +365,10 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path):
 def test_many_processes_at_one_output_are_one_at_a_time(tmp_path):
     """Each that gets the lock finds nobody else inside; the rest are refused."""
     code = (
-        "import os, sys, time\nfrom tfdistill import errors, files\n"
+        "import os, sys, time\nfrom tfdistill import errors, locks\n"
         "for _ in range(200):\n"
         "    try:\n"
-        "        with files.output_lock(sys.argv[1]):\n"
+        "        with locks.output_lock(sys.argv[1]):\n"
         "            os.close(os.open(sys.argv[1], os.O_CREAT | os.O_EXCL))\n"
         "            os.unlink(sys.argv[1])\n"
         "    except errors.OutputExistsError: pass\n"
@@ -382,9 +382,9 @@ def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_pat
     place = tmp_path / "run"
     for _ in range(2):
         with (
-            files.exclusive_lock(place),
+            locks.exclusive_lock(place),
             pytest.raises(errors.OutputExistsError, match="one that is still running"),
-            files.exclusive_lock(place),
+            locks.exclusive_lock(place),
         ):
             pass
         assert place.is_dir()
@@ -392,7 +392,7 @@ def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_pat
 
 def test_a_failure_that_left_nothing_leaves_no_folder(tmp_path):
     for name in ("empty", "begun"):
-        with pytest.raises(KeyboardInterrupt), files.exclusive_lock(tmp_path / name):
+        with pytest.raises(KeyboardInterrupt), locks.exclusive_lock(tmp_path / name):
             if name == "begun":
                 (tmp_path / name / "checkpoint").write_text("a step")
             raise KeyboardInterrupt
@@ -413,7 +413,7 @@ def test_bytes_of_a_path_in_the_locale_c_come_back_as_they_were(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/x", "gs:/bucket/x", "hdfs://host:9000/x"])
-@pytest.mark.parametrize("write", [files.atomic_write, files.atomic_folder, files.exclusive_lock])
+@pytest.mark.parametrize("write", [files.atomic_write, files.atomic_folder, locks.exclusive_lock])
 def test_nothing_is_written_to_an_address(write, address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused = pytest.raises(errors.ConfigError, match="expected a path on this machine")

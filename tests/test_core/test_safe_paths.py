@@ -1,6 +1,6 @@
 import pytest
 
-from tfdistill import errors, files, safe_paths
+from tfdistill import errors, locks, safe_paths
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b/c.txt", "b/../a.txt", "./a.txt"])
@@ -61,12 +61,12 @@ def test_a_folder_whose_links_lead_out_is_not_worked_in(tmp_path):
     (tmp_path / "home").mkdir()
     (run / "student").symlink_to("stages")  # stays inside
     (tmp_path / "linked-run").symlink_to(run)  # the folder itself may be a link
-    with files.exclusive_lock(tmp_path / "linked-run"):
+    with locks.exclusive_lock(tmp_path / "linked-run"):
         pass
     (run / "stages" / "seed-1").symlink_to(tmp_path / "home")
     with (
         pytest.raises(errors.OutputExistsError, match=r"stages/seed-1, which leads to .*home"),
-        files.exclusive_lock(run),
+        locks.exclusive_lock(run),
     ):
         pass
     assert not list((tmp_path / "home").iterdir())

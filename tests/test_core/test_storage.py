@@ -11,7 +11,16 @@ import s3fs
 import toys
 from moto import server
 
-from tfdistill import arrays, cli, errors, files, safe_paths, storage, work_folder
+from tfdistill import (
+    arrays,
+    cli,
+    errors,
+    files,
+    locks,
+    marker_file,
+    safe_paths,
+    storage,
+)
 from tfdistill.data import (
     answer_files,
     corpus,
@@ -62,7 +71,7 @@ def stored(bucket, prefix):
 
 
 def contents(folder):
-    local = (files.LOCK, work_folder.MARKER)  # of a folder on this machine only
+    local = (locks.LOCK, marker_file.MARKER)  # of a folder on this machine only
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in local}
 
 

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from tfdistill import errors, work_folder
-from tfdistill.work_folder import MARKER, WorkFolder
+from tfdistill import errors, marker_file, work_folder
+from tfdistill.marker_file import MARKER
+from tfdistill.work_folder import WorkFolder
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def ours(tmp_path):
 
 def overwrite(path):
     with WorkFolder(path, "run").open(overwrite=True):
-        return work_folder.entries(path)
+        return marker_file.entries(path)
 
 
 def test_overwriting_removes_what_was_written(ours):
@@ -46,13 +47,13 @@ def test_a_users_file_is_named_and_nothing_is_removed(ours, tmp_path, name):
         (ours / name).mkdir()
     else:
         (ours / name).write_text("the user's")
-    before = work_folder.entries(ours)
+    before = marker_file.entries(ours)
     if name != "link":  # the folder with a link that leaves it is not resumed either
         with WorkFolder(ours, "run").open(resume=True):
             pass  # this does not make the file ours
     with pytest.raises(errors.OutputExistsError, match=name):
         overwrite(ours)
-    assert work_folder.entries(ours) == before
+    assert marker_file.entries(ours) == before
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tfdistill import errors, files, work_folder
+from tfdistill import errors, locks, marker_file
 from tfdistill.data import shard_files, shards, tokenize, vocab
 
 SHARD_BYTES = 400
@@ -44,8 +44,8 @@ def prepare(text, tokenizer, tmp_path):
 
 
 def contents(folder):
-    held = [path for path in pathlib.Path(folder).iterdir() if path.name != work_folder.MARKER]
-    return {path.name: path.read_bytes() for path in held if path.name != files.LOCK}
+    held = [path for path in pathlib.Path(folder).iterdir() if path.name != marker_file.MARKER]
+    return {path.name: path.read_bytes() for path in held if path.name != locks.LOCK}
 
 
 def rows(folder):

@@ -7,7 +7,7 @@ import pytest
 import export
 from export.checking import layer_errors
 from export.trials import automatic as choosing
-from tfdistill import errors, manifest, work_folder
+from tfdistill import errors, manifest, marker_file
 from tfdistill.results import Trial
 
 # Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.
@@ -242,8 +242,8 @@ def test_a_real_search_writes_a_file_that_its_manifest_describes_beside_another_
     assert card.quantization == "float16"
     assert card == manifest.read_manifest(path)
     assert card.name == "student"
-    del others[work_folder.MARKER]  # which lists the new files, too
-    own = {file.name for file in tmp_path.iterdir()} - {*others, work_folder.MARKER}
+    del others[marker_file.MARKER]  # which lists the new files, too
+    own = {file.name for file in tmp_path.iterdir()} - {*others, marker_file.MARKER}
     assert own == {"student.tflite", "student.json"} | {
         f"student.{name}" for name in ("vocab.txt", "labels.txt", "golden.json")
     }

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from export.file import bundle
-from tfdistill import errors, work_folder
+from tfdistill import errors, marker_file
 
 ROOT = pathlib.Path(bundle.__file__).parents[1]
 
@@ -34,7 +34,7 @@ def test_all_files_are_written_and_nothing_else(tmp_path):
     folder = tmp_path / "deep" / "folder"
     bundle.write({folder / "m.tflite": source, folder / "model.json": b"{}"})
     names = sorted(path.name for path in folder.iterdir())
-    assert names == [work_folder.MARKER, "m.tflite", "model.json"]
+    assert names == [marker_file.MARKER, "m.tflite", "model.json"]
     assert (folder / "m.tflite").read_bytes() == source.read_bytes()
     assert (folder / "model.json").read_bytes() == b"{}"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdistill import config, errors, files, results, work_folder
+from tfdistill import config, errors, locks, marker_file, results
 from tfdistill.run import folder
 
 RECIPE = config.load_recipe("demo")
@@ -35,7 +35,7 @@ def test_overwriting_leaves_nothing_of_the_earlier_run(place):
     with place.open(RECIPE, overwrite=True):
         found = {child.name for child in place.path.iterdir()}
 
-    assert found == {*(files.LOCK, work_folder.MARKER, config.RECIPE_FILE, folder.ENVIRONMENT)}
+    assert found == {*(locks.LOCK, marker_file.MARKER, config.RECIPE_FILE, folder.ENVIRONMENT)}
 
 
 def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import config, errors, files, models, weights
+from tfdistill import config, errors, locks, models, weights
 from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.training import MaskedLmEvaluation, PretrainConfig, checkpoints, pretrain_run
 
@@ -363,7 +363,7 @@ def test_a_folder_that_another_pre_training_works_in_is_left_alone(run, option, 
     settings = tmp_path / pretrain_run.SETTINGS
     settings.write_text("{}")
     with (
-        files.exclusive_lock(tmp_path),
+        locks.exclusive_lock(tmp_path),
         pytest.raises(errors.OutputExistsError, match="still running"),
     ):
         run(tmp_path, **{option: True})

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, files, work_folder
+from tfdistill import errors, files, locks, work_folder
 from tfdistill.commands import base, export_job, export_targets, options, plan
 from tfdistill.commands.export_job import Job
 
@@ -139,7 +139,7 @@ def _execute(args: argparse.Namespace) -> None:
         plan.check_data(options.data_of(args, run=args.model), ["dev"], may_hide_labels=True)
     target = _target(args)
     with (
-        files.output_lock(target) if args.out is None else contextlib.nullcontext(),
+        locks.output_lock(target) if args.out is None else contextlib.nullcontext(),
         work_folder.WorkFolder(target, "export").open(resume=True),  # `_target` has checked it
     ):
         _export(args, target, layers)

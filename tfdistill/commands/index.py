@@ -7,7 +7,7 @@ import contextlib
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, files, work_folder
+from tfdistill import errors, locks, work_folder
 from tfdistill.commands import base, options, plan
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _build(args: argparse.Namespace) -> None:
     encoder = indexing.open_encoder(args.model)
     target = indexing.target_of(encoder, args.out)
     locked = args.out is not None and pathlib.Path(args.out) == target  # by the command line
-    with contextlib.nullcontext() if locked else files.output_lock(target):
+    with contextlib.nullcontext() if locked else locks.output_lock(target):
         built = indexing.build(rows, encoder, target, width=args.dim, overwrite=args.overwrite)
     result = {
         **built.card.model_dump(mode="json"),

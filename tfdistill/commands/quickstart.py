@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import config, errors, files, manifest, results, tables, work_folder
+from tfdistill import config, errors, files, locks, manifest, results, tables, work_folder
 from tfdistill.commands import base, options, plan, quickstart_recipe
 
 _KINDS = ("classification", "regression", "multi_label")
@@ -124,7 +124,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         lines = [config.dump_recipe(recipe).rstrip(), "Nothing was written."]
         base.show(recipe.model_dump(mode="json"), as_json=args.json, lines=lines)
         return
-    lock = files.output_lock(out) if args.out is None else contextlib.nullcontext()
+    lock = locks.output_lock(out) if args.out is None else contextlib.nullcontext()
     with lock:
         with files.temporary_folder("quickstart") as written:
             data.write(written)

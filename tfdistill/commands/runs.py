@@ -6,7 +6,7 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import config, errors, files, work_folder
+from tfdistill import config, errors, locks, work_folder
 from tfdistill.commands import base, options, plan
 from tfdistill.results import RunMetrics, compare_with_baselines, part_of
 
@@ -143,11 +143,11 @@ def _report(args: argparse.Namespace) -> None:
     report.check_output(target)
     work_folder.check_writable(pathlib.Path(target) / report.HTML_NAME, target)
     if single:
-        with files.output_lock(pathlib.Path(args.out or args.paths[0]) / "report.html"):
+        with locks.output_lock(pathlib.Path(args.out or args.paths[0]) / "report.html"):
             page, _ = report.write(args.paths[0], args.out, texts=args.texts)
     else:
         out = args.out or "report"
-        with files.output_lock(pathlib.Path(out) / "report.html"):
+        with locks.output_lock(pathlib.Path(out) / "report.html"):
             page, _ = report.write_comparison(args.paths, out)
     print(page)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfdistill import config, errors, files, results, safe_paths, weights, work_folder
+from tfdistill import config, errors, files, marker_file, results, safe_paths, weights, work_folder
 from tfdistill._version import __version__
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
@@ -128,7 +128,7 @@ class RunFolder:
             return known
         value = work()
         results.write_result_file(value, path)
-        if work_folder.read_marker(self.path) is not None:  # none in the folder of a candidate
+        if marker_file.read_marker(self.path) is not None:  # none in the folder of a candidate
             self._work.save()
         return value
 
