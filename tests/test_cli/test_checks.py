@@ -15,7 +15,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("finetune bert --task sst2 --out o", 2, "--data-dir sets data.dir."),
     ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model sets teacher.source."),
     ("finetune preset:bert_tniy --task sst2 --data-dir {} --out o", 2, "Did you mean 'bert_tiny'"),
-    ("finetune bert --task sst_22 --data-dir {} --out o", 2, "--task sets task."),
+    ("finetune bert --task sst_22 --data-dir {} --out o", 2, "task: expected a built-in task"),
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "Did you mean 'sst2'?"),
     (
         "finetune bert --task own --data-dir {} --text-column sentenc --label-column label "

@@ -356,7 +356,7 @@ class Distiller(keras.Model):
     def _loss(self, batch: StepInputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         terms = self.compute_terms(batch)
         active = [self._term_weights[term] * terms[term] for term in self.active_terms]
-        return tf.add_n(active), terms
+        return reduction.total(active), terms
 
     def _update(
         self, loss: tf.Tensor, terms: Mapping[str, tf.Tensor], batch: StepInputs

@@ -357,7 +357,7 @@ class LayerLoss(Loss):
             ]
         else:
             values = [self._compare_pair(index, batch) for index in range(len(self.pairs))]
-        total = tf.add_n(values)
+        total = reduction.total(values)
         return total / len(self.pairs) if self.over_layers == "mean" else total
 
     def _compare_pair(self, index: int, batch: StepInputs) -> tf.Tensor:

@@ -17,6 +17,8 @@ batch, however many real tokens each replica has of it.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -66,6 +68,14 @@ def weighted_square_sum(difference: tf.Tensor, root_weights: tf.Tensor) -> tf.Te
       Scalar float32, at least 0.
     """
     return 2.0 * tf.nn.l2_loss(tf.math.multiply_no_nan(difference, root_weights))
+
+
+def total(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Adds values up in their order. `tf.add_n` starts with the one whose memory it can reuse.
+
+    That depends on the timing of other operations, and so would the last bit of the sum.
+    """
+    return functools.reduce(tf.add, values)
 
 
 def replica_mean(count: tf.Tensor) -> tf.Tensor:

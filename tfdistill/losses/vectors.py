@@ -163,7 +163,7 @@ def matryoshka(
     wrong = [k for k in prefixes if k < 1 or (width is not None and k > width)]
     if wrong or not len(prefixes):
         raise ConfigError("prefixes", f"widths from 1 to {width}", list(prefixes))
-    return tf.add_n([objective(vectors[:, :k]) for k in prefixes])
+    return reductions.total([objective(vectors[:, :k]) for k in prefixes])
 
 
 def _log_neighbours(vectors: tf.Tensor, weights: tf.Tensor, temperature: float) -> tf.Tensor:

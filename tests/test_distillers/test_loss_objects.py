@@ -1,4 +1,4 @@
-"""Losses given directly to a distiller: pairs of layers, their weights, shared projections."""
+"""Losses given to a distiller as objects: pairs of layers, their weights, shared projections."""
 
 import distiller_checks
 import pytest
@@ -166,3 +166,15 @@ def test_classifiers_have_no_vectors(teacher, student):
     distiller = distillers.Distiller(teacher, student, {"a": losses.SimilarityKL()})
     with pytest.raises(errors.ShapeError, match="teacher: expected a sentence encoder"):
         distiller_checks.compiled(distiller)
+
+
+def test_projections_where_the_widths_differ_are_those_that_each_loss_usually_has(teacher, student):
+    pair = {
+        "states": losses.HiddenStateMSE(projection="auto"),
+        "patient": losses.PatientMSE(layers=[[3, 0], [3, 1]], projection="auto"),
+    }
+    distiller = distillers.Distiller(teacher, student, pair)
+    names = [layer.name for layer in distiller.projections]
+    assert names == ["states_projection", "patient_projection_0", "patient_projection_1"]
+    same = distillers.Distiller(teacher, teacher, {"states": pair["states"]})
+    assert same.projections == []
