@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import Examples, SpanRules
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples, SpanRules
+from tfdistill.tasks.encoded import EncodedExamples
 
 from ..conversion.plan import ExportPlan
 from ..model import signature

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import conll, spans
-from tfdistill.data.encoded import EncodedExamples, SpanSources
-from tfdistill.data.tasks import Examples, SpanRules
+from tfdistill.data import tagged_words
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.data.windows import encode_questions
+from tfdistill.tasks import Examples, SpanRules, conll, spans
+from tfdistill.tasks.encoded import EncodedExamples, SpanSources
 
 
 def sentences(
@@ -49,7 +50,7 @@ def sentences(
     found, whole = [], 0
     for i, source in enumerate(encoded.sources.tolist()):
         words = examples.words[source]
-        again = conll.encode_words([words], [np.zeros(len(words), int)], tokenizer, longest)
+        again = tagged_words.encode_words([words], [np.zeros(len(words), int)], tokenizer, longest)
         if len(again) > 1:
             continue
         whole += 1
@@ -123,7 +124,7 @@ def _cut_alike(
     own: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
 ) -> bool:
     """Whether a program that only has the manifest makes the same windows of a question."""
-    again = spans.encode_questions(
+    again = encode_questions(
         [dataclasses.replace(windows.questions[source], answers=(), start=None)],
         tokenizer,
         longest,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors, files
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite.reader import text
 
 from ..file.runtime import TfliteModel

@@ -17,7 +17,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 
 from . import outputs
 

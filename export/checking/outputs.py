@@ -12,7 +12,7 @@ import tqdm
 
 from tfdistill import models
 from tfdistill.data import batches as batching
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 
 from ..file.runtime import TfliteModel
 from ..model import heads

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors, files
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 

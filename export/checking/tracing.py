@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing
 
 from ..model import inputs, signature

@@ -14,8 +14,8 @@ import numpy as np
 from tfdistill import errors, files
 from tfdistill.accelerators import gate, vendors
 from tfdistill.accelerators.outcome import AcceleratorReport
-from tfdistill.data import metrics
 from tfdistill.manifest import AcceleratorRecord, Parity
+from tfdistill.tasks import metrics
 from tfdistill.tflite import editing, word_rows
 
 from ..conversion import word_input

@@ -11,8 +11,8 @@ import numpy as np
 
 from tfdistill import errors, files
 from tfdistill.data.batches import Batches
-from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models import EncoderConfig
+from tfdistill.tasks.encoded import EncodedExamples
 
 from ..model import inputs, signature
 

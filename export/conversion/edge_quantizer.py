@@ -15,7 +15,7 @@ from ai_edge_quantizer import calibrator, quantizer
 from ai_edge_quantizer.utils import qsv_utils
 
 from tfdistill import errors, files
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import tf_keras as keras
 
 from tfdistill import compress, errors, models
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import TaskSpec
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
 
 from ..file import metadata as tflite_metadata
 from ..model import checks, graph, inputs, signature

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfdistill import errors, files
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
 
 from .heads import HEADS, OutputHead
 

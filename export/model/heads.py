@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfdistill.data.conll import UNLABELLED
-from tfdistill.data.encoded import EncodedExamples, spans
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import TaskSpec
+from tfdistill.tasks.conll import UNLABELLED
+from tfdistill.tasks.encoded import EncodedExamples, spans
 
 LOGITS, SCORES = "logits", "scores"
 START_LOGITS, END_LOGITS = "start_logits", "end_logits"

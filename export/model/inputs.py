@@ -9,8 +9,8 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.batches import Batches
-from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models import EncoderConfig, MobileBertConfig
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import word_rows
 
 Rows = Callable[[np.ndarray], np.ndarray]  # int (...,) ids -> float32 (..., width)

@@ -10,7 +10,7 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import config, files, models
-from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.tasks import Examples, TaskSpec
 
 from . import inputs
 

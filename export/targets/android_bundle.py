@@ -26,9 +26,9 @@ import pydantic
 
 from tfdistill import errors, files, reading, safe_paths
 from tfdistill import manifest as manifests
-from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import FileName, FileRecord, Manifest
+from tfdistill.tasks import Examples
 
 from ..file import folders
 from . import token_vectors

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from tfdistill import _version, models
-from tfdistill.data.tasks import SpanRules
 from tfdistill.manifest import (
     Architecture,
     Calibration,
@@ -23,6 +22,7 @@ from tfdistill.manifest import (
     TensorRecord,
     TokenizerRecord,
 )
+from tfdistill.tasks import SpanRules
 
 from ..checking.verify import Verification
 from ..conversion.plan import ExportPlan

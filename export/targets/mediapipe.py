@@ -15,7 +15,7 @@ import tf_keras as keras
 
 from tfdistill import errors, files, models, reading, work_folder
 from tfdistill import manifest as manifests
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import TaskSpec
 from tfdistill.tflite import editing
 
 from ..file import bundle, delegation, metadata

@@ -16,9 +16,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, files, models, work_folder
-from tfdistill.data.encoded import EncodedExamples, check_max_length
-from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples, check_max_length
 
 from ..checking.outputs import model_logits
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases

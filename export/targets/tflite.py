@@ -12,8 +12,9 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import analysis, errors, files
-from tfdistill.data import answers, metrics, vocab
+from tfdistill.data import answers, vocab
 from tfdistill.manifest import Manifest
+from tfdistill.tasks import metrics
 from tfdistill.tflite import word_rows
 
 from ..checking.outputs import model_logits

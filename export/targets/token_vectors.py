@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import RaggedIds, Tokenizer
+from tfdistill.tasks import Examples
 
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 

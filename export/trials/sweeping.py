@@ -14,8 +14,8 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, manifest, results, tables, work_folder
-from tfdistill.data.encoded import EncodedExamples
 from tfdistill.results import SweepResults, Trial
+from tfdistill.tasks.encoded import EncodedExamples
 
 from ..checking.reference import Reference
 from ..conversion import quantize as quantizing

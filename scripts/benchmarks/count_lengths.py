@@ -13,8 +13,8 @@ import json
 
 import numpy as np
 
-from tfdistill import files
-from tfdistill.data import batches, tasks, tokenize
+from tfdistill import files, tasks
+from tfdistill.data import batches, tokenize
 
 MAX_LENGTH = 64  # of SST-2 in TinyBERT's experiments
 

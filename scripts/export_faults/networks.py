@@ -11,8 +11,8 @@ import tf_keras as keras
 
 from tfdistill import compress, models
 from tfdistill.data.batches import Batches
-from tfdistill.data.encoded import EncodedExamples
 from tfdistill.models.heads import Head, build_model
+from tfdistill.tasks.encoded import EncodedExamples
 
 LENGTHS = (6, 12)
 NUM_LABELS = 3

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from tfdistill import analysis, errors
-from tfdistill.data import batches, metrics, tasks
+from tfdistill import analysis, errors, tasks
+from tfdistill.data import batches
+from tfdistill.tasks import metrics
 
 TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes", "unused"))
 NUMBERS = tasks.TaskSpec("n", "text", "score", kind="regression")

@@ -3,8 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdistill import analysis, errors
-from tfdistill.data import tasks
+from tfdistill import analysis, errors, tasks
 
 SPEC = tasks.TaskSpec(
     name="moods", text_column="text", label_column="mood", labels=("sad", "glad", "calm")
@@ -38,7 +37,7 @@ def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
     """The best of all sets of labels, by the metric itself."""
     import itertools
 
-    from tfdistill.data import metrics
+    from tfdistill.tasks import metrics
 
     spec = tasks.TaskSpec("topics", "text", "labels", kind="multi_label", labels=tuple("abcd"))
     spec = dataclasses.replace(spec, primary_metric=metric)
@@ -65,7 +64,7 @@ def test_chance_of_words_and_of_questions():
 @pytest.mark.parametrize("positive", [None, "sad"])
 def test_chance_is_reached_by_a_constant_answer(metric, positive):
     """The best of them, by the metric itself."""
-    from tfdistill.data import metrics
+    from tfdistill.tasks import metrics
 
     spec = dataclasses.replace(
         SPEC, metrics=(metric,), primary_metric=metric, positive_label=positive

@@ -3,8 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdistill import analysis, errors
-from tfdistill.data import tasks
+from tfdistill import analysis, errors, tasks
 
 TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tfdistill import analysis, errors
-from tfdistill.data.spec import TaskSpec
+from tfdistill.tasks.spec import TaskSpec
 
 TASK = TaskSpec("kinds", "text", "kind", labels=("a", "b"))
 

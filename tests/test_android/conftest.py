@@ -69,7 +69,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 def _real_vectors(folder: pathlib.Path) -> pathlib.Path:
     """Writes the token vectors of SST-2's development set and the edge cases."""
     from export.targets import token_vectors
-    from tfdistill.data import tasks
+    from tfdistill import tasks
     from tfdistill.data.tokenize import Tokenizer
 
     data = pathlib.Path(os.environ["TFDISTILL_DATA"])
@@ -86,8 +86,7 @@ def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
     from test_android import vectors
 
     import export
-    from tfdistill import models
-    from tfdistill.data import tasks
+    from tfdistill import models, tasks
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
 

@@ -12,9 +12,10 @@ from export.file.runtime import TfliteModel
 from export.targets import android_bundle
 from tfdistill import manifest
 from tfdistill.benchmark.statistics import stats
-from tfdistill.data import spans, squad, text_index, unicode_classes
-from tfdistill.data.spec import SpanRules
+from tfdistill.data import text_index, unicode_classes, windows
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import spans, squad
+from tfdistill.tasks.spec import SpanRules
 from tfdistill.tflite import word_rows
 
 CORE = vectors.ROOT / "android_demo" / "core" / "src" / "main" / "kotlin"
@@ -135,7 +136,7 @@ def test_the_golden_questions_are_answered_as_the_decoder_does():
     tokenizer = Tokenizer(BUNDLES / "spans-float32" / "vocab.txt")
     content = golden("spans-float32")
     for question in content["questions"]:
-        encoded = spans.encode_questions(
+        encoded = windows.encode_questions(
             [squad.Question("0", question["question"], question["context"], (), None)],
             tokenizer,
             card.tokenizer.max_length,

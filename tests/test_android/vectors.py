@@ -205,8 +205,8 @@ def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tasks import Examples, TaskSpec
 
     task = TaskSpec("toy", "text", "label", "pair", labels=("no", "yes", "maybe"))
     random = np.random.default_rng(1)
@@ -222,10 +222,9 @@ def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
-    from tfdistill.data import spans, squad
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
 
     rules = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_threshold=-4.5)
     task = TaskSpec("asked", "question", "answers", "context", kind="span", spans=rules)
@@ -260,8 +259,8 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tasks import Examples, TaskSpec
 
     task = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
     random = np.random.default_rng(3)
@@ -281,8 +280,8 @@ def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tasks import Examples, TaskSpec
 
     task = TaskSpec("near", "a", "score", "b", kind="embedding")
     random = np.random.default_rng(4)

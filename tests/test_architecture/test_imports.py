@@ -33,6 +33,7 @@ RANKS = {
     "pareto": 0,
     "results": 0,
     "tables": 0,
+    "tasks": 0,
     "tflite": 0,
     "tokenizer_json": 0,
     "work_folder": 0,

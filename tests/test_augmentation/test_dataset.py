@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import errors, models
+from tfdistill import errors, models, tasks
 from tfdistill.augmentation import CandidateFinder, augment_train, variants
-from tfdistill.data import parallel, tasks, tokenize
+from tfdistill.data import parallel, tokenize
 from tfdistill.data.vectors import WordVectors
 
 OPTIONS = variants.AugmentOptions(copies=4, num_candidates=5, probability=0.5)

@@ -8,11 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
-from tfdistill import cli, errors
+from tfdistill import cli, errors, tasks
 from tfdistill.benchmark import inputs as fed
-from tfdistill.data import batches, squad, tasks, tokenize
-from tfdistill.data.spec import TaskSpec
+from tfdistill.data import batches, tokenize
 from tfdistill.run import labelled
+from tfdistill.tasks import squad
+from tfdistill.tasks.spec import TaskSpec
 
 DEV = [
     ("turn the light on", "light"),

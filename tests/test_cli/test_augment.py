@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, models, weights
-from tfdistill.data import parallel, tasks
+from tfdistill import cli, models, tasks, weights
+from tfdistill.data import parallel
 
 FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"))
 TRAIN = "text\tlabel\nthe film is good\tgood\na bad story .\tbad\ngood films\tgood\n"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import analysis, cli, config, models, weights
+from tfdistill import analysis, cli, config, models, tasks, weights
 from tfdistill.commands import quickstart_recipe
-from tfdistill.data import synthetic, tasks, vocab
+from tfdistill.data import synthetic, vocab
 from tfdistill.weights import hf_config
 
 SHAPE = models.EncoderConfig(

@@ -11,7 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from tfdistill import cli, errors
-from tfdistill.data import columns, tables
+from tfdistill.data import columns
+from tfdistill.tasks import tables
 
 TEXTS = [f'the {a} is {b}, he said "{n}"' for n in range(20) for a in ("box", "cable", "lamp")
          for b in ("good", "bad")]  # fmt: skip

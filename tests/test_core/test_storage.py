@@ -20,6 +20,7 @@ from tfdistill import (
     marker_file,
     safe_paths,
     storage,
+    tasks,
 )
 from tfdistill.data import (
     answer_files,
@@ -29,7 +30,6 @@ from tfdistill.data import (
     shard_files,
     shards,
     synthetic,
-    tasks,
     textspans,
     tokenize,
 )

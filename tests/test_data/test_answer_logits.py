@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tfdistill.data import answer_logits, tasks
+from tfdistill import tasks
+from tfdistill.data import answer_logits
 
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad", "calm"))
 NUMBER = tasks.TaskSpec("likeness", "text", "score", kind="regression")

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import answers, spec, tasks
+from tfdistill import errors, tasks
+from tfdistill.data import answers
+from tfdistill.tasks import spec
 
 TASK = spec.TaskSpec("kinds", "text", "kind", labels=("a", "b"))
 LOGITS = np.array([[2.0, -1.0], [0.5, 0.25], [-3.0, 3.0]], np.float32)

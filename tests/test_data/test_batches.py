@@ -4,8 +4,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import tasks, tokenize
+from tfdistill import errors, tasks
+from tfdistill.data import tokenize
 from tfdistill.data.batches import Batches, EncodedExamples, encode_examples
 
 

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import columns, label_kinds
+from tfdistill.data import columns
+from tfdistill.tasks import label_kinds
 
 TEXTS = [f"sentence number {index} of many" for index in range(60)]
 KINDS = ["good", "bad", "odd"] * 20

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import batches, conll, metrics, tasks, tokenize
+from tfdistill import errors, tasks
+from tfdistill.data import batches, tagged_words, tokenize
+from tfdistill.tasks import conll, metrics
 
 NER = tasks.task("ner")
 OFFICIAL = """-DOCSTART- -X- -X- O
@@ -143,7 +144,7 @@ def tokenizer(toy_vocab_file):
 
 def encode(tokenizer, words, tags, max_length=20):
     arrays = None if tags is None else [np.array(row, np.int32) for row in tags]
-    return conll.encode_words(words, arrays, tokenizer, max_length)
+    return tagged_words.encode_words(words, arrays, tokenizer, max_length)
 
 
 def test_the_first_piece_of_a_word_has_its_tag(tokenizer):

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import tasks
+from tfdistill import errors, tasks
 
 IMDB = tasks.task("imdb")
 OWN = tasks.TaskSpec("topics", "text", "label", layout="folders")

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import answer_logits, given_answers, tasks
+from tfdistill import errors, tasks
+from tfdistill.data import answer_logits, given_answers
 
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad", "calm"))
 PAIRS = dataclasses.replace(TASK, pair_column="other")

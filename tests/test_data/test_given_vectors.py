@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import given_vectors, tasks
+from tfdistill import errors, tasks
+from tfdistill.data import given_vectors
 
 TASK = tasks.TaskSpec("near", "a", "score", "b", kind="embedding")
 TEXTS = ["good film", 'a, "b"', "naïve\u2028x", "Good  story"]

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import labelled_file, tasks
+from tfdistill import errors, tasks
+from tfdistill.data import labelled_file
 
 ROWS = [(f"this is, text {index}", ("yes", "no")[index % 2]) for index in range(100)]
 

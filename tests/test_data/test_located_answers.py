@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import answer_files, located_answers, squad, tasks, tokenize
+from tfdistill import errors, tasks
+from tfdistill.data import answer_files, located_answers, tokenize
 from tfdistill.data.batches import encode_examples
+from tfdistill.tasks import squad
 
 WORDS = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
 SPANS = tasks.task("squad_v2")

@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import encoded, metrics, tasks
+from tfdistill import errors, tasks
+from tfdistill.tasks import encoded, metrics
 
 BINARY = tasks.TaskSpec("b", "t", "l", labels=("no", "yes"), metrics=("accuracy", "f1", "matthews"))
 # Answers 1 1 1 0 0 0 against gold 1 1 0 0 0 1: tp 2, fp 1, fn 1, tn 2.

@@ -4,9 +4,9 @@ import scipy.sparse
 import scipy.stats
 import sklearn.metrics
 
-from tfdistill import errors
-from tfdistill.data import metrics, pair_metrics, tasks
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill import errors, tasks
+from tfdistill.tasks import metrics, pair_metrics
+from tfdistill.tasks.encoded import EncodedExamples
 
 random = np.random.default_rng(5)
 FIRST, SECOND = random.standard_normal((2, 30, 4))

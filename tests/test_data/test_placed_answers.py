@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.special
 
-from tfdistill import errors
-from tfdistill.data import answer_logits, given_answers, placed_answers, squad, tasks, tokenize
+from tfdistill import errors, tasks
+from tfdistill.data import answer_logits, given_answers, placed_answers, tokenize
 from tfdistill.data.batches import encode_examples
+from tfdistill.tasks import squad
 
 WORDS = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X"))
 SPANS = tasks.task("squad_v2")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import placeholder_data, tasks
-from tfdistill.data.spec import TaskSpec
+from tfdistill import errors, tasks
+from tfdistill.data import placeholder_data
+from tfdistill.tasks.spec import TaskSpec
 
 MULTI = TaskSpec("topics", "text", "topics", kind="multi_label", labels=("a", "b", "c"))
 

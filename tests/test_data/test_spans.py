@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import batches, spans, squad, tasks, tokenize
-from tfdistill.data.spec import SpanRules
+from tfdistill import errors, tasks
+from tfdistill.data import batches, tokenize, windows
+from tfdistill.tasks import spans, squad
+from tfdistill.tasks.spec import SpanRules
 
 RULES = SpanRules()
 V2 = SpanRules(unanswerable=True)
@@ -37,7 +38,7 @@ LONG = " ".join(LETTERS)  # a token a letter
 
 def test_a_short_context_is_one_window_with_the_question_before_it(tokenizer):
     item = ask("the film is not good.", "not good")
-    encoded = spans.encode_questions([item], tokenizer, 20)
+    encoded = windows.encode_questions([item], tokenizer, 20)
     words = ["[CLS]", "is", "it", "[SEP]", "the", "film", "is", "not", "good", ".", "[SEP]"]
     assert tokens_of(tokenizer, encoded, 0) == words
     assert encoded.row_types(0).tolist() == [0] * 4 + [1] * 7
@@ -49,9 +50,9 @@ def test_a_short_context_is_one_window_with_the_question_before_it(tokenizer):
 
 def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
     item = ask(LONG, "k l")
-    encoded = spans.encode_questions([item], tokenizer, 13, doc_stride=5)  # 8 tokens of context
-    windows = [tokens_of(tokenizer, encoded, row)[4:-1] for row in range(len(encoded))]
-    assert ["".join(window) for window in windows] == [
+    encoded = windows.encode_questions([item], tokenizer, 13, doc_stride=5)  # 8 tokens of context
+    shown = [tokens_of(tokenizer, encoded, row)[4:-1] for row in range(len(encoded))]
+    assert ["".join(letters) for letters in shown] == [
         LETTERS[0:8],
         LETTERS[5:13],
         LETTERS[10:18],
@@ -66,14 +67,14 @@ def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
 
 
 def test_an_answer_that_a_window_cuts_is_not_in_it(tokenizer):
-    encoded = spans.encode_questions([ask(LONG, "g h i")], tokenizer, 13, doc_stride=5)
+    encoded = windows.encode_questions([ask(LONG, "g h i")], tokenizer, 13, doc_stride=5)
     assert encoded.labels.tolist() == [[0, 0], [5, 7], [0, 0], [0, 0]]
-    encoded = spans.encode_questions([ask(LONG, "e f g")], tokenizer, 13, doc_stride=5)
+    encoded = windows.encode_questions([ask(LONG, "e f g")], tokenizer, 13, doc_stride=5)
     assert encoded.labels.tolist() == [[8, 10], [0, 0], [0, 0], [0, 0]]
 
 
 def test_each_token_is_shown_best_by_one_window(tokenizer):
-    encoded = spans.encode_questions([ask(LONG)], tokenizer, 13, doc_stride=5)
+    encoded = windows.encode_questions([ask(LONG)], tokenizer, 13, doc_stride=5)
     seen = np.flatnonzero(encoded.span_sources.shown_best)
     assert sorted(encoded.span_sources.characters[seen, 0].tolist()) == list(range(0, 40, 2))
     rows = {}
@@ -107,19 +108,19 @@ def test_each_token_is_shown_best_by_one_window(tokenizer):
     ],
 )
 def test_the_label_is_the_pieces_that_share_a_character(tokenizer, context, answer, pieces):
-    encoded = spans.encode_questions([ask(context, answer)], tokenizer, 30)
+    encoded = windows.encode_questions([ask(context, answer)], tokenizer, 30)
     first, last = encoded.labels[0]
     assert tokens_of(tokenizer, encoded, 0)[first : last + 1] == pieces
 
 
 def test_the_second_place_of_a_word_is_told_from_the_first(tokenizer):
     item = ask("the film is the film", "film", occurrence=1)
-    assert spans.encode_questions([item], tokenizer, 30).labels.tolist() == [[8, 8]]
+    assert windows.encode_questions([item], tokenizer, 30).labels.tolist() == [[8, 8]]
 
 
 def test_a_long_question_is_cut_and_an_empty_context_is_a_window(tokenizer):
     item = ask("good", question="a b c d e f")
-    encoded = spans.encode_questions([item, ask("")], tokenizer, 20, max_question_length=3)
+    encoded = windows.encode_questions([item, ask("")], tokenizer, 20, max_question_length=3)
     assert tokens_of(tokenizer, encoded, 0) == ["[CLS]", "a", "b", "c", "[SEP]", "good", "[SEP]"]
     assert tokens_of(tokenizer, encoded, 1) == ["[CLS]", "is", "it", "[SEP]", "[SEP]"]
 
@@ -127,16 +128,16 @@ def test_a_long_question_is_cut_and_an_empty_context_is_a_window(tokenizer):
 def test_windows_without_room_or_with_gaps_are_refused(tokenizer):
     items = [ask(LONG, question="a b c d")]
     with pytest.raises(errors.DataError, match="max_length: expected at least 8, received 7"):
-        spans.encode_questions(items, tokenizer, 7)
+        windows.encode_questions(items, tokenizer, 7)
     with pytest.raises(errors.DataError, match="doc_stride: expected at least 1, received 0"):
-        spans.encode_questions(items, tokenizer, 20, doc_stride=0)
+        windows.encode_questions(items, tokenizer, 20, doc_stride=0)
     with pytest.raises(errors.DataError, match=r"at most 5, .* question 'k', received 6"):
-        spans.encode_questions(items, tokenizer, 12, doc_stride=6)
+        windows.encode_questions(items, tokenizer, 12, doc_stride=6)
 
 
 def test_a_stride_beyond_the_window_is_fine_where_each_context_is_one(tokenizer):
     items = [ask("the film is not good."), ask("good story"), ask("not a bad film")]
-    encoded = spans.encode_questions(items, tokenizer, 11, doc_stride=7)  # 6 tokens of context
+    encoded = windows.encode_questions(items, tokenizer, 11, doc_stride=7)  # 6 tokens of context
     assert encoded.sources.tolist() == [0, 1, 2]
 
 
@@ -155,7 +156,7 @@ def put(logits, encoded, row, first, last, value):
 @pytest.fixture(scope="module")
 def encoded(tokenizer):
     items = [ask(LONG, "k l"), ask("the film is not good.", "not good", key="second")]
-    return spans.encode_questions(items, tokenizer, 13, doc_stride=5)
+    return windows.encode_questions(items, tokenizer, 13, doc_stride=5)
 
 
 def test_gold_places_decode_to_the_gold_answers(encoded):
@@ -293,7 +294,9 @@ def test_gold_places_of_a_real_file_decode_to_their_answers(shared_data):
     """
     vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
     questions, _ = squad.read_questions(shared_data / "squad" / "xquad.en.json", training=True)
-    encoded = spans.encode_questions(questions, tokenize.Tokenizer(vocab_file), 128, doc_stride=64)
+    encoded = windows.encode_questions(
+        questions, tokenize.Tokenizer(vocab_file), 128, doc_stride=64
+    )
     assert len(encoded) > 1190 and max(encoded.lengths) == 128
     assert set(encoded.sources[encoded.labels[:, 0] > 0]) == set(range(1190))
     logits = logits_for(encoded)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfdistill.data import splitting
+from tfdistill.tasks import splitting
 
 
 @pytest.mark.parametrize(

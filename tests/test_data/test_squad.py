@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import squad, tasks
+from tfdistill import errors, tasks
+from tfdistill.tasks import squad
 
 CONTEXT = "The cat sat on the mat. The mat was red."
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import corpus, synthetic, tasks
+from tfdistill import errors, tasks
+from tfdistill.data import corpus, synthetic
 
 PHRASES = synthetic.PHRASES
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.tasks import tables
 
 
 def write(path, text, encoding="utf-8"):

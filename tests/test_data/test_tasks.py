@@ -3,8 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdistill import errors
-from tfdistill.data import tasks
+from tfdistill import errors, tasks
 
 TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "yes"))
 

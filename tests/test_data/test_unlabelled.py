@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tfdistill import config, errors
-from tfdistill.data import batches, tasks, unlabelled
+from tfdistill import config, errors, tasks
+from tfdistill.data import batches, unlabelled
 
 TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
 PAIRS = tasks.TaskSpec("p", "text", "label", pair_column="other", labels=("no", "yes"))

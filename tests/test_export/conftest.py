@@ -80,8 +80,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     from export.checking import verify
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tasks import Examples, TaskSpec
 
     config = models.EncoderConfig(
         family="tinybert",

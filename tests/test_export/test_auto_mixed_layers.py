@@ -8,8 +8,8 @@ import pytest
 import export
 from export.checking import verify
 from tfdistill import errors, manifest, models
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
 
 OUTLIER = 600.0  # the other activations there are of size 1
 

@@ -15,8 +15,8 @@ from export.model import heads
 from export.targets import token_vectors
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
-from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples, TaskSpec
 
 LENGTHS = (8, 16)
 TASK = TaskSpec("near", "a", "score", "b", kind="embedding")

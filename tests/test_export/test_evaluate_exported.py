@@ -7,8 +7,8 @@ import pytest
 
 from tfdistill import cli, errors, manifest, weights
 from tfdistill.data.batches import Batches
-from tfdistill.data.tasks import SpanRules, TaskSpec
 from tfdistill.run import inputs
+from tfdistill.tasks import SpanRules, TaskSpec
 
 
 def batches(encoded):

@@ -4,8 +4,8 @@ import pytest
 from export.checking import golden
 from tfdistill import errors
 from tfdistill.data.batches import encode_examples
-from tfdistill.data.tasks import Examples
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ from export.file.runtime import TfliteModel
 from export.model import inputs
 from export.model.heads import HEADS
 from tfdistill import errors, manifest, models
-from tfdistill.data import metrics, squad
 from tfdistill.data.batches import Batches, encode_examples
-from tfdistill.data.tasks import Examples, SpanRules, TaskSpec
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples, SpanRules, TaskSpec, metrics, squad
 
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
 LENGTHS = (16, 24)
@@ -55,7 +54,7 @@ def sentence(random, least, most):
 
 @pytest.fixture(scope="session")
 def span_toy(toy, lively):
-    from tfdistill.data import spans
+    from tfdistill.tasks import spans
 
     config = toy.config.replace(pooler=False)
     model = lively(models.build_span_classifier(config), seed=4)

@@ -13,8 +13,8 @@ from export.checking import verify
 from export.model import graph
 from export.targets import keras3 as bridge
 from tfdistill import errors, models
-from tfdistill.data.encoded import EncodedExamples
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks.encoded import EncodedExamples
 
 SHAPE = {"num_layers": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 48}
 BERT = models.EncoderConfig(**SHAPE, vocab_size=200, max_positions=24)

@@ -8,7 +8,7 @@ import pytest
 from export.checking import layer_errors
 from export.checking.layer_errors import LayerError
 from tfdistill import errors
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing
 
 LAYERS = frozenset({"layer_0_key", "layer_0_query", "layer_0_scores", "norm"})

@@ -5,8 +5,8 @@ import pytest
 
 from export.model import heads
 from export.model.heads import HEADS
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
 
 SIZES = (3, 2, 4)
 

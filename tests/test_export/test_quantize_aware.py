@@ -15,7 +15,7 @@ import export
 from export.checking import carried, pairing, rounding
 from export.conversion import convert
 from tfdistill import compress, distillers, errors, models, training
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing
 
 LENGTH = 16

@@ -6,8 +6,8 @@ import export
 from export.checking import tokenizer_edge_cases, verify
 from export.targets import saved_model, text_graph
 from tfdistill import errors, models
-from tfdistill.data import encoded
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import encoded
 
 MAX_LENGTH = 16
 

@@ -17,9 +17,9 @@ from export.file.runtime import TfliteModel
 from export.model import inputs
 from export.model.request import ExportRequest
 from tfdistill import errors, files, manifest, models
-from tfdistill.data import metrics
 from tfdistill.data.batches import Batches
-from tfdistill.data.spec import TaskSpec
+from tfdistill.tasks import metrics
+from tfdistill.tasks.spec import TaskSpec
 
 QUANTIZATIONS = ("float32", "float16", "dynamic_wi8_afp32")
 OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
@@ -350,7 +350,7 @@ def test_softmax_gives_probabilities_called_scores(toy, scores):
 def test_a_regression_without_token_types_or_pooler_is_exported(toy, lively, tmp_path):
     config = toy.config.replace(family="distilbert", pooler=False, type_vocab_size=0, num_layers=1)
     model = lively(models.build_classifier(config, 1))
-    from tfdistill.data.tasks import TaskSpec
+    from tfdistill.tasks import TaskSpec
 
     task = TaskSpec(
         "score",

@@ -6,7 +6,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import errors, models, training
-from tfdistill.data import encoded
+from tfdistill.tasks import encoded
 
 LINEAR = models.StaticConfig(embedding_size=5, vocab_size=30, dropout=0.2)
 CONFIGS = {

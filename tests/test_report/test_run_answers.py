@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from page_reading import table_of, tree_of
 
-from tfdistill import report, results
-from tfdistill.data import answers, spec, tasks
+from tfdistill import report, results, tasks
+from tfdistill.data import answers
 from tfdistill.report import run_analysis, run_answers, summary
+from tfdistill.tasks import spec
 
 LABELS = ("negative", "positive")
 TASK = spec.TaskSpec("sst2", "sentence", "label", labels=LABELS)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, errors, models, training, weights
-from tfdistill.data import answer_files, batches, given_answers, tasks, tokenize
+from tfdistill import cli, errors, models, tasks, training, weights
+from tfdistill.data import answer_files, batches, given_answers, tokenize
 from tfdistill.training import teacher_answers
 
 LABELS = ("glad", "sad")  # of the model; the files have them in another order

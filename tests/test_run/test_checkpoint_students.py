@@ -5,8 +5,8 @@ import pytest
 import safetensors.numpy
 import transformers
 
-from tfdistill import config, errors, models, run, training, weights
-from tfdistill.data import batches, synthetic, tasks, tokenize, vocab
+from tfdistill import config, errors, models, run, tasks, training, weights
+from tfdistill.data import batches, synthetic, tokenize, vocab
 from tfdistill.run import stages, students
 
 STEP = {"epochs": 1, "batch_size": 16}

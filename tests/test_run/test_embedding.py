@@ -8,8 +8,8 @@ import pytest
 import toys
 
 from export.targets import token_vectors
-from tfdistill import cli, config, errors, models, run, structured, weights
-from tfdistill.data import tasks, vocab
+from tfdistill import cli, config, errors, models, run, structured, tasks, weights
+from tfdistill.data import vocab
 from tfdistill.run import task_models
 
 WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()

@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tfdistill import arrays, cli, config, errors, models, run, weights
-from tfdistill.data import (
-    answer_files,
-    answer_logits,
-    answers,
-    synthetic,
-    tasks,
-    vocab,
-)
+from tfdistill import arrays, cli, config, errors, models, run, tasks, weights
+from tfdistill.data import answer_files, answer_logits, answers, synthetic, vocab
 from tfdistill.run import given, students
 
 STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}

@@ -7,8 +7,8 @@ import pytest
 import safetensors.numpy
 import toys
 
-from tfdistill import arrays, cli, config, errors, models, run, training, weights
-from tfdistill.data import batches, given_vectors, tasks, tokenize, vocab
+from tfdistill import arrays, cli, config, errors, models, run, tasks, training, weights
+from tfdistill.data import batches, given_vectors, tokenize, vocab
 from tfdistill.run import task_models
 
 WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()

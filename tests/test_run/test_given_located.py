@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, config, errors, models, run, training, weights
-from tfdistill.data import answer_logits, tasks
+from tfdistill import cli, config, errors, models, run, tasks, training, weights
+from tfdistill.data import answer_logits
 from tfdistill.data.batches import Batches
 from tfdistill.run import given
 

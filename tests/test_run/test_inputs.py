@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import config, errors, files, results, run, weights, work_folder
-from tfdistill.data import batches, tasks
+from tfdistill import config, errors, files, results, run, tasks, weights, work_folder
+from tfdistill.data import batches
 from tfdistill.run import folder, inputs, records
 
 FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run

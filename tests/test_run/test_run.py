@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from export.checking import verify
-from tfdistill import config, errors, manifest, models, results, run, training
-from tfdistill.data import from_config, parallel, synthetic, tasks
+from tfdistill import config, errors, manifest, models, results, run, tasks, training
+from tfdistill.data import from_config, parallel, synthetic
 from tfdistill.run import inputs, prepare, records, students, teachers, variables
 
 

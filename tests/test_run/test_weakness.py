@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from tfdistill import results
-from tfdistill.data import answers, spec, tasks
+from tfdistill import results, tasks
+from tfdistill.data import answers
 from tfdistill.run import weakness
+from tfdistill.tasks import spec
 
 TASK = spec.TaskSpec("kinds", "text", "kind", labels=("a", "b", "c"))
 HEAD = "epoch,step,loss,learning_rate\n"

@@ -129,8 +129,8 @@ class Student:
     def encode(self, max_length: int) -> Any:
         """Returns the texts as ids."""
         from tfdistill.data.batches import encode_examples
-        from tfdistill.data.tasks import Examples
         from tfdistill.data.tokenize import Tokenizer
+        from tfdistill.tasks import Examples
 
         examples = Examples(self.task, self.texts, None, None)
         return encode_examples(examples, Tokenizer(self.vocab_file), max_length)
@@ -138,7 +138,7 @@ class Student:
     @property
     def task(self) -> Any:
         """The task that the student answers."""
-        from tfdistill.data.tasks import TaskSpec
+        from tfdistill.tasks import TaskSpec
 
         return TaskSpec("toy", "text", "label", labels=LABELS)
 

@@ -13,7 +13,8 @@ import types
 import numpy as np
 import pytest
 
-from tfdistill.data import given_answers, located_answers, tasks
+from tfdistill import tasks
+from tfdistill.data import given_answers, located_answers
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad"))

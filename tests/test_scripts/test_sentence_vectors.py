@@ -17,7 +17,8 @@ from test_scripts.test_answers_from_transformers import SCRIPTS, Numbers
 from test_weights.references import save_random
 from test_weights.test_roberta import tokenizer_of
 
-from tfdistill.data import given_vectors, tasks
+from tfdistill import tasks
+from tfdistill.data import given_vectors
 
 TASK = tasks.TaskSpec("near", "one", "score", "two", kind="embedding")
 TEXTS = ("good film", "a bad story, it's a film", "Good", "long good film " * 5)

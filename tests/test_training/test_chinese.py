@@ -5,8 +5,8 @@ import pytest
 import tf_keras as keras
 import toys
 
-from tfdistill import analysis, distillers, models, training
-from tfdistill.data import batches, tasks, tokenize, vocab
+from tfdistill import analysis, distillers, models, tasks, training
+from tfdistill.data import batches, tokenize, vocab
 
 GOOD = ("好", "喜欢", "精彩", "推荐")
 BAD = ("差", "讨厌", "无聊", "失望")

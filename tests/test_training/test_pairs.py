@@ -7,8 +7,8 @@ import toys
 
 import export
 import tfdistill
-from tfdistill import compress, errors, models, training, weights
-from tfdistill.data import batches, tasks, tokenize
+from tfdistill import compress, errors, models, tasks, training, weights
+from tfdistill.data import batches, tokenize
 
 FEATURES = toys.features((5, 3, 6, 4))
 HUAWEI = ("contradiction", "entailment", "neutral")

@@ -7,8 +7,8 @@ import safetensors.numpy
 import tensorflow as tf
 import toys
 
-from tfdistill import analysis, errors, models, training
-from tfdistill.data import batches, parallel, tasks
+from tfdistill import analysis, errors, models, tasks, training
+from tfdistill.data import batches, parallel, windows
 from tfdistill.training import teacher_answers
 
 SPEC = tasks.TaskSpec(
@@ -129,7 +129,8 @@ def test_evaluation_of_words_scores_their_entities(per_token):
 
 
 def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
-    from tfdistill.data import spans, squad, tokenize
+    from tfdistill.data import tokenize
+    from tfdistill.tasks import spans, squad
 
     model, _ = per_token["span"]
     model = toys.randomise(
@@ -140,7 +141,7 @@ def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
         for number, context in enumerate(("the film", "bad", "a good story"))
     ]
     tokenizer = tokenize.Tokenizer(toy_vocab_file)
-    encoded = spans.encode_questions(questions, tokenizer, 12)
+    encoded = windows.encode_questions(questions, tokenizer, 12)
     spec = tasks.task("squad")
     made = batches.Batches(encoded, batch_size=2)
     found = spans.decode(training.predict_logits(model, made), encoded, spec.spans)

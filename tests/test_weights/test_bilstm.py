@@ -11,8 +11,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, models, weights
-from tfdistill.data import tasks
+from tfdistill import errors, models, tasks, weights
 from tfdistill.run import inputs, task_models
 
 TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "maybe", "yes"))

@@ -8,8 +8,8 @@ import tokenizers
 import transformers
 from test_weights.references import SIZES, TOLERANCE, save_random
 
-from tfdistill import cli, errors, training
-from tfdistill.data import batches, pretrained_tokenizer, tasks
+from tfdistill import cli, errors, tasks, training
+from tfdistill.data import batches, pretrained_tokenizer
 from tfdistill.run import inputs
 from tfdistill.weights import roberta
 

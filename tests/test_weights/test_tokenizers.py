@@ -8,8 +8,8 @@ import toys
 import transformers
 from random_texts import random_texts
 
-from tfdistill import errors, models, tokenizer_json, weights
-from tfdistill.data import tasks, tokenize, vocab
+from tfdistill import errors, models, tasks, tokenizer_json, weights
+from tfdistill.data import tokenize, vocab
 from tfdistill.run import inputs, teachers
 from tfdistill.weights import tokenizers
 

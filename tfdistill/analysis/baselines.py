@@ -19,8 +19,8 @@ import sklearn.preprocessing
 import threadpoolctl
 
 from tfdistill import errors
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import Examples, TaskSpec
+from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
 
 Matrix = np.ndarray | scipy.sparse.csr_matrix
 

@@ -7,9 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from tfdistill import errors
-from tfdistill.data import tasks
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill import errors, tasks
+from tfdistill.tasks.encoded import EncodedExamples
 
 # The least share of the way from chance to a perfect score. Measured: teachers that were never
 # fine-tuned score within 0.03 of a majority class of 0.5 to 0.8; a fine-tuned one for MRPC has an

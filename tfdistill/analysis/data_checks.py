@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import label_rules, pair_metrics
-from tfdistill.data.tasks import Examples, TaskSpec
 from tfdistill.data.unlabelled import example_keys
+from tfdistill.tasks import Examples, TaskSpec, label_rules, pair_metrics
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer  # imports TensorFlow

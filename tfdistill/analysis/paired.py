@@ -8,8 +8,8 @@ import numpy as np
 import scipy.stats
 
 from tfdistill import errors
-from tfdistill.data import metrics
-from tfdistill.data.spec import TaskSpec
+from tfdistill.tasks import metrics
+from tfdistill.tasks.spec import TaskSpec
 
 _LEVEL = 0.05
 

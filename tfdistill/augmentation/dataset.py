@@ -17,7 +17,7 @@ from tfdistill import errors, files, reading, work_folder
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
-from tfdistill.data.tasks import Examples
+from tfdistill.tasks import Examples
 
 FORMAT_VERSION = 1
 KIND = "augmentation"

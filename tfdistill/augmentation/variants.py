@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.tasks import tables
 
 # Copies that the published runs made, by task.
 _COPIES = {"mnli": 10, "qqp": 10, "sst2": 20, "qnli": 20}

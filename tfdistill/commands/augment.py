@@ -13,7 +13,7 @@ from tfdistill.data import from_config
 
 if TYPE_CHECKING:
     from tfdistill.augmentation import CandidateFinder
-    from tfdistill.data.tasks import Examples
+    from tfdistill.tasks import Examples
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from argcomplete import completers, finders, shell_integration
 
-from tfdistill import config, models
+from tfdistill import config, models, tasks
 from tfdistill.commands import base
-from tfdistill.data import tasks
 
 _SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 # What the values of an argument are completed with, by the name that the parser gives it.

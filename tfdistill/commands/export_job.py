@@ -12,9 +12,9 @@ from tfdistill import config
 from tfdistill.commands import options
 
 if TYPE_CHECKING:
-    from tfdistill.data.encoded import EncodedExamples
-    from tfdistill.data.tasks import Examples, TaskSpec
     from tfdistill.run.inputs import Source
+    from tfdistill.tasks import Examples, TaskSpec
+    from tfdistill.tasks.encoded import EncodedExamples
 
 
 @dataclasses.dataclass(frozen=True)

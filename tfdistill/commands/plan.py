@@ -7,9 +7,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, models, work_folder
+from tfdistill import config, errors, models, tasks, work_folder
 from tfdistill.commands import base
-from tfdistill.data import from_config, tasks, unlabelled
+from tfdistill.data import from_config, unlabelled
 
 if TYPE_CHECKING:
     from tfdistill import analysis

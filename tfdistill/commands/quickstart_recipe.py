@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import analysis, config, models
+from tfdistill import analysis, config, models, tasks
 from tfdistill.config import rates
-from tfdistill.data import tasks
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile

@@ -312,7 +312,7 @@ def _files_of(recipe: config.Recipe) -> list[pathlib.Path]:
 
 def _head(task: str) -> str:
     """What files of a task answer; a task of one's own is about whole texts."""
-    from tfdistill.data import tasks
+    from tfdistill import tasks
 
     try:
         kind = tasks.task(task).kind

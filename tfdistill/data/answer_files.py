@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors, files, storage
-from tfdistill.data import table_files, tables
+from tfdistill.tasks import table_files, tables
 
 _ARRAY = ".npy"
 _HEADERS = {

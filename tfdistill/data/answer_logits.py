@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.special
 
-from tfdistill.data.spec import TaskSpec
+from tfdistill.tasks.spec import TaskSpec
 
 # Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
 LEAST_PROBABILITY = 1e-7

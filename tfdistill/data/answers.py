@@ -13,8 +13,8 @@ import safetensors
 import safetensors.numpy
 
 from tfdistill import errors, files, reading
-from tfdistill.data.spec import TaskSpec
-from tfdistill.data.tasks import Examples
+from tfdistill.tasks import Examples
+from tfdistill.tasks.spec import TaskSpec
 
 FILE_NAME = "answers.safetensors"
 _FORMAT_VERSION = "1"

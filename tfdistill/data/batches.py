@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import conll, streaming
-from tfdistill.data import spans as windows
-from tfdistill.data.encoded import EncodedExamples, spans
+from tfdistill.data import streaming, tagged_words, windows
+from tfdistill.tasks.encoded import EncodedExamples, spans
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfdistill.data.tasks import Examples
     from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tasks import Examples
 
 __all__ = ["Batches", "EncodedExamples", "encode_examples"]
 
@@ -299,8 +298,9 @@ def encode_examples(
 ) -> EncodedExamples:
     """Tokenizes examples.
 
-    One text or pair gives one row. Words with tags give one or more (`conll.encode_words`), a
-    question with its context as many as it has windows (`spans.encode_questions`).
+    One text or pair gives one row. Words with tags give one or more
+    (`tagged_words.encode_words`), a question with its context as many as it has windows
+    (`windows.encode_questions`).
 
     Args:
       examples: Examples, with labels where they are known.
@@ -327,7 +327,7 @@ def encode_examples(
         )
     elif examples.words is not None:
         tags = None if examples.labels is None else list(examples.labels)
-        encoded = conll.encode_words(examples.words, tags, tokenizer, max_length)
+        encoded = tagged_words.encode_words(examples.words, tags, tokenizer, max_length)
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
         encoded = EncodedExamples(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import label_kinds, tables
+from tfdistill.tasks import label_kinds, tables
 
 _TEXT_NAMES = frozenset(
     "body comment content document input message post prompt query question review sentence text "

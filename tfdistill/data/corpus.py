@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tfdistill import errors, storage
-from tfdistill.data import tables, textspans
-from tfdistill.data.encoded import EncodedExamples, check_max_length
+from tfdistill.data import textspans
+from tfdistill.tasks import tables
+from tfdistill.tasks.encoded import EncodedExamples, check_max_length
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer

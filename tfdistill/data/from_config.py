@@ -6,8 +6,9 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import config, errors, files
-from tfdistill.data import placeholder_data, synthetic, tables, tasks
+from tfdistill import config, errors, files, tasks
+from tfdistill.data import placeholder_data, synthetic
+from tfdistill.tasks import tables
 
 
 def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:

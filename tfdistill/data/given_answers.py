@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tfdistill import errors, files, storage
-from tfdistill.data import answer_files, tables
+from tfdistill.data import answer_files
 from tfdistill.data.answer_logits import to_logits, to_probabilities
-from tfdistill.data.spec import TaskSpec, names_in
-from tfdistill.data.tasks import Examples
 from tfdistill.data.unlabelled import normal_text
+from tfdistill.tasks import Examples, tables
+from tfdistill.tasks.spec import TaskSpec, names_in
 
 _OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
 _SAME = 0.02  # between probabilities of one text that occurs twice; batches and float16 differ less

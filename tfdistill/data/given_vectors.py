@@ -10,8 +10,8 @@ import numpy as np
 from tfdistill import errors, files, reading, storage
 from tfdistill.data import answer_files, given_answers
 from tfdistill.data.given_answers import AnswerFile
-from tfdistill.data.spec import TaskSpec
-from tfdistill.data.tasks import Examples
+from tfdistill.tasks import Examples
+from tfdistill.tasks.spec import TaskSpec
 
 KIND = "embedding"
 COLUMN = "vector"

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.tasks import tables
 
 MOST_CHARACTERS = 100_000  # of a text; the app's fields take as many
 _SHOWN = 5

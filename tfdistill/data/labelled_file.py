@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdistill import errors, files
-from tfdistill.data import columns, label_cells, label_kinds, splitting, tables, tasks, unlabelled
+from tfdistill import errors, files, tasks
+from tfdistill.data import columns, unlabelled
+from tfdistill.tasks import label_cells, label_kinds, splitting, tables
 
 _RARE = 0.1  # rows of the rarest class for one of the most frequent
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything

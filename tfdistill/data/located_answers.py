@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors, files, storage
-from tfdistill.data import answer_files, conll, given_answers
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data import answer_files, given_answers
 from tfdistill.data.given_answers import AnswerFile, Given, Key
-from tfdistill.data.spec import TaskSpec
-from tfdistill.data.tasks import Examples
+from tfdistill.tasks import Examples, conll
+from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.spec import TaskSpec
 
 KINDS = ("token", "span")
 ENDS = ("start", "end")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.corpus import TokenizedSentences
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer

@@ -13,11 +13,12 @@ import numpy as np
 import scipy.special
 
 from tfdistill import errors
-from tfdistill.data import answer_logits, conll
-from tfdistill.data.encoded import EncodedExamples, spans
+from tfdistill.data import answer_logits
 from tfdistill.data.given_answers import AnswerFile
 from tfdistill.data.located_answers import ENDS, NO_CHANCE
-from tfdistill.data.spec import TaskSpec
+from tfdistill.tasks import conll
+from tfdistill.tasks.encoded import EncodedExamples, spans
+from tfdistill.tasks.spec import TaskSpec
 
 
 def place(

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfdistill import errors, files
 from tfdistill.data import synthetic
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import TaskSpec
 
 Path = str | os.PathLike[str]
 _Row = dict[str, str]

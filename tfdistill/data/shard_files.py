@@ -19,7 +19,7 @@ import pydantic
 
 from tfdistill import errors, files, reading, safe_paths, storage
 from tfdistill.data import vocab as vocabularies
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 
 FORMAT_VERSION = 1
 MANIFEST = "corpus.json"

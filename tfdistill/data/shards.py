@@ -10,9 +10,9 @@ import numpy as np
 
 from tfdistill import errors, files
 from tfdistill.data import shard_files, streaming
-from tfdistill.data.encoded import EncodedExamples, spans
 from tfdistill.data.preparation import prepare_corpus
 from tfdistill.data.shard_files import check_shards
+from tfdistill.tasks.encoded import EncodedExamples, spans
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 
 from tfdistill import errors, files
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import TaskSpec
 
 Path = str | os.PathLike[str]
 

@@ -24,7 +24,7 @@ from tfdistill import errors
 from tfdistill.data import basic_tokenizer
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.basic_tokenizer import BATCH, as_bytes
-from tfdistill.data.encoded import Lengths, check_max_length, spans, truncated_lengths
+from tfdistill.tasks.encoded import Lengths, check_max_length, spans, truncated_lengths
 
 MAX_CHARACTERS_PER_WORD = 100
 # Longer than any word that WordPiece accepts, so it becomes [UNK].

@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.data import tables
-from tfdistill.data.tasks import Examples, TaskSpec, load_texts
+from tfdistill.tasks import Examples, TaskSpec, tables
+from tfdistill.tasks.examples import load_texts
 
 _KINDS = ("classification", "regression", "multi_label", "embedding")
 

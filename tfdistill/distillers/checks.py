@@ -7,8 +7,8 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import analysis, models
-from tfdistill.data import metrics
 from tfdistill.data.batches import Batches
+from tfdistill.tasks import metrics
 
 
 def check_teacher(teacher: Any, dev: Any) -> bool:

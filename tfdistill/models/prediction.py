@@ -10,8 +10,8 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.data import batches as data_batches
-from tfdistill.data.encoded import spans
 from tfdistill.models.heads import read_head
+from tfdistill.tasks.encoded import spans
 
 
 def predict_logits(model: keras.Model, batches: data_batches.Batches) -> np.ndarray:

@@ -11,11 +11,11 @@ import scipy.special
 
 from tfdistill import analysis
 from tfdistill.data.answers import DevAnswers
-from tfdistill.data.spec import TaskSpec
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
 from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.table_cells import Cell, Table, row
+from tfdistill.tasks.spec import TaskSpec
 
 TEACHER, STUDENT, MODEL, FILE = "teacher", "student", "model", "file"
 _MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed

@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, files, storage, training
-from tfdistill.data import (
-    from_config,
-    given_answers,
-    given_vectors,
-    located_answers,
-    tasks,
-    unlabelled,
-)
+from tfdistill import config, files, storage, tasks, training
+from tfdistill.data import from_config, given_answers, given_vectors, located_answers, unlabelled
 from tfdistill.run import inputs
 
 _PARTS = ".parts"  # the suffix of the folder of what was answered before a stop

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from tfdistill import augmentation, config
-from tfdistill.data import batches, tasks
+from tfdistill import augmentation, config, tasks
+from tfdistill.data import batches
 from tfdistill.run import prepare, teachers
 
 

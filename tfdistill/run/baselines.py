@@ -13,13 +13,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import analysis, config, models, results, training
-from tfdistill.data import answers, batches, metrics
+from tfdistill.data import answers, batches
 from tfdistill.run import students
 from tfdistill.run.context import RunContext
 from tfdistill.run.initialise import new_student
 from tfdistill.run.stage_batches import num_batches
 from tfdistill.run.stages import build_stage, joint_rate
 from tfdistill.run.task_models import PRESET
+from tfdistill.tasks import metrics
 
 _MOST_EXAMPLES = 20_000  # training texts; more change a linear model little and cost minutes
 _MOST_STATES = 10_000  # training texts that the teacher reads for "frozen_teacher"

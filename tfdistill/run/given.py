@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import config, errors, safe_paths
+from tfdistill import config, errors, safe_paths, tasks
 from tfdistill.data import (
     answer_logits,
     batches,
@@ -18,9 +18,8 @@ from tfdistill.data import (
     given_vectors,
     located_answers,
     placed_answers,
-    tasks,
 )
-from tfdistill.data.encoded import spans
+from tfdistill.tasks.encoded import spans
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,11 @@ import tf_keras as keras
 from export.checking import outputs
 from export.file import bundle, runtime
 from export.model.inputs import Rows
-from tfdistill import config, errors, files, manifest, models, safe_paths, training, weights
+from tfdistill import config, errors, files, manifest, models, safe_paths, tasks, training, weights
 from tfdistill.benchmark.host import isolated
-from tfdistill.data import batches, metrics, pretrained_tokenizer, tasks, tokenize
+from tfdistill.data import batches, pretrained_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
+from tfdistill.tasks import metrics
 from tfdistill.tflite import described, word_rows
 from tfdistill.weights import roberta
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import config, errors, files
+from tfdistill import config, errors, files, tasks
 from tfdistill.benchmark.inputs import LabelledExample
-from tfdistill.data import from_config, tasks
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.data import from_config
 from tfdistill.run import inputs
+from tfdistill.tasks.encoded import EncodedExamples
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfdistill import analysis, config, errors, files, losses, reading, weights
-from tfdistill.data import batches, corpus, from_config, synthetic, tasks, tokenize, vocab
+from tfdistill import analysis, config, errors, files, losses, reading, tasks, weights
+from tfdistill.data import batches, corpus, from_config, synthetic, tokenize, vocab
 from tfdistill.run import corpora, given, unlabelled
 
 _log = logging.getLogger(__name__)

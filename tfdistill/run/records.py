@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, compress, config, errors, models, results, training
-from tfdistill.data import answers, batches, from_config, tasks
-from tfdistill.data import metrics as task_metrics
+from tfdistill import analysis, compress, config, errors, models, results, tasks, training
+from tfdistill.data import answers, batches, from_config
 from tfdistill.data.unlabelled import example_keys
 from tfdistill.run import deliver, inputs, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
 from tfdistill.run.given import GivenTeacher
+from tfdistill.tasks import metrics as task_metrics
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import compress, config, errors, models, structured, weights
-from tfdistill.data import tasks
+from tfdistill import compress, config, errors, models, structured, tasks, weights
 
 PRESET = "preset:"
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, distillers, errors, models, results, training, weights
-from tfdistill.data import batches, tasks, vocab
-from tfdistill.data import metrics as task_metrics
+from tfdistill import config, distillers, errors, models, results, tasks, training, weights
+from tfdistill.data import batches, vocab
 from tfdistill.run import given, prepare, task_models
 from tfdistill.run.task_models import PRESET
+from tfdistill.tasks import metrics as task_metrics
 from tfdistill.training import optimizers
 from tfdistill.weights import checkpoint as checkpoints
 

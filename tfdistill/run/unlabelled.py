@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import pathlib
 
-from tfdistill import config, errors
-from tfdistill.data import tasks, unlabelled
+from tfdistill import config, errors, tasks
+from tfdistill.data import unlabelled
 
 _log = logging.getLogger(__name__)
 

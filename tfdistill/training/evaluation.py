@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tf_keras as keras
 
+from tfdistill import tasks
 from tfdistill.data import batches as data_batches
-from tfdistill.data import metrics, tasks
 from tfdistill.models import predict_logits
+from tfdistill.tasks import metrics
 
 
 def evaluate(

@@ -11,7 +11,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, losses, models
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 
 _SCALED = 1000  # examples that the scale of word vectors is measured on
 _TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from tfdistill import errors, models, weights
-from tfdistill.data import tasks
+from tfdistill import errors, models, tasks, weights
 
 
 def load_teacher(

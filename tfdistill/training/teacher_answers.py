@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfdistill import arrays, errors, files, models, storage
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
-from tfdistill.data.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples
 
 _log = logging.getLogger(__name__)
 

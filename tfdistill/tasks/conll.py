@@ -1,19 +1,13 @@
-"""Words with tags: CoNLL files, and the tags on the first pieces of the words."""
+"""Words with tags: CoNLL files and the entities in them."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from tfdistill import errors
-from tfdistill.data import tables
-from tfdistill.data.encoded import EncodedExamples, spans
-
-if TYPE_CHECKING:
-    from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import tables
 
 SUFFIXES = (".txt", ".conll", ".tsv", ".bio", ".iob", ".iob2")
 UNLABELLED = -100
@@ -92,78 +86,6 @@ def read_sentences(
 
 def _needed(column: int) -> int:
     return column + 1 if column >= 0 else -column
-
-
-def encode_words(
-    words: Sequence[Sequence[str]],
-    tags: Sequence[np.ndarray] | None,
-    tokenizer: Tokenizer,
-    max_length: int,
-) -> EncodedExamples:
-    """Tokenizes words one by one and puts each word's tag on its first piece.
-
-    A word without a piece (such as a lone control character) becomes [UNK], so that every word is
-    answered for. A sentence that is longer than `max_length` becomes several rows of whole words;
-    only a single word that is longer by itself is cut.
-
-    Args:
-      words: The words of n sentences.
-      tags: int (words,) for each sentence, or None.
-      tokenizer: The tokenizer of the model.
-      max_length: The most tokens of a row, [CLS] and [SEP] included.
-
-    Returns:
-      The rows: labels are int32 (tokens,), `UNLABELLED` where a token is not the first piece of
-      its word; `sources` says which sentence a row is of.
-
-    Raises:
-      DataError: If `max_length` has no room for a piece.
-    """
-    if max_length < 3:
-        raise errors.DataError(
-            "max_length", "at least 3, room for [CLS], a piece and [SEP]", max_length
-        )
-    distinct = sorted({word for sentence in words for word in sentence})
-    ids, counts = tokenizer.pieces(distinct)
-    starts = np.cumsum(counts) - counts
-    ids = np.append(ids, tokenizer.unk_id)  # the piece of a word without pieces
-    starts = np.where(counts == 0, len(ids) - 1, starts)
-    counts = np.clip(counts, 1, max_length - 2)
-    number = {word: index for index, word in enumerate(distinct)}
-    row_ids, row_labels, sizes, sources = [], [], [], []
-    for source, sentence in enumerate(words):
-        known = np.fromiter((number[word] for word in sentence), np.int64, len(sentence))
-        for begin, end in _rows(counts[known].tolist(), max_length - 2):
-            chosen = known[begin:end]
-            pieces = ids[spans(starts[chosen], counts[chosen])]
-            labels = np.full(len(pieces) + 2, UNLABELLED, np.int32)
-            if tags is not None:
-                labels[1 + np.cumsum(counts[chosen]) - counts[chosen]] = tags[source][begin:end]
-            row_ids += [[tokenizer.cls_id], pieces, [tokenizer.sep_id]]
-            row_labels.append(labels)
-            sizes.append(len(labels))
-            sources.append(source)
-    flat = np.concatenate(row_ids).astype(np.int32)
-    return EncodedExamples(
-        ids=flat,
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        types=np.zeros(len(flat), np.uint8),
-        labels=None if tags is None else np.concatenate(row_labels),
-        token_labels=True,
-        sources=np.array(sources, np.int64),
-        pad_id=tokenizer.pad_id,
-    )
-
-
-def _rows(counts: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Cuts words with so many pieces into the fewest runs that fit, each as long as can be."""
-    rows, begin, used = [], 0, 0
-    for position, count in enumerate(counts):
-        if used + count > room:
-            rows.append((begin, position))
-            begin, used = position, 0
-        used += count
-    return [*rows, (begin, len(counts))]
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:

@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
-from tfdistill.data import conll, folders, label_cells, label_kinds, pair_metrics, squad, tables
-from tfdistill.data.label_kinds import names_in
+from tfdistill.tasks import conll, folders, label_cells, label_kinds, pair_metrics, squad, tables
+from tfdistill.tasks.label_kinds import names_in
 
 METRICS_OF: Mapping[str, tuple[str, ...]] = {
     "classification": ("accuracy", "f1", "macro_f1", "matthews", "auc"),

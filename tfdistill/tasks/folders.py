@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfdistill import errors
-from tfdistill.data import tables
+from tfdistill.tasks import tables
 
 _UNLABELLED = "unsup"  # IMDb's reviews without a label, next to those with one
 _ALIASES = {"dev": ("validation", "valid", "val")}

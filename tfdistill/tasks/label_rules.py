@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tfdistill.data.label_kinds import PLAIN_NUMBER, mostly_numbers, names_in, number_of
-from tfdistill.data.table_files import LIST_MARK, NULL
+from tfdistill.tasks.label_kinds import PLAIN_NUMBER, mostly_numbers, names_in, number_of
+from tfdistill.tasks.table_files import LIST_MARK, NULL
 
 _MOST_CLASSES = 20  # whole numbers of more different values may be a regression
 _KEEP = (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdistill.data.table_files import LIST_MARK, NULL
+from tfdistill.tasks.table_files import LIST_MARK, NULL
 
 MARKS = ("|", ";", ",", "\n", "#", "/", "+", "&")  # that may separate the labels of a cell
 PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdistill import errors, reading
-from tfdistill.data import tables
+from tfdistill.tasks import tables
 
 SUFFIXES = (".json",)
 VERSIONS = ("", "-v1.1", "-v2.0")  # as the official files are called: train-v1.1.json

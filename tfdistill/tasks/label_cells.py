@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 
 from tfdistill import errors
-from tfdistill.data.label_kinds import LabelKind, kind_of, made_of_others, names_in, number_of
-from tfdistill.data.label_rules import COLUMN_RULES, RULES, comma_number
-from tfdistill.data.table_files import LIST_MARK
+from tfdistill.tasks.label_kinds import LabelKind, kind_of, made_of_others, names_in, number_of
+from tfdistill.tasks.label_rules import COLUMN_RULES, RULES, comma_number
+from tfdistill.tasks.table_files import LIST_MARK
 
 _BRACKETS = ("[]", "()", "{}")
 _QUOTED_PAIR = re.compile(r"""['"]\s+['"]""")

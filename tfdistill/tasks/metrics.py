@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import conll, pair_metrics, spans
-from tfdistill.data.encoded import EncodedExamples
-from tfdistill.data.tasks import TaskSpec
+from tfdistill.tasks import conll, pair_metrics, spans
+from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.spec import TaskSpec
 
 
 def score(spec: TaskSpec, logits: np.ndarray, encoded: EncodedExamples) -> dict[str, float]:

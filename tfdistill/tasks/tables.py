@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.data import table_files
-from tfdistill.data.table_files import LIST_MARK, NULL, SUFFIXES, read_text
+from tfdistill.tasks import table_files
+from tfdistill.tasks.table_files import LIST_MARK, NULL, SUFFIXES, read_text
 
 __all__ = [
     "LIST_MARK",

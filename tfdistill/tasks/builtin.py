@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tfdistill import errors
-from tfdistill.data.spec import SpanRules, TaskSpec
+from tfdistill.tasks.spec import SpanRules, TaskSpec
 
 
 def _glue(name: str, text: str, pair: str | None, label: str, **fields) -> TaskSpec:

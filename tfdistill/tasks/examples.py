@@ -1,4 +1,4 @@
-"""Tasks and the examples in their files: built in by name, or any files of your own."""
+"""The examples in the files of a task."""
 
 from __future__ import annotations
 
@@ -10,23 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import folders, label_cells, label_kinds, squad, tables
-from tfdistill.data.builtin_tasks import task, tasks
-from tfdistill.data.spec import KINDS, METRICS, SpanRules, TaskSpec, names_in
-from tfdistill.data.tables import split_file
-
-__all__ = [
-    "KINDS",
-    "METRICS",
-    "SPLITS",
-    "Examples",
-    "SpanRules",
-    "TaskSpec",
-    "load_examples",
-    "split_file",
-    "task",
-    "tasks",
-]
+from tfdistill.tasks import folders, label_cells, label_kinds, squad, tables
+from tfdistill.tasks.label_kinds import names_in
+from tfdistill.tasks.spec import TaskSpec
 
 SPLITS = ("train", "dev", "test")
 """The names of the parts of a data set."""

@@ -11,7 +11,7 @@ import numpy as np
 from tfdistill import errors
 
 if TYPE_CHECKING:
-    from tfdistill.data.squad import Question
+    from tfdistill.tasks.squad import Question
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

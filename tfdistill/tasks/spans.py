@@ -1,0 +1,130 @@
+"""From span logits back to answers, and what the answers score.
+
+The windows of a context overlap; a token that is in several is answered for by the one that shows
+most around it. `tfdistill.data.windows` makes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.tasks import squad
+from tfdistill.tasks.encoded import EncodedExamples, SpanSources
+
+if TYPE_CHECKING:
+    from tfdistill.tasks.spec import SpanRules
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A model's answer to a question.
+
+    Attributes:
+      text: A part of the context, or "" for no answer.
+      score: Its start logit plus its end logit; minus infinity if no window holds a candidate.
+      null_score: Those of [CLS], the least over the windows.
+      candidates: The best texts with their scores, best first.
+    """
+
+    text: str
+    score: float
+    null_score: float
+    candidates: tuple[tuple[str, float], ...]
+
+
+def decode(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> dict[int, Answer]:
+    """Reads the answers off the logits of all windows.
+
+    Of each window the `n_best` starts and ends are combined. A candidate starts and ends in the
+    context, starts where this window shows the token best, and is no longer than
+    `max_answer_length` tokens; its score is the sum of both logits. The best candidate over all
+    windows of a question is the answer. With `unanswerable` the answer is "" if the score of
+    [CLS], the least over the windows, exceeds that of the candidate by more than `null_threshold`.
+
+    Args:
+      logits: float (tokens of all windows, 2).
+      encoded: The windows, from `encode_questions`.
+      rules: The rules above.
+
+    Returns:
+      The answer to every question that has a window, by its number.
+
+    Raises:
+      DataError: If the examples are not windows, or a logit is not finite.
+      ShapeError: If there is not a row of two logits for each token.
+    """
+    sources, found = _check(logits, encoded)
+    candidates: dict[int, list[tuple[float, int, int]]] = {int(s): [] for s in sources}
+    nulls = dict.fromkeys(candidates, np.inf)
+    for row, source in enumerate(sources.tolist()):
+        tokens = slice(int(encoded.offsets[row]), int(encoded.offsets[row + 1]))
+        start, end = logits[tokens, 0].astype(np.float64), logits[tokens, 1].astype(np.float64)
+        nulls[source] = min(nulls[source], start[0] + end[0])
+        characters, best = found.characters[tokens], found.shown_best[tokens]
+        starts = _largest(start, best, rules.n_best)
+        ends = _largest(end, characters[:, 0] >= 0, rules.n_best)
+        lengths = ends[None, :] - starts[:, None] + 1
+        for i, j in np.argwhere((lengths >= 1) & (lengths <= rules.max_answer_length)):
+            first, last = int(starts[i]), int(ends[j])
+            candidates[source].append(
+                (start[first] + end[last], int(characters[first, 0]), int(characters[last, 1]))
+            )
+    return {
+        source: _answer(found.questions[source].context, options, float(nulls[source]), rules)
+        for source, options in candidates.items()
+    }
+
+
+def _largest(values: np.ndarray, allowed: np.ndarray, count: int) -> np.ndarray:
+    """Returns the positions of the largest allowed values, largest first, ties in order."""
+    positions = np.flatnonzero(allowed)
+    return positions[np.argsort(-values[positions], kind="stable")[:count]]
+
+
+def _answer(
+    context: str, options: list[tuple[float, int, int]], null_score: float, rules: SpanRules
+) -> Answer:
+    best: dict[str, float] = {}
+    for score, begin, end in sorted(options, key=lambda option: -option[0]):
+        best.setdefault(context[begin:end], score)
+        if len(best) == rules.n_best:
+            break
+    text, score = next(iter(best.items()), ("", -np.inf))
+    if rules.unanswerable and null_score - score > rules.null_threshold:
+        text = ""
+    return Answer(text, float(score), null_score, tuple(best.items()))
+
+
+def _check(logits: np.ndarray, encoded: EncodedExamples) -> tuple[np.ndarray, SpanSources]:
+    if encoded.sources is None or encoded.span_sources is None:
+        raise errors.DataError("examples of spans", "windows of questions", "other examples")
+    if logits.shape != (encoded.num_tokens, 2):
+        raise errors.ShapeError("span logits", f"shape ({encoded.num_tokens}, 2)", logits.shape)
+    if not np.isfinite(logits).all():
+        token = int(np.argmin(np.isfinite(logits).all(axis=1)))
+        raise errors.DataError(f"logits of token {token}", "finite numbers", logits[token].tolist())
+    return encoded.sources, encoded.span_sources
+
+
+def score(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> dict[str, float]:
+    """Scores the answers to all questions that have a window; see `squad.score_answers`.
+
+    Args:
+      logits: float (tokens of all windows, 2).
+      encoded: The windows.
+      rules: How answers are read off.
+
+    Returns:
+      "f1" and "exact_match", from 0 to 1.
+    """
+    answers = decode(logits, encoded, rules)
+    found = _check(logits, encoded)[1]
+    return squad.score_answers(
+        [found.questions[source] for source in answers],
+        [answer.text for answer in answers.values()],
+        unanswerable=rules.unanswerable,
+    )
