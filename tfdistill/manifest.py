@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfdistill import errors, files, reading, safe_paths
+from tfdistill.tasks.kind import KindName
 
 FORMAT_VERSION = 1
 FILE_NAME = "model.json"
@@ -92,7 +93,7 @@ class TaskRecord(ManifestPart):
     """
 
     name: str
-    kind: Literal["classification", "regression", "multi_label", "token", "span", "embedding"]
+    kind: KindName
     labels: tuple[str, ...] = ()
     pair: bool = False
     primary_metric: str | None = None

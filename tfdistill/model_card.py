@@ -10,14 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from tfdistill import files, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
 from tfdistill.results import BaselineResult
+from tfdistill.tasks import KINDS
 
 FILE_NAME = "README.md"
 MARK = "<!-- Written by tfdistill, which replaces only files with this line. -->"
-_PIPELINES = {
-    "token": "token-classification",
-    "span": "question-answering",
-    "embedding": "sentence-similarity",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,27 +107,21 @@ def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     evidence = evidence or CardFacts()
     task = manifest.task
     # `transformers` has no ReLU in front of the classifier: other logits, so no figures of ours.
-    whole_texts = task is not None and task.kind not in _PIPELINES
+    traits = KINDS[task.kind if task is not None else "classification"]
+    whole_texts = task is not None and traits.row_a_text
     differs = whole_texts and manifest.architecture.family == "tinybert"
     metrics = manifest.parity.model_metrics if manifest.parity and not differs else {}
-    embedding = task is not None and task.kind == "embedding"
-    library = "sentence-transformers" if embedding else "transformers"
+    library = "sentence-transformers" if traits.vectors else "transformers"
     head = _head(manifest, metrics, evidence, [], library)
-    if embedding:
+    if traits.vectors:
         use = [
             "from sentence_transformers import SentenceTransformer",
             "",
             'print(SentenceTransformer("FOLDER_OR_ID").encode(["a text"]))',
         ]
     else:
-        pipeline = _PIPELINES.get(task.kind if task else "", "text-classification")
-        use = [
-            "import transformers",
-            "",
-            f'print(transformers.pipeline("{pipeline}", "FOLDER_OR_ID")("a text"))',
-        ]
-        if task is not None and task.kind == "span":
-            use[-1] = use[-1].replace('("a text")', '(question="...", context="...")')
+        pipeline = f'transformers.pipeline("{traits.pipeline}", "FOLDER_OR_ID")'
+        use = ["import transformers", "", f"print({pipeline}({traits.pipeline_input}))"]
     limits = []
     if differs:
         limits.append(
@@ -178,7 +168,7 @@ def _head(
 
     name = evidence.name or manifest.name
     task = manifest.task
-    pipeline = None if task is None else _PIPELINES.get(task.kind, "text-classification")
+    pipeline = None if task is None else KINDS[task.kind].pipeline
     scores = [
         huggingface_hub.EvalResult(
             task_type=str(pipeline),

@@ -88,11 +88,11 @@ def content(
     known = None if texts is None else texts.select(sources)
     found = texts_of(probes, known, plan.tokenizer, longest)
     made = golden(probes, found, plan.lengths, logits, outputs, head=plan.head)
-    if plan.head.name == "token":
+    if plan.head.per_token and plan.head.classifies:
         made["sentences"] = golden_answers.sentences(
             probes, texts, plan.tokenizer, longest, outputs, plan.labels
         )
-    elif plan.head.name == "span":
+    elif plan.head.decodes_spans:
         rules = SpanRules() if plan.task is None else plan.task.spans
         made["questions"] = golden_answers.questions(
             probes, plan.tokenizer, longest, outputs, rules

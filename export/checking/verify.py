@@ -114,7 +114,7 @@ def verify(
     record, faults = _compare(plan, found, bounds)
     if faults:
         raise _refused(plan, file, "", faults)
-    if plan.head.name == "span":
+    if plan.head.decodes_spans:
         chosen = inputs.whole_texts(examples, chosen)
     vectors = golden.content(plan, chosen, known.logits, outputs)
     return Verification(report, record, vectors, found, on_accelerator(plan, file, vectors, table))
@@ -302,7 +302,7 @@ def _compare(plan: ExportPlan, found: Answers, bounds: Bounds) -> tuple[Parity, 
             model_metrics, file_metrics, task.primary_metric, allowed
         )
     near: dict[str, float] = {}
-    if plan.head.name == "embedding":
+    if plan.head.vectors:
         near = parity.compare_vectors(found.model, found.file)
     record = Parity(
         num_examples=len(examples),

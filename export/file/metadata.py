@@ -21,10 +21,11 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
 from tfdistill.data import vocab
+from tfdistill.tasks import KINDS
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from ..model.heads import EMBEDDING, SCORES
+from ..model.heads import EMBEDDING, HEADS, SCORES
 from . import metadata_schema as names
 
 NAME = "TFLITE_METADATA"
@@ -69,10 +70,10 @@ def obstacles(
     Returns:
       A line each, with the remedy where there is one; empty if nothing is in the way.
     """
-    embeds = head == EMBEDDING
-    if not embeds and head != "sequence":
+    embeds = HEADS[head].vectors
+    if not HEADS[head].in_mediapipe:
         return [f"MediaPipe has no task for a {head} head"]
-    if kind in ("regression", "multi_label"):
+    if kind is not None and not (embeds or KINDS[kind].one_class):
         return [f"MediaPipe's text classifier chooses one class, the task is {kind}"]
     found = []
     if pair:

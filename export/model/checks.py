@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors, files, models
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
@@ -28,10 +28,10 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
       ConfigError: If it cannot.
     """
     if task is not None:
-        wanted = HEADS.get(task.head, HEADS["sequence"])
-        if wanted is not head or task.regression != (not head.per_token and num_labels == 1):
+        wanted = HEADS[models.head_for(task.head, task.num_labels).kind]
+        if wanted is not head or task.traits.one_number != (not head.per_token and num_labels == 1):
             received = head.description
-            if head.name not in ("span", "embedding"):
+            if head.classifies:
                 received += f" with {num_labels} output{'s' * (num_labels > 1)}"
             raise errors.ConfigError(
                 f"task {task.name!r}",
@@ -42,11 +42,11 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
     if not softmax:
         return
     received = None
-    if head.name in ("span", "embedding"):
+    if not head.classifies:
         received = head.description
     elif num_labels == 1:
         received = "a regression"
-    elif task is not None and task.kind == "multi_label":
+    elif task is not None and task.traits.many_classes:
         received = "several labels at once"
     if received is not None:
         raise errors.ConfigError(
@@ -69,7 +69,7 @@ def labels_of(
       ConfigError: If the names do not fit the logits or the task.
     """
     names = tuple(labels) if labels else task.labels if task is not None else ()
-    expected = 0 if num_labels == 1 or head.name in ("span", "embedding") else num_labels
+    expected = head.num_names(num_labels)
     if names and (len(names) != expected or len(set(names)) != len(names)):
         raise errors.ConfigError(
             "labels", f"{expected} different names, one for each output", names
@@ -143,18 +143,7 @@ def check_texts(
             raise errors.DataError("texts", f"{count}, as many as in check_on", len(texts))
     if task is None or not real:
         return
-    if task.kind == "span" and examples.span_sources is None:
-        received, remedy = (
-            "batches without their texts",
-            "Pass the result of data.encode_examples, or Batches of it.",
-        )
-    elif task.kind == "token" and examples.labels is not None and not examples.token_labels:
-        received, remedy = "a label for each row", "Encode words with tags."
-    else:
-        return
-    raise errors.DataError(
-        f"check_on for task {task.name!r}",
-        {"span": "windows of questions", "token": "a label for each token"}[task.kind],
-        received,
-        remedy,
-    )
+    fault = HEADS[models.head_for(task.head, task.num_labels).kind].fault_of(examples)
+    if fault is not None:
+        expected, received, remedy = fault
+        raise errors.DataError(f"check_on for task {task.name!r}", expected, received, remedy)

@@ -30,14 +30,14 @@ def check_head(model: keras.Model) -> None:
     Raises:
       ConfigError: If it is an encoder alone or a masked language model.
     """
-    received = {"none": "an encoder without a head", "masked_lm": "a masked language model"}
-    head = models.head_of(model)
-    if head in received:
+    head = models.read_head(model)
+    if head.kind not in HEADS:
+        words = head.traits.predicts_words
         raise errors.ConfigError(
             f"model {model.name!r} to export",
             "a classifier or regression of texts, a classifier of tokens, a model of spans or a "
             "sentence encoder",
-            received[head],
+            "a masked language model" if words else "an encoder without a head",
             "Fine-tune it with a head first; as it is it runs in Python only: model.save, or "
             "weights.save_hf.",
         )
@@ -69,22 +69,15 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
     """
     config = models.config_of(model)
     check_head(model)
-    head = models.head_of(model)
-    if softmax and head in ("span", "embedding"):
-        raise errors.ConfigError(
-            "softmax",
-            "a classifier",
-            HEADS[head].description,
-            "Take the softmax over the tokens of the passage where the answer is decoded."
-            if head == "span"
-            else "A vector is no distribution: leave it out.",
-        )
-    if head == "span":
+    outputs = HEADS[models.head_of(model)]
+    if softmax and not outputs.classifies:
+        raise errors.ConfigError("softmax", "a classifier", outputs.description, outputs.no_softmax)
+    if outputs.decodes_spans:
         return lambda features: _split_span(model(features, training=False))
     answer = model
-    if head == "sequence" and _is_plain_encoder(model, config):
+    if outputs.from_first_token and _is_plain_encoder(model, config):
         answer = _for_first_token(model, config)
-    (name,) = HEADS[head].output_names(softmax=softmax)
+    (name,) = outputs.output_names(softmax=softmax)
 
     def run(features: Features) -> Features:
         logits = answer(features, training=False)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tfdistill import errors
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples, spans
@@ -31,15 +32,32 @@ class OutputHead(abc.ABC):
       name: "sequence", "token", "span" or "embedding".
       description: What a model with it is.
       per_token: Whether it has a row for each token.
+      classifies: Whether its outputs are classes, which exclude each other where they are several
+        and the task does not say otherwise.
+      vectors: Whether its output is a vector.
+      decodes_spans: Whether an answer is read off starts and ends.
+      from_first_token: Whether it reads the last state of [CLS] alone.
+      in_mediapipe: Whether MediaPipe has a task for it.
+      no_softmax: Why there are no probabilities, where there are none.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
     per_token: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
+    vectors: ClassVar[bool] = False
+    decodes_spans: ClassVar[bool] = False
+    from_first_token: ClassVar[bool] = False
+    in_mediapipe: ClassVar[bool] = False
+    no_softmax: ClassVar[str] = ""
 
     def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
         """Returns the names of a file's outputs; softmax: whether it gives probabilities."""
         return (SCORES if softmax else LOGITS,)
+
+    def num_names(self, num_labels: int) -> int:
+        """Counts the label names of so many outputs."""
+        return num_labels if self.classifies and num_labels > 1 else 0
 
     @abc.abstractmethod
     def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
@@ -86,6 +104,11 @@ class OutputHead(abc.ABC):
         """Joins what `rows_of_file` gives for several examples."""
         return np.concatenate(answers)
 
+    def fault_of(self, examples: EncodedExamples) -> tuple[str, str, str] | None:
+        """What was expected and received, and a remedy, where examples are not of its kind."""
+        del examples
+        return None
+
 
 class SequenceHead(OutputHead):
     """A row (num_labels,) for each text."""
@@ -93,6 +116,7 @@ class SequenceHead(OutputHead):
     name = "sequence"
     description = "a classifier or regression of whole texts"
     per_token = False
+    classifies = from_first_token = in_mediapipe = True
 
     def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
         """Returns (1, num_labels)."""
@@ -108,7 +132,7 @@ class SequenceHead(OutputHead):
         """Returns the class, int (n,); of several labels whether each applies, bool (n, labels)."""
         if outputs.shape[1] == 1:
             return None
-        if task is not None and task.kind == "multi_label":
+        if task is not None and task.traits.many_classes:
             return outputs > 0
         return outputs.argmax(axis=1)
 
@@ -130,6 +154,9 @@ class EmbeddingHead(SequenceHead):
 
     name = "embedding"
     description = "a sentence encoder"
+    classifies = from_first_token = False
+    vectors = True
+    no_softmax = "A vector is no distribution: leave it out."
 
     def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
         """Returns "embedding"; a vector has no probabilities."""
@@ -167,6 +194,7 @@ class TokenHead(OutputHead):
 
     name = "token"
     description = "a classifier of tokens"
+    classifies = True
 
     def output_shape(self, length: int, num_labels: int) -> tuple[int, ...]:
         """Returns (1, length, num_labels)."""
@@ -179,12 +207,20 @@ class TokenHead(OutputHead):
         labels = encoded.labels
         return outputs[slice(None) if labels is None else labels != UNLABELLED].argmax(axis=1)
 
+    def fault_of(self, examples: EncodedExamples) -> tuple[str, str, str] | None:
+        """Refuses labels of rows."""
+        if examples.labels is None or examples.token_labels:
+            return None
+        return "a label for each token", "a label for each row", "Encode words with tags."
+
 
 class SpanHead(OutputHead):
     """A row (2,) for each token: the logits of being the start and the end of the answer."""
 
     name = "span"
     description = "a model that answers with a span"
+    decodes_spans = True
+    no_softmax = "Take the softmax over the tokens of the passage where the answer is decoded."
 
     def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
         """Returns "start_logits" and "end_logits"; there are no probabilities of spans."""
@@ -205,10 +241,28 @@ class SpanHead(OutputHead):
         """Returns (tokens, 2)."""
         return np.stack([output[0, :num_tokens] for output in outputs], axis=-1)
 
+    def fault_of(self, examples: EncodedExamples) -> tuple[str, str, str] | None:
+        """Refuses what are no windows."""
+        if examples.span_sources is not None:
+            return None
+        remedy = "Pass the result of data.encode_examples, or Batches of it."
+        return "windows of questions", "batches without their texts", remedy
+
 
 HEADS: dict[str, OutputHead] = {
     head.name: head for head in (SequenceHead(), TokenHead(), SpanHead(), EmbeddingHead())
 }
+"""Name -> head."""
+
+
+def register(head: OutputHead) -> None:
+    """Adds a head to `HEADS`.
+
+    Raises:
+      ConfigError: If another head has its name.
+    """
+    if type(HEADS.setdefault(head.name, head)) is not type(head):
+        raise errors.ConfigError("head", "a name that no head has yet", repr(head.name))
 
 
 def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> OutputHead | None:

@@ -26,7 +26,6 @@ from ..model import inputs
 
 SUFFIX = ".keras"
 _CHECK_LENGTHS = (8, 32)
-_HEADS = ("sequence", "token", "span")
 
 
 def to_keras(model: keras.Model, path: files.Path, *, overwrite: bool = False) -> pathlib.Path:
@@ -65,9 +64,11 @@ def check_keras(model: keras.Model) -> None:
     Raises:
       ConfigError: If its head or one of its layers has no counterpart.
     """
-    head = models.head_of(model)
-    if head not in _HEADS:
-        raise errors.ConfigError("model for Keras 3", f"a head of {_HEADS}", f"the head {head!r}")
+    head = models.read_head(model)
+    if head.traits.bare or head.traits.predicts_words:
+        raise errors.ConfigError(
+            "model for Keras 3", "a head of classes, tags or spans", f"the head {head.kind!r}"
+        )
     strange = {type(layer).__name__ for layer in model.layers} - _TRANSLATIONS.keys()
     if strange:
         raise errors.ConfigError(

@@ -88,7 +88,7 @@ def build_manifest(
                 name: models.flops(
                     config,
                     length,
-                    None if plan.head.name == "embedding" else plan.num_labels,
+                    None if plan.head.vectors else plan.num_labels,
                     over_tokens=plan.head.per_token,
                 )
                 for name, length in lengths.items()
@@ -135,7 +135,7 @@ def _task(plan: ExportPlan) -> TaskRecord | None:
         labels=plan.labels,
         pair=plan.task.reads_pairs,
         primary_metric=plan.task.primary_metric,
-        span=_span(plan, plan.task.spans) if plan.task.kind == "span" else None,
+        span=_span(plan, plan.task.spans) if plan.head.decodes_spans else None,
     )
 
 

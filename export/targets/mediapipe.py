@@ -21,7 +21,7 @@ from tfdistill.tflite import editing
 from ..file import bundle, delegation, metadata
 from ..file.runtime import TfliteModel
 from ..model import signature
-from ..model.heads import EMBEDDING, SCORES
+from ..model.heads import SCORES
 
 _SAME = 1e-5  # of probabilities and features: they differ by 1e-7, from the order of sums
 _NUM_RANDOM = 8
@@ -91,7 +91,7 @@ def to_mediapipe(
         candidate = temporary / target.name
         model = editing.read(original)
         editing.keep_signature(model, signature.signature_name(chosen))
-        raw = manifest.softmax or file.head.name == EMBEDDING
+        raw = manifest.softmax or file.head.vectors
         if not raw:
             editing.add_softmax(model, SCORES)
         editing.write(model, candidate)

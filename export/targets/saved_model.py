@@ -99,12 +99,12 @@ def to_saved_model(
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
-    embeds = models.head_of(model) == "embedding"
+    embeds = models.read_head(model).traits.vectors
     answer = (
         _vectors
         if embeds
         else _answer(
-            _names(model, labels, task), independent=task is not None and task.kind == "multi_label"
+            _names(model, labels, task), independent=task is not None and task.traits.many_classes
         )
     )
     with (
@@ -123,7 +123,8 @@ def check_saved_model(model: keras.Model) -> None:
       ConfigError: If it has another head, or none.
     """
     head = models.head_of(model)
-    if head not in ("sequence", "embedding"):
+    outputs = HEADS.get(head)
+    if outputs is None or outputs.per_token or not (outputs.classifies or outputs.vectors):
         raise errors.ConfigError(
             "model for a SavedModel from text",
             "a classifier, a regression or a sentence encoder of whole texts",

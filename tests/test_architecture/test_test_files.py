@@ -53,7 +53,12 @@ COVERED_BY = (
     (
         "test_data/test_tasks.py",
         "tasks are found by name and read through `load_examples`",
-        "tfdistill/tasks/builtin tfdistill/tasks/spec",
+        "tfdistill/tasks/builtin tfdistill/tasks/kind tfdistill/tasks/spec",
+    ),
+    (
+        "test_data/test_metrics.py",
+        "kinds of tasks score the answers to them",
+        "tfdistill/tasks/questions tfdistill/tasks/tags tfdistill/tasks/texts",
     ),
     (
         "test_cli/test_label_cells.py",
@@ -89,6 +94,11 @@ COVERED_BY = (
         "test_models/test_bilstm.py",
         "the layers and the shape are parts of the BiLSTM",
         "tfdistill/models/bilstm_config tfdistill/models/bilstm_layers",
+    ),
+    (
+        "test_models/test_heads.py",
+        "classifiers are built as heads of models",
+        "tfdistill/models/classifiers",
     ),
     (
         "test_models/test_config.py",

@@ -7,7 +7,7 @@ import pytest
 
 from tfdistill import errors, tasks
 from tfdistill.data import batches, tagged_words, tokenize
-from tfdistill.tasks import conll, metrics
+from tfdistill.tasks import conll, metrics, tags
 
 NER = tasks.task("ner")
 OFFICIAL = """-DOCSTART- -X- -X- O
@@ -243,7 +243,7 @@ def test_entities_are_found_in_both_forms(tags, expected):
 
 
 def scored(gold, answers):
-    return metrics.tag_metrics([row.split() for row in gold], [row.split() for row in answers])
+    return tags.tag_metrics([row.split() for row in gold], [row.split() for row in answers])
 
 
 def test_an_entity_counts_only_with_type_and_both_ends_right():

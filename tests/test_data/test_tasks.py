@@ -209,7 +209,7 @@ def test_what_a_kind_leaves_open_follows_from_it():
     assert (ner.layout, ner.head, ner.primary_metric) == ("conll", "token", "entity_f1")
     regression = tasks.TaskSpec("r", "t", "l", kind="regression")
     assert (regression.metrics, regression.head) == (("pearson", "spearman"), "sequence")
-    assert regression.regression and regression.num_labels == 1
+    assert regression.traits.one_number and regression.num_labels == 1
     assert tasks.task("imdb").head == "sequence"
     assert TASK.metrics == ("accuracy",)
 

@@ -7,7 +7,7 @@ import tf_keras as keras
 import toys
 
 from tfdistill import distillers, errors, losses, models
-from tfdistill.losses import answers
+from tfdistill.losses import answers, heads
 from tfdistill.losses import batch as batches
 
 LENGTHS = (5, 3, 6, 2)
@@ -281,7 +281,7 @@ def test_metrics_see_one_row_for_each_answer(head):
         else keras.metrics.SparseCategoricalAccuracy()
     )
     own = "sequence" if head == "multi_label" else head
-    metric.update_state(*batches.metric_inputs(batch_of(head, student), own))
+    metric.update_state(*heads.metric_inputs(batch_of(head, student), own))
     assert float(metric.result()) == pytest.approx(mean_of(right), rel=RELATIVE)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         TextFeatures,
         embedding_features,
         fit_linear,
+        has_linear,
         majority_logits,
         pair_features,
     )
@@ -54,6 +55,7 @@ __all__ = [
     "fit_linear",
     "fit_temperature",
     "gold_labels",
+    "has_linear",
     "majority_logits",
     "pair_features",
     "paired_difference",

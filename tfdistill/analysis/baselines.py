@@ -24,7 +24,6 @@ from tfdistill.tasks.encoded import EncodedExamples
 
 Matrix = np.ndarray | scipy.sparse.csr_matrix
 
-_HEADS = ("sequence", "multi_label")
 _ABSENT = -30.0  # log probability of a class without a training example
 
 
@@ -45,15 +44,7 @@ def majority_logits(task: TaskSpec, labels: np.ndarray, num_examples: int) -> np
     Raises:
       ConfigError: If the task is about words or spans.
     """
-    _check_task(task)
-    if task.regression:
-        row = np.array([np.mean(labels)])
-    elif task.kind == "multi_label":
-        shares = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)  # (classes,)
-        row = np.log(shares / (1 - shares))
-    else:
-        counts = np.bincount(labels, minlength=task.num_labels)
-        row = np.log(np.maximum(counts / len(labels), 1e-6))
+    row = task.traits.majority(task, labels)
     return np.tile(row.astype(np.float32), (num_examples, 1))
 
 
@@ -174,45 +165,71 @@ def fit_linear(task: TaskSpec, features: Matrix, labels: np.ndarray) -> LinearMo
     Raises:
       ConfigError: If the task is about words or spans.
     """
-    _check_task(task)
+    if not has_linear(task):
+        raise errors.ConfigError(
+            f"baseline for task {task.name!r}", "a task over texts or pairs", f"kind {task.kind}"
+        )
     sparse = scipy.sparse.issparse(features)
     steps: list[Any] = [] if sparse else [sklearn.preprocessing.StandardScaler()]
     scaled = 0 if sparse else 2 * features.shape[1]
-    if task.regression:
-        ridge = sklearn.linear_model.Ridge(alpha=1.0)
-        model = sklearn.pipeline.make_pipeline(*steps, ridge).fit(features, labels)
-        return LinearModel(
-            lambda rows: np.asarray(model.predict(rows), np.float32)[:, None],
-            scaled + _weights_of(ridge),
-        )
-    penalty = 10.0 if sparse else 1.0
+    fitted = _FITS[task.kind](task, features, labels, steps, 10.0 if sparse else 1.0)
+    return dataclasses.replace(fitted, num_weights=scaled + fitted.num_weights)
+
+
+def has_linear(task: TaskSpec) -> bool:
+    """Whether `fit_linear` fits a model to the kind of task."""
+    return task.kind in _FITS
+
+
+def _fit_number(
+    task: TaskSpec, features: Matrix, labels: np.ndarray, steps: list[Any], penalty: float
+) -> LinearModel:
+    del task, penalty
+    ridge = sklearn.linear_model.Ridge(alpha=1.0)
+    model = sklearn.pipeline.make_pipeline(*steps, ridge).fit(features, labels)
+    return LinearModel(
+        lambda rows: np.asarray(model.predict(rows), np.float32)[:, None], _weights_of(ridge)
+    )
+
+
+def _fit_several(
+    task: TaskSpec, features: Matrix, labels: np.ndarray, steps: list[Any], penalty: float
+) -> LinearModel:
     logistic = sklearn.linear_model.LogisticRegression(C=penalty, max_iter=1000)
-    if task.kind == "multi_label":
-        varied = np.flatnonzero(np.ptp(labels, axis=0) > 0)
-        several = sklearn.multiclass.OneVsRestClassifier(logistic)
-        model = sklearn.pipeline.make_pipeline(*steps, several)
-        if len(varied):
-            model.fit(features, labels[:, varied].astype(np.int32))
-        parts = several.estimators_ if len(varied) else ()
-        return LinearModel(
-            lambda rows: _answer_labels(task, model, labels, varied, rows),
-            scaled + sum(map(_weights_of, parts)),
-        )
-    found = np.unique(labels)
+    varied = np.flatnonzero(np.ptp(labels, axis=0) > 0)
+    several = sklearn.multiclass.OneVsRestClassifier(logistic)
+    model = sklearn.pipeline.make_pipeline(*steps, several)
+    if len(varied):
+        model.fit(features, labels[:, varied].astype(np.int32))
+    parts = several.estimators_ if len(varied) else ()
+    return LinearModel(
+        lambda rows: _answer_labels(task, model, labels, varied, rows),
+        sum(map(_weights_of, parts)),
+    )
+
+
+def _fit_classes(
+    task: TaskSpec, features: Matrix, labels: np.ndarray, steps: list[Any], penalty: float
+) -> LinearModel:
+    logistic = sklearn.linear_model.LogisticRegression(C=penalty, max_iter=1000)
+    present = np.unique(labels)
     model = sklearn.pipeline.make_pipeline(*steps, logistic)
-    if len(found) > 1:
+    if len(present) > 1:
         model.fit(features, labels)
 
     def predict(rows: Matrix) -> np.ndarray:
         logits = np.full((rows.shape[0], task.num_labels), _ABSENT, np.float32)
-        if len(found) == 1:
-            logits[:, found] = 0.0
+        if len(present) == 1:
+            logits[:, present] = 0.0
         else:
             shares = model.predict_proba(rows)
-            logits[:, found] = np.log(np.maximum(shares, np.exp(_ABSENT)))
+            logits[:, present] = np.log(np.maximum(shares, np.exp(_ABSENT)))
         return logits
 
-    return LinearModel(predict, scaled + _weights_of(logistic) if len(found) > 1 else 1)
+    return LinearModel(predict, _weights_of(logistic) if len(present) > 1 else 1)
+
+
+_FITS = {"classification": _fit_classes, "multi_label": _fit_several, "regression": _fit_number}
 
 
 def _weights_of(model: Any) -> int:
@@ -227,10 +244,3 @@ def _answer_labels(
     if len(varied):
         answers[:, varied] = np.reshape(model.decision_function(rows), (-1, len(varied)))
     return answers
-
-
-def _check_task(task: TaskSpec) -> None:
-    if task.head not in _HEADS:
-        raise errors.ConfigError(
-            f"baseline for task {task.name!r}", "a task over texts or pairs", f"kind {task.kind}"
-        )

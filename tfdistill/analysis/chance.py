@@ -32,32 +32,7 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
     Returns:
       The metric's value.
     """
-    metric = task.primary_metric
-    if task.kind == "embedding" and metric == "accuracy":
-        share = float(np.mean(labels == labels.max()))
-        return max(share, 1 - share)
-    if task.kind == "span":
-        return float(np.mean(labels)) if task.spans.unanswerable else 0.0
-    if task.kind == "multi_label":
-        return _chance_of_several(metric, labels)
-    if task.kind == "token":
-        labels = labels[labels >= 0]
-    if metric == "auc":
-        return 0.5
-    if metric not in ("accuracy", "f1", "macro_f1"):
-        return 0.0
-    shares = np.bincount(labels, minlength=task.num_labels) / len(labels)
-    if metric == "accuracy":
-        return float(shares.max())
-    if metric == "macro_f1":
-        classes = task.num_labels
-    elif task.positive_label is not None:
-        shares, classes = shares[[task.labels.index(task.positive_label)]], 1
-    elif task.num_labels == 2:
-        shares, classes = shares[[1]], 1
-    else:
-        classes = task.num_labels
-    return float(2 * shares.max() / (1 + shares.max()) / classes)
+    return task.traits.chance(task, labels)
 
 
 def gold_labels(encoded: EncodedExamples) -> np.ndarray:
@@ -74,17 +49,6 @@ def gold_labels(encoded: EncodedExamples) -> np.ndarray:
     if sources is not None:
         return np.array([not question.answers for question in sources.questions])
     return labels
-
-
-def _chance_of_several(metric: str, labels: np.ndarray) -> float:
-    shares = np.sort(labels.mean(axis=0))[::-1]  # (classes,), the most frequent first
-    if metric == "macro_f1":
-        return float(np.mean(2 * shares / (1 + shares)))
-    if metric == "micro_f1":
-        answered = np.arange(1, len(shares) + 1)
-        return float(np.max(2 * np.cumsum(shares) / (answered + shares.sum())))
-    _, counts = np.unique(labels, axis=0, return_counts=True)
-    return float(counts.max() / len(labels))
 
 
 def check_model(

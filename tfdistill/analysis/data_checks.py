@@ -85,15 +85,15 @@ def check_data(
     """
     faults: list[str] = []
     warnings: list[str] = []
-    if task.kind == "regression":
+    if task.traits.one_number:
         _check_numbers(train, "training", faults)
-    elif task.kind == "embedding" and set(task.metrics) & set(pair_metrics.SIMILARITY):
+    elif task.traits.vectors and set(task.metrics) & set(pair_metrics.SIMILARITY):
         _check_numbers(dev, "development", faults)
-    elif task.kind in ("classification", "multi_label"):
+    elif task.traits.row_a_text:
         _check_names(task, train, faults)
-    if task.kind == "classification":
+    if task.traits.one_class:
         _check_classes(task, train, dev, faults, warnings)
-    if task.kind not in ("token", "span"):
+    if not task.traits.over_tokens:
         _check_texts(task, train, dev, faults, warnings)
         _check_overlap(train, dev, faults, warnings)
     if dev.num_scored < 2:
@@ -272,7 +272,7 @@ def _check_texts(
                 f"The {name} set has {len(empty)} empty text(s) of {len(part)}: "
                 f"{_located(part, empty)}."
             )
-    if train.labels is None or task.regression:
+    if train.labels is None or task.traits.one_number:
         return
     of_text: dict[tuple[str, ...], set[object]] = collections.defaultdict(set)
     first: dict[tuple[str, ...], int] = {}

@@ -89,7 +89,7 @@ def paired_difference(
     first, second = score(before, whole), score(after, whole)
     lost = gained = p_value = None
     exact = np.zeros(0)
-    if task.kind == "classification":
+    if task.traits.one_class:
         right = (before.argmax(axis=1) == gold), (after.argmax(axis=1) == gold)
         lost, gained = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
     if lost is not None and gained is not None and task.primary_metric == "accuracy":

@@ -24,7 +24,6 @@ KIND = "augmentation"
 MANIFEST = "augmentation.json"
 FILE = "train.tsv"
 PARTS = "parts-"  # begins the name of the folder with the parts
-_KINDS = ("classification", "regression", "multi_label")
 
 Load = Callable[[], tuple[Examples, CandidateFinder]]
 
@@ -221,22 +220,7 @@ def _label_cells(train: Examples) -> list[str]:
             "Development and test sets are never augmented.",
         )
     names = spec.label_values or spec.labels
-    if spec.kind == "regression":
-        cells = [str(label) for label in train.labels]
-    elif spec.kind == "multi_label":
-        cells = [
-            spec.label_separator.join(name for name, given in zip(names, row, strict=True) if given)
-            for row in train.labels
-        ]
-    elif spec.kind == "classification":
-        cells = [names[label] for label in train.labels]
-    else:
-        raise errors.ConfigError(
-            f"augmentation of task {spec.name!r}",
-            f"one of {', '.join(_KINDS)}",
-            spec.kind,
-            "Tags and answers belong to words, which augmentation exchanges.",
-        )
+    cells = [spec.traits.cell(spec, label) for label in train.labels]
     for name in names:
         if variants.cell(name) != name:
             raise errors.DataError("label", "a name without tab or line break", repr(name))

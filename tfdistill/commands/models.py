@@ -7,7 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
-from tfdistill import config, results
+from tfdistill import config, results, tasks
 from tfdistill.commands import base, options, plan
 from tfdistill.config import rates
 
@@ -158,7 +158,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _distill(args: argparse.Namespace) -> None:
-    usual = "embedding" if args.kind == "embedding" else "joint"
+    usual = "embedding" if args.kind and tasks.KINDS[args.kind].vectors else "joint"
     names = options.chosen_from(args.stages or usual, "--stages", STAGES)
     if args.teacher is not None:
         plan.existing(args.teacher, "--teacher")

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import config, errors, files, locks, manifest, results, tables, work_folder
+from tfdistill import config, errors, files, locks, manifest, results, tables, tasks, work_folder
 from tfdistill.commands import base, options, plan, quickstart_recipe
 
-_KINDS = ("classification", "regression", "multi_label")
 _DATA = "data"
 
 
@@ -36,7 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     for field in ("text_column", "pair_column", "label_column"):
         options.add_field(group, config.DataConfig, field)
     text = "kind of task (default: by the labels)"
-    shown = "{" + ",".join(_KINDS) + "}"  # words and questions are refused with a remedy
+    shown = "{" + ",".join(_kinds()) + "}"  # words and questions are refused with a remedy
     options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
     group = parser.add_argument_group("training")
     options.add_field(
@@ -70,6 +69,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def _kinds() -> list[str]:
+    """The kinds of tasks that one table of texts and labels makes."""
+    return [name for name, kind in tasks.KINDS.items() if kind.row_a_text]
+
+
 def _quickstart(args: argparse.Namespace) -> None:
     plan.existing(args.teacher, "--teacher")
     plan.existing(args.data, "--data")
@@ -77,9 +81,10 @@ def _quickstart(args: argparse.Namespace) -> None:
     if student is not None and config.is_checkpoint(student):
         plan.existing(student, "--student")
         student = config.model_folder(student)
-    if args.kind not in (None, *_KINDS):
+    kinds = _kinds()
+    if args.kind not in (None, *kinds):
         remedy = "For words and questions use `tfdistill finetune` and `tfdistill distill`."
-        raise errors.ConfigError("--kind", f"one of {', '.join(_KINDS)}", args.kind, remedy)
+        raise errors.ConfigError("--kind", f"one of {', '.join(kinds)}", args.kind, remedy)
     name = quickstart_recipe.recipe_name(args.data)
     out = pathlib.Path(args.out or f"runs/{name}")
     folder = work_folder.WorkFolder(out, "run")

@@ -158,7 +158,7 @@ def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, st
     count = len(kernel)
     if count != task.num_labels:
         return False, f"its head has {count} output(s), the task {task.num_labels}"
-    if task.kind == "regression":
+    if task.traits.one_number:
         return True, "its head answers with a number"
     theirs = [str(name) for _, name in sorted((raw.get("id2label") or {}).items(), key=_index)]
     if not theirs or all(name.startswith("LABEL_") for name in theirs):

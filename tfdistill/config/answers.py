@@ -34,7 +34,7 @@ def answers_faults(recipe: Recipe) -> list[str]:
     ]
     if recipe.data.task is None:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")
-    embeds = recipe.data.kind == EMBEDDING
+    embeds = recipe.data.gives_vectors
     faults += _faults_of_vectors(answers) if embeds else []
     kinds = [kind for kind in ANSWERS_ALONE if embeds == (kind == EMBEDDING)]
     for name, stage in recipe.used_stages.items():

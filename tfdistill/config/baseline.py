@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tfdistill import errors
-from tfdistill.config.cross_checks import EMBEDDING
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.stages import LabelsStage, StageConfig
 
@@ -54,7 +53,7 @@ def with_baseline(recipe: Recipe) -> Recipe:
     Raises:
       ConfigError: If it is of kind "embedding".
     """
-    if recipe.data.kind == EMBEDDING:
+    if recipe.data.gives_vectors:
         raise errors.ConfigError(
             "the student without a teacher",
             "a task with labels",

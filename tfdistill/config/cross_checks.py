@@ -152,7 +152,7 @@ def _class_weights(recipe: Sections) -> Iterator[str]:
 
 def _only_embeddings(recipe: Sections) -> Iterator[str]:
     """What only a task of kind embedding has."""
-    if recipe.data.kind == EMBEDDING:
+    if recipe.data.gives_vectors:
         return
     options = [
         f"stages.{name}, kind {EMBEDDING}"
@@ -166,7 +166,7 @@ def _only_embeddings(recipe: Sections) -> Iterator[str]:
 
 
 def _stages_of_embeddings(recipe: Sections) -> Iterator[str]:
-    if recipe.data.kind != EMBEDDING:
+    if not recipe.data.gives_vectors:
         return
     used = sorted(_used_stages(recipe).items())
     for name, stage in used:
@@ -191,7 +191,7 @@ def _stages_of_embeddings(recipe: Sections) -> Iterator[str]:
 def _teacher_of_embeddings(recipe: Sections) -> Iterator[str]:
     from_preset = recipe.teacher.source.startswith("preset:")
     training = [name for name in ("finetune", "pretrain") if getattr(recipe.teacher, name)]
-    if recipe.data.kind == EMBEDDING and (from_preset or training):
+    if recipe.data.gives_vectors and (from_preset or training):
         yield errors.explain(
             "teacher of an embedding",
             "a sentence encoder that is trained already, as source alone, or its vectors",
@@ -201,7 +201,7 @@ def _teacher_of_embeddings(recipe: Sections) -> Iterator[str]:
 
 
 def _student_of_embeddings(recipe: Sections) -> Iterator[str]:
-    if recipe.data.kind != EMBEDDING:
+    if not recipe.data.gives_vectors:
         return
     preset = recipe.student.preset
     if preset == "static" or is_static(preset) or preset.startswith("bilstm"):

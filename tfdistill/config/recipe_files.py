@@ -282,7 +282,7 @@ def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
     if not where:
         return message.replace("\n", "\n  - ")
     if fault["type"] == "value_error":
-        return f"{where}.{message}"
+        return f"{where}: {message}" if message.startswith("expected ") else f"{where}.{message}"
     if fault["type"] not in _WANTED:
         return f"{where}: {message}, received {fault.get('input')!r}"
     wanted = _WANTED[fault["type"]].format_map(fault.get("ctx", {}))

@@ -42,7 +42,7 @@ def scaled_down(recipe: Recipe) -> Recipe:
     Raises:
       ConfigError: If its teacher is a sentence encoder, which no toy stands for.
     """
-    if recipe.data.kind == "embedding":
+    if recipe.data.gives_vectors:
         raise errors.ConfigError(
             f"recipe {recipe.name} to scale down", "a task with labels", "one of kind embedding"
         )

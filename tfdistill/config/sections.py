@@ -16,6 +16,7 @@ from tfdistill.config.training import (
     TeacherPretrainConfig,
     described,
 )
+from tfdistill.tasks.kind import KINDS, KindName
 
 Quantize = Literal[
     "float32",
@@ -31,7 +32,6 @@ Quantize = Literal[
 ]
 """The names of the quantizations."""
 Baselines = Literal["none", "cheap", "all"]
-TaskKind = Literal["classification", "regression", "multi_label", "token", "span", "embedding"]
 BUILT_IN_DATA = "assistant"
 """The name of the synthetic data that comes with the package."""
 STARTS = ("auto", "pruned", "teacher", "layers", "random")
@@ -89,8 +89,7 @@ class DataConfig(Section):
     pair_column: str | None = described(None, "column of the second text, if there is one")
     label_column: str | None = described(None, "column of the label, for a task of your own")
     labels: tuple[str, ...] | None = None
-    regression: bool = False
-    kind: TaskKind | None = described(
+    kind: KindName | None = described(
         None, "kind of a task of your own; without it, classification"
     )
     layout: Literal["table", "folders", "conll", "squad"] | None = None
@@ -128,6 +127,11 @@ class DataConfig(Section):
         "the text columns of the task",
     )
     augment: AugmentConfig | None = None
+
+    @property
+    def gives_vectors(self) -> bool:
+        """Whether the task is an embedding."""
+        return self.kind is not None and KINDS[self.kind].vectors
 
 
 class ShapeConfig(Section):

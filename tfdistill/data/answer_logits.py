@@ -57,7 +57,7 @@ def to_probabilities(logits: np.ndarray, kind: str) -> np.ndarray:
 
 def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
     """Gold labels as answers that are certain, float32 (n, labels); of a regression the number."""
-    if spec.kind == "regression":
+    if spec.traits.one_number:
         return np.asarray(labels, np.float32).reshape(-1, 1)
-    sure = labels if spec.kind == "multi_label" else np.eye(spec.num_labels)[labels]
+    sure = labels if spec.traits.many_classes else np.eye(spec.num_labels)[labels]
     return to_logits(sure, spec.kind)

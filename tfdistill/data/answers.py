@@ -64,7 +64,7 @@ def of_examples(
       labels.
     """
     task, pairs = examples.spec, examples.pairs
-    if task.head not in ("sequence", "multi_label") or examples.labels is None:
+    if not task.traits.row_a_text or examples.labels is None:
         return None
     whole = examples.texts
     if pairs is not None:

@@ -17,7 +17,7 @@ def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec
     Raises:
       ConfigError: If the name is unknown and neither kind nor columns are given.
     """
-    stated = settings.kind is not None or settings.regression
+    stated = settings.kind is not None
     task = declared_task(settings)
     named = settings.text_column is None and settings.label_column is None
     return task.with_labels_of(source, stated=stated or named)
@@ -47,7 +47,7 @@ def check(
     source = source_of(settings)
     for split in splits:
         path = task.split_file(source, task.dev_split if split == "dev" else split)
-        texts_alone = task.kind == "embedding" and split == "train"
+        texts_alone = task.traits.vectors and split == "train"
         if task.layout != "table" or task.header or path.suffix.lower() not in tables.SUFFIXES:
             continue
         found = tables.column_names(path)
@@ -73,7 +73,7 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
       ConfigError: If the section describes none, or asks one without classes for class weights.
     """
     task = _declared(settings)
-    if settings.class_weights is not None and task.kind != "classification":
+    if settings.class_weights is not None and not task.traits.one_class:
         raise errors.ConfigError(
             "data.class_weights",
             "a task of kind classification",
@@ -85,9 +85,9 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
 
 def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
     columns = settings.text_column or settings.label_column
-    if settings.kind == "embedding" and not columns and settings.task is not None:
+    if settings.gives_vectors and not columns and settings.task is not None:
         return _embedding_of(settings, settings.task)
-    if settings.kind or settings.regression or columns:
+    if settings.kind or columns:
         return _own_task(settings)
     if settings.task is None:
         raise errors.ConfigError(
@@ -111,7 +111,7 @@ def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
         primary_metric=metrics[0] if settings.metrics else task.primary_metric,
         encoding=settings.encoding,
         dev_split=settings.dev_split or task.dev_split,
-        spans=rules if task.kind == "span" else task.spans,
+        spans=rules,
     )
 
 
@@ -127,7 +127,7 @@ def _embedding_of(settings: config.DataConfig, name: str) -> tasks.TaskSpec:
     usual = ("auc", "accuracy") if task.labels else ()
     return dataclasses.replace(
         task,
-        kind="embedding",
+        kind=settings.kind or task.kind,
         labels=(),
         label_values=(),
         positive_label=None,
@@ -137,21 +137,13 @@ def _embedding_of(settings: config.DataConfig, name: str) -> tasks.TaskSpec:
     )
 
 
-# The columns of tasks whose files have none that could be named.
-_USUAL_COLUMNS = {"token": ("0", "-1"), "span": ("question", "answers")}
-
-
 def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
-    if settings.regression and settings.kind not in (None, "regression"):
-        raise errors.ConfigError(
-            errors.explain("data", "regression or another kind", f"both, kind {settings.kind!r}")
-        )
-    kind = "regression" if settings.regression else settings.kind or "classification"
+    kind = tasks.kind_named(settings.kind or "classification")
     text, label = settings.text_column, settings.label_column
-    if kind in _USUAL_COLUMNS or settings.layout == "folders":
-        usual = _USUAL_COLUMNS.get(kind, ("text", "label"))
+    if kind.usual_columns or settings.layout == "folders":
+        usual = kind.usual_columns or ("text", "label")
         text, label = text or usual[0], label or usual[1]
-    if not text or not (label or kind == "embedding"):
+    if not text or not (label or kind.vectors):
         raise errors.ConfigError(
             errors.explain(
                 "data",
@@ -162,10 +154,10 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
     return tasks.TaskSpec(
         settings.task or "own",
         text_column=text,
-        pair_column="context" if kind == "span" else settings.pair_column,
+        pair_column=kind.pair_column or settings.pair_column,
         label_column=label or "",
         labels=settings.labels or (),
-        kind=kind,
+        kind=kind.name,
         layout=settings.layout or "",
         metrics=settings.metrics or (),
         label_separator=settings.label_separator,

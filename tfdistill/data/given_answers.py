@@ -18,7 +18,8 @@ from tfdistill.data import answer_files
 from tfdistill.data.answer_logits import to_logits, to_probabilities
 from tfdistill.data.unlabelled import normal_text
 from tfdistill.tasks import Examples, tables
-from tfdistill.tasks.spec import TaskSpec, names_in
+from tfdistill.tasks.label_kinds import names_in
+from tfdistill.tasks.spec import TaskSpec
 
 _OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
 _SAME = 0.02  # between probabilities of one text that occurs twice; batches and float16 differ less
@@ -133,7 +134,7 @@ def write_answers(path: files.Path, examples: Examples, logits: np.ndarray) -> N
     texts = {spec.text_column: examples.texts}
     if spec.pair_column is not None and examples.pairs is not None:
         texts[spec.pair_column] = examples.pairs
-    name = "answer" if spec.regression else "logits"
+    name = "answer" if spec.traits.one_number else "logits"
     answer_files.write_columns(path, texts, name, logits, spec.labels)
 
 
@@ -183,7 +184,7 @@ def labelled_logits(
     path: pathlib.Path, columns: dict[str, Any], places: Sequence[str], spec: TaskSpec
 ) -> tuple[Given, np.ndarray]:
     """What a file gives, and its logits, float32 (n, labels); see `read_answers`."""
-    number = spec.kind == "regression"
+    number = spec.traits.one_number
     choices: tuple[Given, ...] = () if number else ("logits", "probabilities")
     for given in choices:
         names = [name.removeprefix(f"{given}.") for name in columns if name.startswith(f"{given}.")]
@@ -201,7 +202,7 @@ def labelled_logits(
         return "answer", numbers(columns["answer"], places, "answer").astype(np.float32)[:, None]
     known = {name.casefold(): index for index, name in enumerate(spec.labels)}
     known |= {name.casefold(): index for index, name in enumerate(spec.label_values)}
-    several = spec.kind == "multi_label"
+    several = spec.traits.many_classes
     sure = np.zeros((len(places), spec.num_labels))
     for row, (cell, place) in enumerate(zip(columns["answer"], places, strict=True)):
         listed = cell if isinstance(cell, (list, tuple)) else [str(cell)]
@@ -266,7 +267,7 @@ def _number(cell: Any) -> float:
 
 def _checked_probabilities(table: np.ndarray, places: Sequence[str], spec: TaskSpec) -> np.ndarray:
     check_shares(table, places)
-    if spec.kind == "multi_label":
+    if spec.traits.many_classes:
         return np.minimum(table, 1.0)
     totals = table.sum(axis=1)
     check_totals(totals, places, "logits.LABEL")
@@ -314,7 +315,7 @@ def _alike(first: np.ndarray, second: np.ndarray, spec: TaskSpec) -> bool:
         return False
     if spec.kind == "span" and (first[:, :2] != second[:, :2]).any():  # other ranges
         return False
-    if spec.kind == "embedding":
+    if spec.traits.vectors:
         return bool(np.linalg.norm(first - second) <= _SAME * np.linalg.norm(first))
     if spec.kind not in ("regression", "span"):
         first, second = (to_probabilities(row, spec.kind) for row in (first, second))

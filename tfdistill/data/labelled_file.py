@@ -88,10 +88,10 @@ def read_labelled_file(
         pair_column=roles.pair,
         label_column=roles.label,
         kind=found.kind,
-        metrics=_metrics(cells) if found.kind == "classification" else (),
+        metrics=_metrics(cells) if tasks.KINDS[found.kind].one_class else (),
         label_separator=found.separator,
     )
-    if found.kind == "multi_label":
+    if task.traits.many_classes:
         task, cells = _with_one_separator(task, cells)
     task = _with_labels(task, table.path, cells)
     pair_note = f", {roles.pair!r} (second text)" if roles.pair is not None else ""
@@ -161,14 +161,9 @@ def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.T
 
 
 def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> tasks.TaskSpec:
-    if task.kind == "regression":
+    if task.traits.nameless:
         return task
-    several = task.kind == "multi_label"
-    found = {
-        name
-        for cell in cells
-        for name in (label_kinds.names_in(cell, task.label_separator) if several else [cell])
-    }
+    found = {name for cell in cells for name in task.traits.names_in(cell, task.label_separator)}
     return task.with_found_labels(found, f"{path}, column {task.label_column!r}")
 
 

@@ -144,17 +144,17 @@ def _write_squad(
 
 def _maker(spec: TaskSpec) -> Callable[[_Texts, np.random.Generator], _Row]:
     intents = synthetic.INTENTS
-    if spec.kind == "multi_label" and 2 <= len(spec.labels) <= len(intents):
+    if spec.traits.many_classes and 2 <= len(spec.labels) <= len(intents):
         return lambda texts, generator: _several(spec, texts, generator)
     if spec.pair_column is None:
-        if spec.regression or not 2 <= spec.num_labels <= len(intents):
+        if spec.traits.one_number or not 2 <= spec.num_labels <= len(intents):
             raise errors.DataError(
                 f"placeholder data for {spec.name}",
                 f"2 to {len(intents)} labels over one text, or a pair of texts",
                 f"{spec.num_labels} outputs",
             )
         return lambda texts, generator: _single(spec, texts, generator)
-    if not spec.regression and spec.num_labels not in (2, 3):
+    if not spec.traits.one_number and spec.num_labels not in (2, 3):
         raise errors.DataError(
             f"placeholder data for {spec.name}",
             "two or three labels over a pair of texts",
@@ -180,17 +180,17 @@ def _single(spec: TaskSpec, texts: _Texts, generator: np.random.Generator) -> _R
 def _pair(spec: TaskSpec, texts: _Texts, generator: np.random.Generator) -> _Row:
     first, other = generator.permutation(len(synthetic.INTENTS))[:2]
     text = _draw(texts[synthetic.INTENTS[first]], generator)
-    outcome = int(generator.integers(3 if spec.regression else spec.num_labels))
+    outcome = int(generator.integers(3 if spec.traits.one_number else spec.num_labels))
     if outcome == 1:
         second, score = _draw(texts[synthetic.INTENTS[other]], generator), 0.0
-    elif spec.regression and outcome == 2:
+    elif spec.traits.one_number and outcome == 2:
         second, score = text, 5.0
     else:
         second, score = _draw(texts[synthetic.INTENTS[first]], generator), 3.0
         if outcome == 2:
             second = f"never {second}"
     assert spec.pair_column is not None
-    label = f"{score}" if spec.regression else _spelling(spec, outcome)
+    label = f"{score}" if spec.traits.one_number else _spelling(spec, outcome)
     return {spec.text_column: text, spec.pair_column: second, spec.label_column: label}
 
 

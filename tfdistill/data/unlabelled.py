@@ -10,8 +10,6 @@ from tfdistill import errors
 from tfdistill.tasks import Examples, TaskSpec, tables
 from tfdistill.tasks.examples import load_texts
 
-_KINDS = ("classification", "regression", "multi_label", "embedding")
-
 
 @dataclasses.dataclass(frozen=True)
 class UnlabelledTexts:
@@ -47,14 +45,14 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
       DataError: If a file is missing, empty or malformed, lacks a column, or is plain text where
         the task takes pairs.
     """
-    if spec.kind not in _KINDS:
+    if spec.traits.over_tokens:
         raise errors.ConfigError(
             f"unlabelled text for task {spec.name!r}", "a task over texts or pairs", spec.kind
         )
     texts: list[str] = []
     pairs: list[str] = []
     places: list[str] = []
-    if spec.kind == "embedding":
+    if spec.traits.vectors:
         for read in (load_texts(spec, path) for path in map(pathlib.Path, paths)):
             texts += read.texts
             places += [f"{read.path}, line {line}" for line in read.lines or ()]

@@ -19,7 +19,7 @@ from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import binding, checks, judging, keras3, updates
 from tfdistill.distillers.teacher import FrozenTeacher, LogitsFunction, inputs_of
 from tfdistill.losses import batch as batches
-from tfdistill.losses import described, reduction
+from tfdistill.losses import described, heads, reduction
 from tfdistill.losses.base import Loss, ModelPair, StepMetric
 from tfdistill.losses.batch import StepInputs
 from tfdistill.losses.labels import GoldLabels
@@ -378,7 +378,7 @@ class Distiller(keras.Model):
         answered = batch.labels is not None and "logits" in batch.student
         if answered and self.compiled_metrics is not None:
             head = models.head_of(self.student)
-            self.compiled_metrics.update_state(*batches.metric_inputs(batch, head))
+            self.compiled_metrics.update_state(*heads.metric_inputs(batch, head))
             results.update({m.name: m.result() for m in self.compiled_metrics.metrics})
         return results
 

@@ -30,7 +30,7 @@ def check_teacher(teacher: Any, dev: Any) -> bool:
     if task is None or encoded.labels is None:
         return False
     head = models.head_for(task.head, task.num_labels)
-    width = head.num_labels if head.kind != "embedding" else models.num_labels_of(teacher)
+    width = head.num_labels or models.num_labels_of(teacher)
     if (models.head_of(teacher), models.num_labels_of(teacher)) != (head.kind, width):
         return False
     reached = metrics.score(task, models.predict_logits(teacher, dev), encoded)

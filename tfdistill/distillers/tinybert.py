@@ -75,8 +75,7 @@ class TinyBertDistiller(base.Distiller):
         name: str | None = None,
     ):
         """Checks that the pair fits; see the class."""
-        one_output = (models.head_of(student), models.num_labels_of(student)) == ("sequence", 1)
-        regression = one_output and head in (None, "sequence")
+        regression = answers.answers_number(student, head)
         losses = methods.tinybert(
             stage,
             layers=layer_map,

@@ -1,12 +1,4 @@
-"""What a head answers, and how the answers of two models are compared.
-
-A head gives logits; which axis is a distribution, and which rows count, depends on the head:
-
-- "sequence": (B, C), one class per example;
-- "multi_label": (B, C), each class true or false by itself;
-- "token": (B, L, C), one class per labelled token;
-- "span": (B, L, 2), two distributions over the real tokens: of the start and of the end.
-"""
+"""How the answers of two models are compared; `losses.heads` says what rows a head gives."""
 
 from __future__ import annotations
 
@@ -20,9 +12,9 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.losses import checks, logits, words
 from tfdistill.losses.base import Loss, ModelPair
-from tfdistill.losses.batch import StepInputs, span_logits, token_weights
+from tfdistill.losses.batch import StepInputs
+from tfdistill.losses.heads import HEADS
 
-HEADS = ("sequence", "token", "span", "multi_label")
 _KERNELS: Mapping[str, Callable[..., tf.Tensor]] = {
     "soft_cross_entropy": logits.soft_cross_entropy,
     "kl_divergence": logits.kl_divergence,
@@ -47,7 +39,7 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
     """
     own = models.head_of(student)
     if head is not None:
-        checks.check_choice("head", head, HEADS)
+        checks.check_choice("head", head, tuple(HEADS))
     if own not in HEADS:
         raise errors.ShapeError(
             "model",
@@ -55,9 +47,9 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
             "an encoder without a head" if own == "none" else f"a head for {own}",
             "Use build_student.",
         )
-    if head is None or head == own:
+    if head is None:
         return own
-    if (own, head) != ("sequence", "multi_label"):
+    if own != HEADS[head].model_head:
         raise errors.ShapeError(f"head {head!r}", "a model with that head", f"a {own} head")
     return head
 
@@ -107,30 +99,21 @@ def soft_loss(
       ConfigError: If an option is unknown.
       ShapeError: If the shapes differ.
     """
-    checks.check_choice("head", head, HEADS)
+    checks.check_choice("head", head, tuple(HEADS))
     checks.check_choice("objective", objective, OBJECTIVES)
     squared = objective == "logit_mse"
     options: dict[str, Any] = {"reduction": reduction}
     if not squared:
         options |= {"temperature": temperature, "scale_by_t2": scale_by_t2}
-    teacher = tf.cast(teacher_logits, tf.float32)
-    student = tf.cast(student_logits, tf.float32)
-    weight = batch.sample_weight  # (B,)
-    factor = 1.0
-    if head == "token":
-        weight = token_weights(batch)  # (B, L)
-    elif head == "span" and squared:
-        weight = _shares_of_tokens(batch) if reduction == "batch" else batch.mask  # (B, L)
-    elif head == "span":
-        real = batch.features["attention_mask"]
-        teacher, student = span_logits(teacher, real), span_logits(student, real)  # (B, 2, L)
-        weight = tf.stack([weight, weight], axis=-1)  # (B, 2)
-    elif head == "multi_label" and not squared:
-        # A Bernoulli distribution is a softmax over two classes, one of which has the logit 0.
-        weight = weight[:, None] * tf.ones_like(student)  # (B, C)
-        teacher, student = _two_classes(teacher), _two_classes(student)  # (B, C, 2)
-        factor = 2.0 if reduction == "reference" else 1.0
-    return factor * _KERNELS[objective](teacher, student, sample_weight=weight, **options)
+    rows = HEADS[head].compared(
+        batch,
+        tf.cast(teacher_logits, tf.float32),
+        tf.cast(student_logits, tf.float32),
+        squared=squared,
+        reduction=reduction,
+    )
+    kernel = _KERNELS[objective]
+    return rows.factor * kernel(rows.teacher, rows.student, sample_weight=rows.weight, **options)
 
 
 def check_answers(
@@ -176,21 +159,17 @@ def check_answers(
             "Build both for the task, or fine-tune the teacher on it first.",
         )
     resolved = resolve_head(student, head)
-    if resolved == "sequence" and ours[1] == 1 and objective != "logit_mse":
+    if objective != "logit_mse" and HEADS[resolved].answers_number(ours[1]):
         raise errors.ConfigError(
             "objective", "'logit_mse' for a regression, which has no soft targets", repr(objective)
         )
     return resolved
 
 
-def _shares_of_tokens(batch: StepInputs) -> tf.Tensor:
-    """The examples' weights, shared equally among their real tokens, (B, L)."""
-    real = tf.cast(batch.features["attention_mask"], tf.float32)
-    return tf.math.divide_no_nan(batch.mask, tf.reduce_sum(real, axis=1, keepdims=True))
-
-
-def _two_classes(logits: tf.Tensor) -> tf.Tensor:
-    return tf.stack([tf.zeros_like(logits), logits], axis=-1)
+def answers_number(student: keras.Model, head: str | None = None) -> bool:
+    """Whether a model answers with a number, which has no soft targets; head: `resolve_head`."""
+    head = head or models.head_of(student)
+    return head in HEADS and HEADS[head].answers_number(models.num_labels_of(student))
 
 
 class LogitLoss(Loss):
@@ -225,7 +204,7 @@ class LogitLoss(Loss):
         checks.check_choice("reduction", reduction, ("batch", "reference"))
         checks.check_choice("rows", rows, ("predicted", "masked", "all"))
         if head is not None:
-            checks.check_choice("head", head, HEADS)
+            checks.check_choice("head", head, tuple(HEADS))
         if not isinstance(scale_by_t2, bool):
             raise errors.ConfigError("scale_by_t2", "true or false", repr(scale_by_t2))
         self.temperature = temperature
@@ -237,7 +216,7 @@ class LogitLoss(Loss):
     def bind(self, name: str, pair: ModelPair) -> LogitLoss:
         """See `Loss.bind`."""
         bound = copy.copy(self)
-        bound.masked_lm = models.head_of(pair.student) == words.MASKED_LM
+        bound.masked_lm = words.predicts_words(pair.student)
         if self.head is None and models.head_of(pair.student) in HEADS:
             bound.head = models.head_of(pair.student)
         return bound

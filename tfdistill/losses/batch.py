@@ -65,29 +65,6 @@ def span_logits(logits: tf.Tensor, attention_mask: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.cast(attention_mask, tf.bool)[:, None, :], rows, _PADDING_LOGIT)
 
 
-def metric_inputs(batch: StepInputs, head: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns what updates a Keras metric of (labels, logits), so that every row is one answer.
-
-    Args:
-      batch: With labels.
-      head: As `models.head_of` gives it.
-
-    Returns:
-      Labels, logits and weights: sequence (B,) or (B, C), (B, C), (B,); token (B L,),
-      (B L, C), (B L,), weight 0 where there is no label; span (2 B,), (2 B, L), (2 B,).
-    """
-    labels, logits, weight = batch.labels, batch.student["logits"], batch.sample_weight
-    if head == "token":
-        weight = tf.reshape(token_weights(batch), [-1])
-        labels = tf.reshape(tf.maximum(labels, 0), [-1])
-        return labels, tf.reshape(logits, [-1, logits.shape[-1]]), weight
-    if head == "span":
-        rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
-        rows = tf.reshape(rows, [-1, tf.shape(rows)[-1]])  # (2 B, L)
-        return tf.reshape(labels, [-1]), rows, tf.repeat(weight, 2)
-    return labels, logits, weight
-
-
 def padded(features: Mapping[str, tf.Tensor], columns: int) -> dict[str, tf.Tensor]:
     """The features with so many more columns of padding, in those that have an axis of tokens."""
     return {

@@ -11,16 +11,10 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
-from tfdistill.losses.answers import HEADS, resolve_head
+from tfdistill.losses.answers import answers_number, resolve_head
 from tfdistill.losses.base import Loss, ModelPair
-from tfdistill.losses.batch import StepInputs, span_logits, token_weights
-
-# The axes of the labels of each head but "sequence".
-_LABEL_AXES = {
-    "multi_label": ("batch", "classes"),
-    "token": ("batch", "tokens"),
-    "span": ("batch", "2"),
-}
+from tfdistill.losses.batch import StepInputs
+from tfdistill.losses.heads import HEADS
 
 
 def balanced_weights(labels: np.ndarray, num_labels: int) -> np.ndarray:
@@ -72,43 +66,10 @@ def gold_loss(
         raise errors.ShapeError(
             "batch", "(features, labels)", "features only", "Use a labelled set."
         )
-    _check_labels(batch.labels, head)
+    HEADS[head].check_labels(batch.labels)
     logits = tf.cast(batch.student["logits"], tf.float32)
-    weight = batch.sample_weight  # (B,)
-    if head == "token":
-        weight = token_weights(batch)  # (B, L)
-        labels = tf.maximum(tf.cast(batch.labels, tf.int32), 0)  # (B, L)
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B, L)
-    elif head == "span":
-        rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
-        labels = tf.cast(batch.labels, tf.int32)
-        both = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, rows)  # (B, 2)
-        loss = tf.reduce_mean(both, axis=1)  # (B,)
-    elif head == "multi_label":
-        each = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(batch.labels, tf.float32), logits)
-        loss = tf.reduce_mean(each, axis=1)  # (B,)
-    elif logits.shape[-1] == 1:
-        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.float32)
-        loss = tf.square(logits[:, 0] - labels)  # (B,)
-    else:
-        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.int32)
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B,)
-        if class_weights is not None:
-            weight *= tf.gather(tf.constant(class_weights, tf.float32), labels)  # (B,)
+    loss, weight = HEADS[head].gold(batch, logits, class_weights)
     return reductions.weighted_mean(loss, weight)
-
-
-def _check_labels(labels: tf.Tensor, head: str) -> None:
-    axes = _LABEL_AXES.get(head)
-    if axes is None:
-        return
-    fits = labels.shape.rank in (None, len(axes))
-    if fits and head == "span" and labels.shape.rank is not None:
-        fits = labels.shape[-1] in (None, 2)
-    if not fits:
-        raise errors.ShapeError(
-            f"labels of a {head} head", f"shape ({', '.join(axes)})", f"shape {labels.shape}"
-        )
 
 
 class GoldLabels(Loss):
@@ -126,7 +87,7 @@ class GoldLabels(Loss):
         """See the class."""
         super().__init__(weight=weight)
         if head is not None:
-            checks.check_choice("head", head, HEADS)
+            checks.check_choice("head", head, tuple(HEADS))
         self.head = head
 
     def bind(self, name: str, pair: ModelPair) -> GoldLabels:
@@ -148,7 +109,8 @@ class GoldLabels(Loss):
           ShapeError: If there is not one finite weight above 0 for each of its labels.
         """
         head, width = models.head_of(student), models.num_labels_of(student)
-        if head != "sequence" or width == 1 or self.head != "sequence":
+        weighs = self.head is not None and HEADS[self.head].weighs_classes
+        if not weighs or answers_number(student, self.head):
             raise errors.ConfigError("class weights", "a classifier with one label a text", head)
         weights = np.asarray(class_weights, np.float32)
         if weights.shape != (width,) or not (np.isfinite(weights) & (weights > 0)).all():

@@ -134,14 +134,18 @@ def check_masked_lm(model: keras.Model, role: str, *, next_sentence: bool = Fals
             "none",
             "Build it with build_masked_lm(..., next_sentence=True).",
         )
-    head = models.head_of(model)
-    if head != MASKED_LM:
+    if not predicts_words(model):
         raise errors.ShapeError(
             role,
             "a masked language model",
-            f"a model with the head {head!r}",
+            f"a model with the head {models.head_of(model)!r}",
             "Use models.build_masked_lm or weights.load_masked_lm.",
         )
+
+
+def predicts_words(model: keras.Model) -> bool:
+    """Whether a model is a masked language model."""
+    return models.read_head(model).traits.predicts_words
 
 
 def has_nsp_head(model: keras.Model) -> bool:

@@ -32,20 +32,24 @@ if TYPE_CHECKING:
     )
     from tfdistill.models.bert import build_encoder
     from tfdistill.models.bilstm import build_bilstm, initialise_from_vectors
+    from tfdistill.models.classifiers import (
+        build_classifier,
+        build_span_classifier,
+        build_token_classifier,
+    )
     from tfdistill.models.dropout import Dropout, dropout_seed
     from tfdistill.models.embedding import L2Normalization, MaskedMax, build_embedder
     from tfdistill.models.heads import (
-        HEAD_LAYERS,
         Head,
-        build_classifier,
+        HeadKind,
         build_model,
         build_random,
-        build_span_classifier,
-        build_token_classifier,
         head_for,
         head_of,
+        is_of_head,
         num_labels_of,
         read_head,
+        register_head,
     )
     from tfdistill.models.introspection import (
         check_model,
@@ -74,7 +78,6 @@ __all__ = [
     "ACTIVATIONS",
     "ATTENTION_MASK_VALUE",
     "FAMILIES",
-    "HEAD_LAYERS",
     "LARGEST",
     "NORMALIZATIONS",
     "AttentionContext",
@@ -88,6 +91,7 @@ __all__ = [
     "FirstToken",
     "FlattenTokens",
     "Head",
+    "HeadKind",
     "L2Normalization",
     "LayerNorm",
     "MaskedMax",
@@ -119,12 +123,14 @@ __all__ = [
     "head_for",
     "head_of",
     "initialise_from_vectors",
+    "is_of_head",
     "num_labels_of",
     "predict_logits",
     "predictor",
     "preset",
     "presets",
     "read_head",
+    "register_head",
     "taps",
     "with_policy",
 ]

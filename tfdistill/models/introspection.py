@@ -70,11 +70,7 @@ def taps(model: keras.Model) -> keras.Model:
         outputs["pooled_output"] = output("pooler_activation")
     elif _pools_by_first_token(model):
         outputs["pooled_output"] = output("first_token")
-    head = heads.head_of(model)
-    if head == "masked_lm":
-        outputs.update(model.output)
-    elif head != "none":
-        outputs["logits"] = model.output
+    outputs.update(heads.read_head(model).traits.outputs(model))
     return keras.Model(inputs, outputs, name=f"{model.name}_taps")
 
 
@@ -198,7 +194,7 @@ def copy_encoder(source: keras.Model, target: keras.Model) -> None:
         )
     names = _layer_names(source)
     for layer in target.layers:
-        if layer.weights and layer.name in names and not layer.name.startswith(heads.HEAD_LAYERS):
+        if layer.weights and layer.name in names and not heads.is_of_head(layer.name):
             layer.set_weights(source.get_layer(layer.name).get_weights())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import scipy.special
@@ -113,13 +113,29 @@ def section(found: AnswerSides) -> ReportSection:
       The section.
     """
     parts = [SectionPart("paired-part", tables=(_paired(found),))] if found.differences else []
-    if found.task.kind == "classification":
-        parts += _classes(found)
-        calibration = _calibration(found)
-        parts.append(SectionPart("calibration-part", "Confidence", tables=(calibration,)))
-        parts += _sentences(found)
+    if found.task.kind in _PARTS:
+        parts += _PARTS[found.task.kind](found)
     title = f"Answers to the {len(found.gold):,} development examples"
     return ReportSection("answers", title, "Answers", parts=tuple(parts))
+
+
+def register(kind: str, parts: Callable[[AnswerSides], Iterable[SectionPart]]) -> None:
+    """Adds what the section shows of a kind of task.
+
+    Args:
+      kind: Its name.
+      parts: Answers -> parts.
+    """
+    _PARTS[kind] = parts
+
+
+def _of_classes(found: AnswerSides) -> Iterator[SectionPart]:
+    yield from _classes(found)
+    yield SectionPart("calibration-part", "Confidence", tables=(_calibration(found),))
+    yield from _sentences(found)
+
+
+_PARTS: dict[str, Callable[[AnswerSides], Iterable[SectionPart]]] = {"classification": _of_classes}
 
 
 def _paired(found: AnswerSides) -> Table:

@@ -70,7 +70,7 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
       One result each, in that order.
     """
     wanted = context.recipe.baselines
-    embeds = context.task_data.task.kind == "embedding"
+    embeds = context.task_data.task.traits.vectors
     if wanted == "none" or (wanted == "cheap" and not (embeds or _has_linear(context))):
         return ()
 
@@ -112,12 +112,12 @@ def _latency_ms(answer: Callable[[int], Any], num_examples: int) -> float:
 
 
 def _has_linear(context: RunContext) -> bool:
-    return context.task_data.task.head in ("sequence", "multi_label")
+    return analysis.has_linear(context.task_data.task)
 
 
 def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     """Yields name, what fits it, and a note."""
-    if context.task_data.task.kind == "embedding":
+    if context.task_data.task.traits.vectors:
         yield "tfidf_cosine", (_tfidf_vectors, "")
         if context.teachers.given is None:
             yield "mean_word_vectors", (_mean_words, "")

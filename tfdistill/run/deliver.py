@@ -91,7 +91,7 @@ def export_model(
     longest = max(lengths)
     # The file will see such texts cut, too; and its longest signature is the window of a question.
     if check_on.lengths.max() > longest or (
-        data.task.kind == "span" and longest != recipe.data.max_length
+        check_on.span_sources is not None and longest != recipe.data.max_length
     ):
         check_on = batches.encode_examples(
             data.dev_examples,

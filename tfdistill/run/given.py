@@ -163,7 +163,7 @@ def _check_stages(
     certain = settings.missing == "gold" or any(file.given == "answer" for file in read)
     faults = []
     for name, stage in recipe.used_stages.items():
-        if spec.regression and isinstance(stage, config.PredictionStage):
+        if spec.traits.one_number and isinstance(stage, config.PredictionStage):
             faults.append(
                 f"stages.{name}: a stage of kind prediction learns the gold numbers of a "
                 "regression, and no answer. Use logits"
@@ -174,12 +174,12 @@ def _check_stages(
                 f"stages.{name}.prediction: logit_mse compares logits at every token, and the "
                 "files have those of the contexts. Use kl_divergence"
             )
-        elif compared and certain and not spec.regression:
+        elif compared and certain and not spec.traits.one_number:
             faults.append(
                 f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "
                 "kl_divergence"
             )
-    if spec.regression and settings.temperatures:
+    if spec.traits.one_number and settings.temperatures:
         faults.append(
             "teacher.answers.temperatures: the numbers of a regression have none. Leave them out"
         )

@@ -175,7 +175,7 @@ def _prune(context: RunContext, model: keras.Model) -> Student:
         teacher,
         structured.take_sample(texts.dataset()),
         layers=chosen_layers(context.recipe.student),
-        multi_label=data.task.kind == "multi_label",
+        multi_label=data.task.traits.many_classes,
     )
     layers = pruned.kept.layers
     more: dict[str, np.ndarray] = {_LAYERS: np.array(layers, np.int64)}
@@ -206,7 +206,7 @@ def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
 
 def _embedding_head(context: RunContext) -> models.Head | None:
     task = context.data.task
-    if task is None or task.kind != "embedding":
+    if task is None or not task.traits.vectors:
         return None
     settings, answers = context.recipe.student, context.teachers.given
     if answers is None:

@@ -202,7 +202,7 @@ class ExportedSource:
           ManifestError: If the file answers another kind of task, or has other labels.
         """
         record = self.card.task
-        wanted = task.head if task.head in ("token", "span", "embedding") else "sequence"
+        wanted = models.head_for(task.head, task.num_labels).kind
         faults = []
         if wanted != head or (record is not None and record.kind != task.kind):
             kind = record.kind if record is not None else f"answers for a {head}"
@@ -261,7 +261,7 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
     path = roberta.folder_of(source)
     if path is None:
         return open_classifier(source, task)
-    if task is not None and task.head in ("token", "span", "embedding"):
+    if task is not None and not task.traits.row_a_text:
         raise errors.WeightsError(
             f"{source} for {task.kind}",
             "a model with BERT's tokenizer",

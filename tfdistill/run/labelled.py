@@ -39,7 +39,7 @@ class LabelledRows:
             (tokens, num_labels) without padding for words, (tokens, 2), starts and ends, for
             questions.
         """
-        whole = self.task.head not in ("token", "span")
+        whole = not self.task.traits.over_tokens
         joined = np.stack(answers) if whole else np.concatenate(answers)
         return self.source.score(joined, self.encoded, self.task)
 

@@ -228,7 +228,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
         return None
     if vocab.read_vocab(checkpoint.vocab_file) == vocab.read_vocab(data.vocab_file):
         return None
-    wholes = data.task.head not in ("token", "span")
+    wholes = not data.task.traits.over_tokens
     for name, stage in recipe.used_stages.items():
         if stage.has_teacher and not (wholes and stage.kind in config.ANSWERS_ALONE):
             raise errors.VocabularyError(

@@ -269,14 +269,14 @@ def _keep_answers(examples: tasks.Examples, logits: np.ndarray, folder: pathlib.
 def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.ModelResult:
     """Adds parameters, FLOPs by length and shape to what is known of a model."""
     shape = models.config_of(model)
-    head, width = models.head_of(model), models.num_labels_of(model)
-    width = None if head == "embedding" else width
+    head = models.read_head(model)
+    width = None if head.traits.vectors else head.num_labels or None
     sizes = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size")
     return results.ModelResult(
         **known,
         parameters=sum(weight.shape.num_elements() for weight in compress.float_weights(model)),
         flops={
-            str(length): models.flops(shape, length, width, over_tokens=head in ("token", "span"))
+            str(length): models.flops(shape, length, width, over_tokens=head.over_tokens)
             for length in context.recipe.export_lengths
         },
         architecture={

@@ -72,7 +72,7 @@ def _of_task(
     brought = reads is not encoded or isinstance(teacher, given.GivenTeacher)
     if teacher is not None and (data.task.num_labels != 1 or brought):
         logits = context.teachers.answers(teacher, reads)
-        of_tokens = data.task.head in ("token", "span")
+        of_tokens = data.task.traits.over_tokens
         extra["token_extra" if of_tokens else "extra"] = {TEACHER_LOGITS: logits}
     plain = batches.Batches(
         encoded,
@@ -115,7 +115,7 @@ def _noisy(
       ConfigError: If it asks for other pairs and the task has single texts.
     """
     noisy: training.TrainingBatches = plain
-    pairs = data.task.pair_column is not None and data.task.head not in ("token", "span")
+    pairs = data.task.pair_column is not None and not data.task.traits.over_tokens
     if stage.pair_noise and not pairs:
         raise errors.ConfigError(
             "pair_noise",
@@ -145,6 +145,8 @@ def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedEx
     """The training set of a stage, with the unlabelled texts where it needs no gold labels."""
     encoded = data.augmented if stage.augmented else data.train
     assert encoded is not None
-    if data.unlabelled is None or config.needs_labels(stage, regression=data.task.regression):
+    if data.unlabelled is None or config.needs_labels(
+        stage, regression=data.task.traits.one_number
+    ):
         return encoded
     return encoded.followed_by(data.unlabelled)

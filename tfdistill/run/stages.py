@@ -56,7 +56,7 @@ def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
     itself = not context.teachers.knows(teacher)  # a student that compresses reads its own tokens
     data = context.student_task_data if itself else context.task_data
-    if data.task.kind not in ("classification", "token"):
+    if not data.task.traits.exclusive:
         return 1.0
     dev = data.dev
     if isinstance(teacher, given.GivenTeacher):

@@ -151,7 +151,7 @@ def open_for_task(
     head: models.Head | None = None,
 ) -> Any:
     """Loads a checkpoint under the head that the task needs, of an embedding under `head`."""
-    if task.kind == "embedding":
+    if task.traits.vectors:
         return weights.load_embedder(source, head=head)
     head = models.head_for(task.head, task.num_labels)
     width = head.num_labels if new_head else None

@@ -174,13 +174,12 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
         if not (pathlib.Path(source) / checkpoints.CONFIG_FILE).is_file():
             continue
         checkpoint = weights.open_checkpoint(source, shapes_only=True)
-        kind = "none"
-        if answered is not None and answered.kind != "embedding":
-            kind = models.head_for(answered.head, answered.num_labels).kind
-        task_kind = None if answered is None else answered.kind
-        loaded = weights.load_opened(checkpoint, kind, task_kind=task_kind)
-        if answered is not None and kind != "none":
-            training.label_order(loaded.model, loaded.labels, answered)
+        if answered is None or answered.traits.vectors:
+            weights.load_opened(checkpoint, models.Head().kind)
+            continue
+        kind = models.head_for(answered.head, answered.num_labels).kind
+        loaded = weights.load_opened(checkpoint, kind, task_kind=answered.kind)
+        training.label_order(loaded.model, loaded.labels, answered)
 
 
 def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
@@ -290,7 +289,7 @@ def load_classifier(
         )
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
-    if not fresh_head and data.task.head not in ("span", "embedding"):
+    if not fresh_head:
         training.align_labels(loaded.model, loaded.labels, data.task)
     return loaded.model
 

@@ -40,7 +40,7 @@ def read_for_run(
     read = unlabelled.read_unlabelled(task, recipe.data.unlabelled)
     found = unlabelled.select_new(read, train, held_out)
     stages = {
-        name: config.needs_labels(stage, regression=task.regression)
+        name: config.needs_labels(stage, regression=task.traits.one_number)
         for name, stage in recipe.used_stages.items()
         if isinstance(stage, config.TaskStage) and not stage.on_corpus
     }

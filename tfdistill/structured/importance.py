@@ -83,7 +83,8 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
     found_layers = {layer.name for layer in teacher.layers}
     pooled = next((name for name in _POOLED if name in found_layers), None)
     outputs["pooled"] = [] if pooled is None else [teacher.get_layer(pooled).output]
-    outputs["answer"] = teacher.output if head != "none" else teacher.output["sequence_output"]
+    answer = teacher.output
+    outputs["answer"] = answer["sequence_output"] if isinstance(answer, dict) else answer
     view = keras.Model(teacher.inputs, outputs)
     words = teacher.get_layer("word_embeddings").weights[0]
     copies = getattr(words, "values", (words,))  # one on each device of a strategy

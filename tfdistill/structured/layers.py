@@ -95,9 +95,9 @@ class _Parts:
         def output(name: str) -> tf.Tensor:
             return teacher.get_layer(name).output
 
-        self.head = models.head_of(teacher)
+        head = models.read_head(teacher)
+        self.head = head.traits
         self.num_layers = models.config_of(teacher).num_layers
-        self._over_text = self.head in ("sequence", "embedding")
         mask = output("attention_mask_scores")
         states = [output("flatten_tokens")]
         states += [output(f"layer_{index}_layer_norm") for index in range(self.num_layers)]
@@ -105,19 +105,20 @@ class _Parts:
         self.blocks = [
             keras.Model([before, mask], after) for before, after in itertools.pairwise(states)
         ]
-        last = teacher.output if self.head != "none" else output("sequence_output")
-        pools = self.head == "embedding" and models.read_head(teacher).pooling != "cls"
+        last = teacher.output
+        last = output("sequence_output") if isinstance(last, dict) else last
+        pools = self.head.vectors and head.pooling != "cls"
         given = ("input_ids", *(["attention_mask"] if pools else []))
         inputs = [tensor for tensor in teacher.inputs if tensor.name.split(":")[0] in given]
         self._head_inputs = [tensor.name.split(":")[0] for tensor in inputs]
         self._head = keras.Model([states[-1], *inputs], last)
-        self._probabilities = self.head not in ("none", "embedding") and last.shape[-1] > 1
+        self._probabilities = not self.head.bare and last.shape[-1] > 1
 
     def answer(self, hidden: tf.Tensor, features: Features) -> tf.Tensor:
         """Logits of the last states (B L, d); (B, C) or (B, L, C)."""
         given = [tf.convert_to_tensor(features[name]) for name in self._head_inputs]
         answer = self._head([hidden, *given])
-        if self.head == "span":  # a softmax over the real tokens: (B, 2, L)
+        if self.head.over_positions:  # a softmax over the real tokens: (B, 2, L)
             mask = tf.cast(features["attention_mask"], tf.float32)[:, tf.newaxis]
             answer = tf.transpose(answer, (0, 2, 1)) - 1e9 * (1.0 - mask)
         return answer
@@ -125,9 +126,9 @@ class _Parts:
     def weights(self, features: Features) -> tf.Tensor:
         """1 for what counts: texts (B,), starts and ends (B, 2), or real tokens (B, L)."""
         mask = np.asarray(features["attention_mask"], np.float32)
-        if self.head == "span":
+        if self.head.over_positions:
             return tf.ones((len(mask), 2))
-        return tf.ones(len(mask)) if self._over_text else tf.constant(mask)
+        return tf.ones(len(mask)) if self.head.of_texts else tf.constant(mask)
 
     def distance(self, whole: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
         """KL divergence, or mean squared error, over the last axis."""

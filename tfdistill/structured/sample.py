@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.models.heads import KINDS as HEAD_KINDS
 
 Features = Mapping[str, Any]
 Sample = Sequence[Features]
@@ -81,21 +82,22 @@ def answer_loss(
     """
     answer = tf.cast(answer, tf.float32)
     mask = tf.cast(mask, tf.float32)
-    if head in ("none", "embedding"):
+    kind = HEAD_KINDS[head]
+    if kind.bare:
         signs = np.random.default_rng(_PROBE_SEED).choice([-1.0, 1.0], answer.shape[-1])
         products = tf.linalg.matvec(answer, signs.astype(np.float32))  # (B,), of states (B, L)
-        return products if head == "embedding" else tf.reduce_sum(products * mask, axis=-1)
-    if head == "span":
+        return products if kind.of_texts else tf.reduce_sum(products * mask, axis=-1)
+    if kind.over_positions:
         answer = tf.transpose(answer, (0, 2, 1)) - 1e9 * (1.0 - mask[:, tf.newaxis])  # (B, 2, L)
     elif answer.shape[-1] == 1:
         losses = answer[..., 0]
-        return losses if head == "sequence" else tf.reduce_sum(losses * mask, axis=-1)
+        return losses if kind.of_texts else tf.reduce_sum(losses * mask, axis=-1)
     if multi_label:
         own = tf.cast(answer > 0, tf.float32)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=own, logits=answer)
         return tf.reduce_sum(losses, axis=-1)
     own = tf.stop_gradient(tf.argmax(answer, axis=-1))
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=own, logits=answer)
-    if head == "token":
-        return tf.reduce_sum(losses * mask, axis=-1)
-    return losses if head == "sequence" else tf.reduce_sum(losses, axis=-1)
+    if kind.of_texts:
+        return losses
+    return tf.reduce_sum(losses if kind.over_positions else losses * mask, axis=-1)

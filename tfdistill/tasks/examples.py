@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import folders, label_cells, label_kinds, squad, tables
-from tfdistill.tasks.label_kinds import names_in
+from tfdistill.tasks import folders, squad, tables
 from tfdistill.tasks.spec import TaskSpec
 
 SPLITS = ("train", "dev", "test")
@@ -122,7 +121,7 @@ def load_examples(
     )
     path = spec.split_file(source, spec.dev_split if split == "dev" else split)
     read = labelled is not False
-    if spec.kind == "embedding":
+    if spec.traits.vectors:
         return load_texts(spec, path) if split == "train" else _load_pairs(spec, path, read)
     if spec.layout == "squad":
         return _load_questions(spec, path, training=split == "train", labelled=read)
@@ -293,37 +292,4 @@ def parse_labels(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) ->
     Raises:
       DataError: If a number is not finite or a label is not one of the task's.
     """
-    if spec.regression or spec.kind == "embedding":
-        values, _ = label_cells.judge(values, where, "regression")
-        return np.array([_number(*item) for item in zip(values, where, strict=True)], np.float32)
-    index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
-    if spec.kind != "multi_label":
-        return np.array(
-            [_index(spec, index, *item) for item in zip(values, where, strict=True)], np.int32
-        )
-    rows = np.zeros((len(values), len(index)), np.float32)
-    cells = label_cells.unpacked(values, where)
-    for row, (value, location) in enumerate(zip(cells, where, strict=True)):
-        for name in names_in(value, spec.label_separator):
-            rows[row, _index(spec, index, name, location)] = 1.0
-    return rows
-
-
-def _number(value: str, where: str) -> float:
-    number = label_kinds.number_of(value)
-    if number is None:
-        label_cells.check_name(value, where)
-        raise errors.DataError(where, "a finite number", repr(value))
-    return number
-
-
-def _index(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
-    if value not in index:
-        label_cells.check_name(value, where)
-        raise errors.DataError(
-            where,
-            f"one of {', '.join(map(repr, index))}",
-            repr(value),
-            f"These are the labels of task {spec.name!r}.",
-        )
-    return index[value]
+    return spec.traits.parse(spec, values, where)

@@ -9,42 +9,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tfdistill import errors
-from tfdistill.tasks import conll, folders, label_cells, label_kinds, pair_metrics, squad, tables
-from tfdistill.tasks.label_kinds import names_in
+from tfdistill.tasks import conll, folders, label_cells, squad, tables
+from tfdistill.tasks.kind import KINDS, TaskKind
 
-METRICS_OF: Mapping[str, tuple[str, ...]] = {
-    "classification": ("accuracy", "f1", "macro_f1", "matthews", "auc"),
-    "regression": ("pearson", "spearman"),
-    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
-    "token": ("entity_f1", "entity_precision", "entity_recall", "accuracy"),
-    "span": ("f1", "exact_match"),
-    "embedding": (*pair_metrics.SIMILARITY, *pair_metrics.RETRIEVAL),
-}
-# The layouts of each kind of task, the usual one first.
-LAYOUTS_OF: Mapping[str, tuple[str, ...]] = {
-    "classification": ("table", "folders"),
-    "regression": ("table",),
-    "multi_label": ("table",),
-    "token": ("conll",),
-    "span": ("squad",),
-    "embedding": ("table",),
-}
-KINDS = tuple(METRICS_OF)
-"""The kinds of tasks."""
-METRICS = tuple(dict.fromkeys(name for names in METRICS_OF.values() for name in names))
-"""The names of all metrics."""
-# The metrics of a task that names none; the first one chooses a checkpoint.
-_USUAL = {
-    **METRICS_OF,
-    "classification": ("accuracy",),
-    "embedding": ("spearman", "pearson"),
-}
-_HEADS = {"classification": "sequence", "regression": "sequence"}
-_WITHOUT_GOLD = ("mrr", "recall_at_1", "recall_at_10", "ndcg_at_10")
-_UNNAMED = ("regression", "span", "embedding")  # kinds without label names
 _PLAIN_TEXT = ".txt"  # one text a line, to train an embedding on
 
 Path = str | os.PathLike[str]
@@ -81,7 +51,7 @@ class TaskSpec:
       labels: Label names; the index of a name is the class index. None for a regression, spans or
         an embedding. Empty for other kinds whose names are to be found in the train split
         (`with_labels_of`).
-      metrics: Of ``METRICS_OF[kind]``, all "higher is better"; the usual ones when left out.
+      metrics: Of ``KINDS[kind].metrics``, all "higher is better"; the usual ones when left out.
       primary_metric: The one that chooses a checkpoint; the first when left out.
       kind: "classification" (one label), "regression" (a number), "multi_label" (any number of
         labels), "token" (a tag for each word), "span" (an answer inside a text) or "embedding" (a
@@ -128,32 +98,23 @@ class TaskSpec:
             if isinstance(value, str):
                 self._refuse(name, "a list of names")
             object.__setattr__(self, name, tuple(value))
-        self._check_choice("kind", self.kind, KINDS)
-        matches_alone = self.kind == "embedding" and not self.label_column
+        self._check_choice("kind", self.kind, tuple(KINDS))
+        traits = self.traits
         if not self.metrics:
-            usual = _WITHOUT_GOLD if matches_alone else _USUAL[self.kind]
-            object.__setattr__(self, "metrics", usual)
+            object.__setattr__(self, "metrics", traits.default_metrics(self))
         if not self.primary_metric:
             object.__setattr__(self, "primary_metric", self.metrics[0])
-        fitting = LAYOUTS_OF[self.kind]
         if not self.layout:
-            object.__setattr__(self, "layout", fitting[0])
-        self._check_choice("layout", self.layout, fitting)
-        unnamed = self.kind in _UNNAMED
+            object.__setattr__(self, "layout", traits.layouts[0])
+        self._check_choice("layout", self.layout, traits.layouts)
         facts = (
-            ("labels", f"none for the kind {self.kind}", not (unnamed and self.labels)),
+            (
+                "labels",
+                f"none for the kind {self.kind}",
+                not (traits.nameless and self.labels),
+            ),
             ("labels", "each name once", len(set(self.labels)) == len(self.labels)),
             ("labels", "at least two", len(self.labels) != 1),
-            (
-                "metrics",
-                f"{', '.join(pair_metrics.RETRIEVAL)} without a label_column",
-                not matches_alone or set(self.metrics) <= set(pair_metrics.RETRIEVAL),
-            ),
-            (
-                "pair_column",
-                "the column of second texts for an embedding, which is measured on pairs",
-                self.kind != "embedding" or self.pair_column is not None,
-            ),
             (
                 "label_values",
                 "one for each label",
@@ -168,8 +129,10 @@ class TaskSpec:
         for field, expected, good in facts:
             if not good:
                 self._refuse(field, expected)
+        for field, expected in traits.faults(self):
+            self._refuse(field, expected)
         for metric in (*self.metrics, self.primary_metric):
-            self._check_choice("metric", metric, METRICS_OF[self.kind])
+            self._check_choice("metric", metric, traits.metrics)
         if self.primary_metric not in self.metrics:
             self._refuse("primary_metric", f"one of {self.metrics}")
         self._check_metrics_against_labels()
@@ -203,14 +166,14 @@ class TaskSpec:
         raise errors.ConfigError(f"task {self.name!r}, {field}", expected, received, remedy)
 
     @property
-    def regression(self) -> bool:
-        """Whether labels are numbers."""
-        return self.kind == "regression"
+    def traits(self) -> TaskKind:
+        """What its kind says of it."""
+        return KINDS[self.kind]
 
     @property
     def reads_pairs(self) -> bool:
         """Whether a model reads two texts together; an embedding reads each by itself."""
-        return self.pair_column is not None and self.kind != "embedding"
+        return self.pair_column is not None and not self.traits.vectors
 
     @property
     def num_labels(self) -> int:
@@ -218,12 +181,12 @@ class TaskSpec:
 
         0 for an embedding, whose vectors are as wide as the model has them.
         """
-        return {"regression": 1, "span": 2}.get(self.kind, len(self.labels))
+        return self.traits.num_labels(self.labels)
 
     @property
     def head(self) -> str:
         """The head that answers it: "sequence", "multi_label", "token", "span", "embedding"."""
-        return _HEADS.get(self.kind, self.kind)
+        return self.traits.head
 
     def split_file(self, source: Path, split: str) -> pathlib.Path:
         """Finds the file of a split, for "folders" its folder.
@@ -239,7 +202,7 @@ class TaskSpec:
             return tables.split_file(
                 source, split, suffixes=squad.SUFFIXES, versions=squad.VERSIONS
             )
-        if self.kind == "embedding" and split == "train":
+        if self.traits.vectors and split == "train":
             return tables.split_file(source, split, suffixes=(*tables.SUFFIXES, _PLAIN_TEXT))
         return tables.split_file(source, split)
 
@@ -271,7 +234,7 @@ class TaskSpec:
             for name, where in names.items():
                 label_cells.check_name(name, where)
             return set(names), path
-        several = self.kind == "multi_label"
+        traits = self.traits
         table = tables.read_table(
             path,
             [self.label_column],
@@ -282,10 +245,10 @@ class TaskSpec:
         values, found = label_cells.judge(
             table.columns[self.label_column],
             [f"{path}, line {line}, column {self.label_column!r}" for line in table.lines],
-            self.kind if stated else None,
-            self.label_separator if several else None,
+            traits.column if stated else None,
+            self.label_separator if traits.many_classes else None,
         )
-        if found.kind != self.kind:
+        if found.kind != traits.column:
             mark = "" if found.separator == "," else f", data.label_separator={found.separator!r}"
             raise errors.ConfigError(
                 f"{path}, column {self.label_column!r}, --kind",
@@ -293,11 +256,8 @@ class TaskSpec:
                 f"none, and {found.why}",
                 f"Add --kind {found.kind}{mark}, or --kind {self.kind} if they are meant so.",
             )
-        if several:
-            return {
-                name for value in values for name in names_in(value, self.label_separator)
-            }, path
-        return set(values), path
+        names = {name for value in values for name in traits.names_in(value, self.label_separator)}
+        return names, path
 
     def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:
         """Reads a CoNLL file.
@@ -335,11 +295,7 @@ class TaskSpec:
         Raises:
           DataError: If the names are not those of the task.
         """
-        unnamed = {
-            "regression": "numbers, no names",
-            "span": "answers, no names",
-            "embedding": "similarities, no names",
-        }.get(self.kind)
+        unnamed = self.traits.nameless
         if unnamed or (self.labels and set(labels) != set(self.labels)):
             raise errors.DataError(
                 f"labels for task {self.name!r}",
@@ -367,7 +323,7 @@ class TaskSpec:
         Raises:
           DataError: If the files are unusable or hold fewer than two labels.
         """
-        if self.kind in _UNNAMED or self.labels:
+        if self.traits.nameless or self.labels:
             return self
         found, path = self.labels_in(source, stated=stated)
         column = "" if self.layout == "folders" else f", column {self.label_column!r}"
@@ -386,9 +342,4 @@ class TaskSpec:
         if len(found) < 2:
             received = f"only {next(iter(found))!r}" if found else "none"
             raise errors.DataError(where, "at least two different labels", received)
-        order = (
-            conll.ordered_tags(found)
-            if self.kind == "token"
-            else sorted(found, key=label_kinds.label_order(found))
-        )
-        return dataclasses.replace(self, labels=tuple(order))
+        return dataclasses.replace(self, labels=tuple(self.traits.ordered(found)))

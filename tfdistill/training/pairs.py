@@ -39,7 +39,7 @@ def load_teacher(
     head = models.Head("sequence", num_labels or 0)
     if spec is not None:
         head = models.head_for(spec.head, spec.num_labels)
-    if head.kind == "embedding":
+    if head.traits.vectors:
         fresh = models.Head("embedding") if new_head else None
         return weights.load_embedder(source, head=fresh).model
     checkpoint = weights.open_checkpoint(source)
@@ -135,7 +135,7 @@ def label_order(
     Raises:
       TeacherError: If the names, or their number, differ from the task's.
     """
-    if task.kind == "embedding":  # vectors, of any width
+    if task.traits.vectors:  # vectors, of any width
         return None
     expected = task.num_labels
     if models.num_labels_of(model) != expected:
@@ -145,8 +145,7 @@ def label_order(
             models.num_labels_of(model),
             "Fine-tune it on the task (`tfdistill finetune`, teacher.finetune in a recipe).",
         )
-    unnamed = task.kind in ("regression", "span")
-    if unnamed or not labels or all(name.startswith("LABEL_") for name in labels):
+    if task.traits.nameless or not labels or all(name.startswith("LABEL_") for name in labels):
         return None
     theirs = [name.casefold() for name in labels]
     ours = [name.casefold() for name in task.labels]

@@ -77,7 +77,9 @@ def save_garden(model: keras.Model, prefix: files.Path, *, overwrite: bool = Fal
     config = models.config_of(model)
     head = models.head_of(model)
     names = {layer.name for layer in model.layers}
-    if head not in ("none", "masked_lm") or "nsp_classifier" in names:
+    kind = models.read_head(model).traits
+    encoder = kind.bare and not kind.vectors
+    if not (encoder or kind.predicts_words) or "nsp_classifier" in names:
         raise errors.WeightsError(
             f"model {model.name!r} for the Model Garden",
             "an encoder, or a masked language model alone",

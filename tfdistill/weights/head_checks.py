@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfdistill import errors, models
+from tfdistill.models.heads import KINDS as HEAD_KINDS
 from tfdistill.weights import keys
 from tfdistill.weights.checkpoint import CONFIG_FILE, LIBRARY_FILE, Checkpoint, read_json
 
@@ -155,7 +156,7 @@ def check_labels(checkpoint: Checkpoint) -> None:
 
 def classifier_key(family: str, kind: str) -> str:
     """Names the tensor whose rows are the outputs of a classifier."""
-    whole = family == "electra" and kind == "sequence"
+    whole = family == "electra" and HEAD_KINDS[kind].of_texts
     return "classifier.out_proj.weight" if whole else "classifier.weight"
 
 

@@ -312,11 +312,11 @@ def format_config(
         "initializer_range": 0.02,
         "dtype": "float32",
     }
-    if head.kind in ("sequence", "token"):
+    if head.traits.classifies:
         names = labels or tuple(f"LABEL_{index}" for index in range(head.num_labels))
         written["id2label"] = {str(index): name for index, name in enumerate(names)}
         written["label2id"] = {name: index for index, name in enumerate(names)}
-        if head == Head("sequence", 1):
+        if head.answers_number:
             written["problem_type"] = "regression"
     factors = factorised.is_factorised(config)
     if not distil or factors:

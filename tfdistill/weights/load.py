@@ -8,6 +8,7 @@ import pathlib
 import tf_keras as keras
 
 from tfdistill import errors, files, models
+from tfdistill.models.heads import KINDS as HEAD_KINDS
 from tfdistill.weights import factorised, filling, head_checks, hf_config, keys, sentence_modules
 from tfdistill.weights.checkpoint import (
     SENTENCE_FILES,
@@ -158,7 +159,7 @@ def load_model(
         not there and neither `new_head` nor `num_labels` is given, or the decoder of a masked LM
         is not tied to its word vectors.
     """
-    if kind == "embedding":
+    if HEAD_KINDS[kind].vectors:
         return load_embedder(source)
     return load_opened(
         open_checkpoint(source),
@@ -196,11 +197,11 @@ def load_opened(
         head_checks.check_head(checkpoint, *head_checks.HEAD_KEYS[kind])
         if next_sentence:
             head_checks.check_head(checkpoint, "a next-sentence head", ("cls.seq_relationship.",))
-        if kind == "masked_lm":
+        if HEAD_KINDS[kind].predicts_words:
             head_checks.check_tied(checkpoint)
     if has_head and task_kind is not None:
         head_checks.check_problem(checkpoint, task_kind)
-    head = models.Head(kind, 2 if kind == "span" else num_labels or 0, next_sentence)
+    head = models.Head(kind, HEAD_KINDS[kind].width or num_labels or 0, next_sentence)
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, has_head)
     labels = (
@@ -310,7 +311,7 @@ def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadRep
     """Fills a model whose head comes from the checkpoint or, without `has_head`, is new."""
     wanted = keys.variables(model)
     config = models.config_of(model)
-    own = {v.key for v in wanted if v.layer.startswith(models.HEAD_LAYERS)}
+    own = {v.key for v in wanted if models.is_of_head(v.layer)}
     pooler = {variable.key for variable in wanted if variable.layer == "pooler"}
     unused = {key for key in checkpoint.tensors if keys.HEADS.fullmatch(key)} - own
     unused |= keys.unused(config) | (set() if has_head else own)

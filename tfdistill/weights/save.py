@@ -94,7 +94,7 @@ def save_hf(
     if vocab_file is not None:
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
-    bare = head.kind in ("none", "embedding")
+    bare = head.traits.bare
     named = {
         v.key: filling.exported(model, v)
         for v in keys.variables(model)
@@ -104,7 +104,7 @@ def save_hf(
         named = factorised.merged(named)
     tensors = {keys.exported_key(key, config, bare=bare): value for key, value in named.items()}
     words = keys.exported_key("embeddings.word_embeddings.weight", config, bare=bare)
-    if config.family == "mobilebert" and head.kind == "masked_lm":
+    if config.family == "mobilebert" and head.traits.predicts_words:
         # The TensorFlow class there has variables of its own for the tied decoder, and for the
         # extra one also where the table is as wide as the states.
         tensors["cls.predictions.decoder.weight"] = tensors[words].copy()
@@ -118,7 +118,7 @@ def save_hf(
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
         )
-        if head.kind == "embedding":
+        if head.traits.vectors:
             sentence_modules.write_modules(model, temporary)
         if vocab_file is not None:
             _save_tokenizer(config, vocab_file, lower_case, temporary)
@@ -127,9 +127,8 @@ def save_hf(
 
 
 def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
-    named = head.num_labels if head.kind in ("sequence", "token") else 0
-    regression_without_names = head.kind == "sequence" and named == 1 and not labels
-    if labels is None or regression_without_names:
+    named = head.num_labels if head.traits.classifies else 0
+    if labels is None or (head.answers_number and not labels):
         return
     if len(labels) != named or len(set(labels)) != len(labels):
         raise errors.WeightsError(

@@ -1,0 +1,287 @@
+"""Heads that give logits: which axis is a distribution, which rows count, how labels are laid out.
+
+- "sequence": (B, C), one class per example, or a number where C is 1;
+- "multi_label": (B, C), each class true or false by itself;
+- "token": (B, L, C), one class per labelled token;
+- "span": (B, L, 2), two distributions over the real tokens: of the start and of the end.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfdistill import errors
+from tfdistill.losses.batch import StepInputs, span_logits, token_weights
+
+
+class ComparedLogits(NamedTuple):
+    """What a loss between logits sees.
+
+    Attributes:
+      teacher: float32 (..., C), a distribution over the last axis.
+      student: The same shape.
+      weight: float32 (...), the weights of the rows.
+      factor: What the loss is multiplied with.
+    """
+
+    teacher: tf.Tensor
+    student: tf.Tensor
+    weight: tf.Tensor
+    factor: float = 1.0
+
+
+class AnswerHead(abc.ABC):
+    """A head whose answers are compared, with gold labels and with a teacher's.
+
+    Attributes:
+      name: A key of `HEADS`, `TaskSpec.head`.
+      model_head: The head of the model, see `models.Head`.
+      label_axes: The axes of the labels; (batch,) or more where it is empty.
+      weighs_classes: Whether each example has one class, which may have a weight.
+    """
+
+    name: ClassVar[str]
+    model_head: ClassVar[str]
+    label_axes: ClassVar[tuple[str, ...]] = ()
+    weighs_classes: ClassVar[bool] = False
+
+    def answers_number(self, width: int | None) -> bool:
+        """Whether so many outputs are a number, which has no distribution."""
+        del width
+        return False
+
+    @abc.abstractmethod
+    def gold(
+        self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss of each row with its gold label, and the weights of the rows."""
+
+    @abc.abstractmethod
+    def compared(
+        self,
+        batch: StepInputs,
+        teacher: tf.Tensor,
+        student: tf.Tensor,
+        *,
+        squared: bool,
+        reduction: str,
+    ) -> ComparedLogits:
+        """The logits of two models as rows; squared: whether they are not made distributions."""
+
+    def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """What updates a Keras metric, so that every row is one answer: labels, logits, weights."""
+        assert batch.labels is not None
+        return batch.labels, batch.student["logits"], batch.sample_weight
+
+    def check_labels(self, labels: tf.Tensor) -> None:
+        """Refuses labels of another layout.
+
+        Raises:
+          ShapeError: If they have other axes.
+        """
+        axes, rank = self.label_axes, labels.shape.rank
+        if not axes or rank is None:
+            return
+        if rank != len(axes) or (
+            axes[-1].isdigit() and labels.shape[-1] not in (None, int(axes[-1]))
+        ):
+            raise errors.ShapeError(
+                f"labels of a {self.name} head",
+                f"shape ({', '.join(axes)})",
+                f"shape {labels.shape}",
+            )
+
+
+class SequenceAnswers(AnswerHead):
+    """A class for each example, or a number."""
+
+    name = model_head = "sequence"
+    weighs_classes = True
+
+    def answers_number(self, width: int | None) -> bool:
+        """One output is a number."""
+        return width == 1
+
+    def gold(
+        self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """``-log softmax(z)[y]`` or ``(z - y)^2``, (B,)."""
+        weight = batch.sample_weight  # (B,)
+        if self.answers_number(logits.shape[-1]):
+            labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.float32)
+            return tf.square(logits[:, 0] - labels), weight
+        labels = tf.cast(tf.reshape(batch.labels, [-1]), tf.int32)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # (B,)
+        if class_weights is not None:
+            weight *= tf.gather(tf.constant(class_weights, tf.float32), labels)
+        return loss, weight
+
+    def compared(
+        self,
+        batch: StepInputs,
+        teacher: tf.Tensor,
+        student: tf.Tensor,
+        *,
+        squared: bool,
+        reduction: str,
+    ) -> ComparedLogits:
+        """Rows (B, C)."""
+        del squared, reduction
+        return ComparedLogits(teacher, student, batch.sample_weight)
+
+
+class MultiLabelAnswers(AnswerHead):
+    """Each class by itself: a Bernoulli distribution, a softmax over it and the logit 0."""
+
+    name = "multi_label"
+    model_head = "sequence"
+    label_axes = ("batch", "classes")
+
+    def gold(
+        self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """``-y log s - (1 - y) log(1 - s)`` with ``s = sigmoid(z)``, a mean over classes, (B,)."""
+        del class_weights
+        labels = tf.cast(batch.labels, tf.float32)
+        each = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+        return tf.reduce_mean(each, axis=1), batch.sample_weight
+
+    def compared(
+        self,
+        batch: StepInputs,
+        teacher: tf.Tensor,
+        student: tf.Tensor,
+        *,
+        squared: bool,
+        reduction: str,
+    ) -> ComparedLogits:
+        """Rows (B, C, 2); of squared differences (B, C)."""
+        weight = batch.sample_weight
+        if squared:
+            return ComparedLogits(teacher, student, weight)
+        weight = weight[:, None] * tf.ones_like(student)  # (B, C)
+        factor = 2.0 if reduction == "reference" else 1.0
+        return ComparedLogits(_two_classes(teacher), _two_classes(student), weight, factor)
+
+
+class TokenAnswers(AnswerHead):
+    """A class for each labelled token."""
+
+    name = model_head = "token"
+    label_axes = ("batch", "tokens")
+
+    def gold(
+        self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """``-log softmax(z)[y]`` of each token, (B, L)."""
+        del class_weights
+        labels = tf.maximum(tf.cast(batch.labels, tf.int32), 0)  # (B, L)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        return loss, token_weights(batch)
+
+    def compared(
+        self,
+        batch: StepInputs,
+        teacher: tf.Tensor,
+        student: tf.Tensor,
+        *,
+        squared: bool,
+        reduction: str,
+    ) -> ComparedLogits:
+        """Rows (B, L, C)."""
+        del squared, reduction
+        return ComparedLogits(teacher, student, token_weights(batch))
+
+    def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """(B L,), (B L, C) and (B L,), weight 0 where there is no label."""
+        logits = batch.student["logits"]
+        weight = tf.reshape(token_weights(batch), [-1])
+        labels = tf.reshape(tf.maximum(batch.labels, 0), [-1])
+        return labels, tf.reshape(logits, [-1, logits.shape[-1]]), weight
+
+
+class SpanAnswers(AnswerHead):
+    """Two distributions over the real tokens: of the start and of the end."""
+
+    name = model_head = "span"
+    label_axes = ("batch", "2")
+
+    def gold(
+        self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The mean of ``-log softmax(z_start)[start]`` and the same for the end, (B,)."""
+        del class_weights
+        rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
+        labels = tf.cast(batch.labels, tf.int32)
+        both = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, rows)  # (B, 2)
+        return tf.reduce_mean(both, axis=1), batch.sample_weight
+
+    def compared(
+        self,
+        batch: StepInputs,
+        teacher: tf.Tensor,
+        student: tf.Tensor,
+        *,
+        squared: bool,
+        reduction: str,
+    ) -> ComparedLogits:
+        """Rows (B, 2, L); of squared differences (B, L, 2)."""
+        if squared:
+            weight = _shares_of_tokens(batch) if reduction == "batch" else batch.mask  # (B, L)
+            return ComparedLogits(teacher, student, weight)
+        real, weight = batch.features["attention_mask"], batch.sample_weight
+        both = tf.stack([weight, weight], axis=-1)  # (B, 2)
+        return ComparedLogits(span_logits(teacher, real), span_logits(student, real), both)
+
+    def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """(2 B,), (2 B, L) and (2 B,)."""
+        rows = span_logits(batch.student["logits"], batch.features["attention_mask"])  # (B, 2, L)
+        rows = tf.reshape(rows, [-1, tf.shape(rows)[-1]])  # (2 B, L)
+        return tf.reshape(batch.labels, [-1]), rows, tf.repeat(batch.sample_weight, 2)
+
+
+def _shares_of_tokens(batch: StepInputs) -> tf.Tensor:
+    """The examples' weights, shared equally among their real tokens, (B, L)."""
+    real = tf.cast(batch.features["attention_mask"], tf.float32)
+    return tf.math.divide_no_nan(batch.mask, tf.reduce_sum(real, axis=1, keepdims=True))
+
+
+def _two_classes(logits: tf.Tensor) -> tf.Tensor:
+    return tf.stack([tf.zeros_like(logits), logits], axis=-1)
+
+
+_HEADS: dict[str, AnswerHead] = {
+    head.name: head
+    for head in (SequenceAnswers(), TokenAnswers(), SpanAnswers(), MultiLabelAnswers())
+}
+HEADS: Mapping[str, AnswerHead] = _HEADS
+"""Name -> head."""
+
+
+def register(head: AnswerHead) -> None:
+    """Adds a head to `HEADS`.
+
+    Raises:
+      ConfigError: If another head has its name.
+    """
+    if type(_HEADS.setdefault(head.name, head)) is not type(head):
+        raise errors.ConfigError("head", "a name that no head has yet", repr(head.name))
+
+
+def metric_inputs(batch: StepInputs, head: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns what updates a Keras metric of (labels, logits), so that every row is one answer.
+
+    Args:
+      batch: With labels.
+      head: As `models.head_of` gives it.
+
+    Returns:
+      Labels, logits and weights: sequence (B,) or (B, C), (B, C), (B,); token (B L,),
+      (B L, C), (B L,), weight 0 where there is no label; span (2 B,), (2 B, L), (2 B,).
+    """
+    return HEADS.get(head, HEADS["sequence"]).metric_inputs(batch)

@@ -1,0 +1,116 @@
+"""A tag for each word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.tasks import conll
+from tfdistill.tasks.kind import TaskKind, check_finite, register
+from tfdistill.tasks.texts import chance_of_classes, label_indices
+
+if TYPE_CHECKING:
+    from tfdistill.tasks.encoded import EncodedExamples
+    from tfdistill.tasks.spec import TaskSpec
+
+
+class Tags(TaskKind):
+    """A tag for each word, which the word's first piece answers."""
+
+    name = "token"
+    head = "token"
+    metrics = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
+    layouts = ("conll",)
+    over_tokens = True
+    exclusive = True
+    usual_columns = ("0", "-1")
+    pipeline = "token-classification"
+
+    def ordered(self, names: Collection[str]) -> list[str]:
+        """O first, then B-TYPE and I-TYPE of every type."""
+        return conll.ordered_tags(set(names))
+
+    def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+        """See `TaskKind.parse`; int32 (words,)."""
+        return label_indices(spec, values, where)
+
+    def score(
+        self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
+    ) -> dict[str, float]:
+        """See `tag_metrics`; the rows of a sentence are put together again."""
+        if encoded.labels is None:
+            raise errors.DataError("evaluation", "labelled examples", "examples without labels")
+        expected = (encoded.num_tokens, spec.num_labels)
+        if outputs.shape != expected or encoded.labels.shape != expected[:1]:
+            raise errors.ShapeError(
+                f"logits and labels of task {spec.name!r}",
+                f"shapes {expected} and {expected[:1]}",
+                f"{outputs.shape} and {encoded.labels.shape}",
+            )
+        labelled = encoded.labels != conll.UNLABELLED
+        check_finite(outputs[labelled])
+        sources = np.arange(len(encoded)) if encoded.sources is None else encoded.sources
+        of_tokens = np.repeat(sources, encoded.lengths)[labelled]
+        names = np.array(spec.labels)
+        gold = names[encoded.labels[labelled]]
+        answers = names[outputs[labelled].argmax(axis=1)]
+        order = np.argsort(of_tokens, kind="stable")
+        cuts = np.flatnonzero(np.diff(of_tokens[order])) + 1
+        values = tag_metrics(
+            [part.tolist() for part in np.split(gold[order], cuts)],
+            [part.tolist() for part in np.split(answers[order], cuts)],
+        )
+        return {name: values[name] for name in spec.metrics}
+
+    def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
+        """See `TaskKind.chance`; of the labelled tokens."""
+        return chance_of_classes(spec, labels[labels >= 0])
+
+
+def tag_metrics(
+    gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Scores the tags of sentences as the CoNLL evaluation does.
+
+    An entity counts as found only if its type, its first and its last word are right; see
+    `conll.entities` for what an entity is. Over all sentences: precision is the share of found
+    entities that are right, recall the share of gold entities that are found, F1
+    ``2 P R / (P + R)``; each is 0 where it is not defined.
+
+    Args:
+      gold: The tags of n sentences.
+      answers: The predicted tags of the same words.
+
+    Returns:
+      "entity_f1", "entity_precision", "entity_recall", and "accuracy", the share of words with
+      the right tag.
+
+    Raises:
+      ShapeError: If there is not one answer for each of at least one word.
+    """
+    if [len(tags) for tags in gold] != [len(tags) for tags in answers] or not any(gold):
+        raise errors.ShapeError(
+            "predicted tags",
+            f"one for each of {sum(map(len, gold))} words, at least one",
+            f"{sum(map(len, answers))} in {len(answers)} sentences",
+        )
+    right = in_gold = predicted = same = words = 0
+    for tags, guesses in zip(gold, answers, strict=True):
+        entities, guessed = conll.entities(tags), conll.entities(guesses)
+        right += len(entities & guessed)
+        in_gold += len(entities)
+        predicted += len(guessed)
+        same += sum(a == b for a, b in zip(tags, guesses, strict=True))
+        words += len(tags)
+    return {
+        "entity_f1": 2 * right / (in_gold + predicted) if right else 0.0,
+        "entity_precision": right / predicted if right else 0.0,
+        "entity_recall": right / in_gold if right else 0.0,
+        "accuracy": same / words,
+    }
+
+
+register(Tags())
