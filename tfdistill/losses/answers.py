@@ -44,7 +44,7 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
         raise errors.ShapeError(
             "model",
             "a classifier of sequences, tokens or spans",
-            "an encoder without a head" if own == "none" else f"a head for {own}",
+            f"one with the head {own!r}",
             "Use build_student.",
         )
     if head is None:

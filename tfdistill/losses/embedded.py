@@ -20,7 +20,7 @@ class _VectorLoss(Loss):
 
     def check(self, pair: ModelPair) -> None:
         for model, role in ((pair.teacher, "teacher"), (pair.student, "student")):
-            if isinstance(model, keras.Model) and models.head_of(model) != "embedding":
+            if isinstance(model, keras.Model) and not models.read_head(model).traits.vectors:
                 raise errors.ShapeError(
                     role,
                     "a sentence encoder",

@@ -109,9 +109,9 @@ def _fit_head(student: keras.Model, teacher: keras.Model, sample: Sample, ridge:
     ):
         return
     layer = student.get_layer(name)
-    over_tokens = name in ("token_classifier", "span_classifier")
+    over_tokens = models.read_head(student).over_tokens
     view = keras.Model(student.inputs, layer.input)
-    if models.head_of(teacher) == "embedding":
+    if models.read_head(teacher).traits.vectors:
         if models.read_head(student).projection != "linear":
             return
         # What the last layer of the head is given: a vector of any length.

@@ -1,0 +1,93 @@
+"""Kinds of tasks and heads of models are objects: nothing else compares their names."""
+
+import ast
+import pathlib
+
+import pytest
+
+from tfdistill import tasks
+from tfdistill.models import heads
+
+ROOT = pathlib.Path(__file__).parents[2]
+HEADS = {*heads.KINDS, *(kind.head for kind in tasks.KINDS.values())}
+NAMES = {*tasks.KINDS, *HEADS}
+# What holds a kind or a head; other words may be "none" or "token", too.
+SUBJECTS = ("kind", "head", "task_kind", "task_head", "head_of", "own", "resolved")
+
+
+def of_kinds(node: ast.expr) -> bool:
+    """Whether an expression is a name or an attribute that holds a kind or a head."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    of_stage = getattr(getattr(node, "value", None), "id", "") == "stage"
+    return not of_stage and getattr(node, "attr", getattr(node, "id", "")) in SUBJECTS
+
+
+def constants(node: ast.expr) -> set[str]:
+    return {
+        child.value
+        for child in ast.walk(node)
+        if isinstance(child, ast.Constant) and isinstance(child.value, str)
+    }
+
+
+def tuples_of_names(tree: ast.Module) -> set[str]:
+    """Names of a module's constants that are tuples, lists or sets of kinds or heads."""
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+        and isinstance(node.value, (ast.Tuple, ast.List, ast.Set, ast.Constant))
+        and constants(node.value)
+        and constants(node.value) <= NAMES
+    }
+
+
+def comparisons(source: str) -> list[int]:
+    """Lines that compare with the name of a kind or head."""
+    tree = ast.parse(source)
+    listed = tuples_of_names(tree)
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            named = any(
+                constants(side) & NAMES or getattr(side, "id", "") in listed for side in sides
+            )
+            if named and any(of_kinds(side) for side in sides):
+                lines.append(node.lineno)
+        elif isinstance(node, ast.MatchValue) and constants(node) & NAMES:
+            lines.append(node.value.lineno)
+    return lines
+
+
+def test_no_module_compares_the_name_of_a_kind_or_head():
+    faults = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for package in ("tfdistill", "export")
+        for file in sorted((ROOT / package).rglob("*.py"))
+        if "tasks" not in file.relative_to(ROOT).parts
+        for line in comparisons(file.read_text("utf-8"))
+    ]
+    assert faults == []  # ask the kind: `spec.traits`, `models.read_head(model).traits`, ...
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'x = task.kind == "token"',
+        'x = models.head_of(model) != "embedding"',
+        'x = head in ("token", "span")',
+        '_OWN = ("token", "span")\nx = task.head not in _OWN',
+        '_OWN = "embedding"\nx = kind == _OWN',
+        'match kind:\n    case "span":\n        x = 1',
+    ],
+)
+def test_a_comparison_is_found(line):
+    assert comparisons(line)
+
+
+def test_other_words_and_lookups_are_no_comparisons():
+    assert comparisons('x = TABLE[task.kind]\ny = stage.kind == "joint"\nz = name == "token"') == []
