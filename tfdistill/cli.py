@@ -49,7 +49,6 @@ _VERBS = {
     "data": "data",
     "pretrain": "pretraining",
     **dict.fromkeys(("inspect", "doctor"), "inspection"),
-    "table": "table",
     "benchmark": "benchmarks",
     "search": "search",
     "compare": "results",

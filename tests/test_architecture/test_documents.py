@@ -61,7 +61,8 @@ def test_every_relative_link_leads_to_a_file(document):
 def test_every_script_that_is_named_can_be_run(document):
     names = set(
         re.findall(
-            r"(?<![\w/])\.?/?(scripts/[a-z_-]+(?:\.py)?|\.ci/run)\b", document.read_text("utf-8")
+            r"(?<![\w/])\.?/?(scripts/(?:[a-z_-]+/)*[a-z_-]+(?:\.py)?|\.ci/run)\b",
+            document.read_text("utf-8"),
         )
     )
 

@@ -53,7 +53,6 @@ RANKS = {
     "report": 6,
     "search": 7,
     "run": 8,
-    "papers": 8,
     "commands": 9,
     "cli": 9,
     "__main__": 9,

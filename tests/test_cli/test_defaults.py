@@ -10,7 +10,7 @@ import pytest
 from tfdistill import cli, config
 from tfdistill.benchmark import host
 from tfdistill.benchmark.settings import Settings
-from tfdistill.commands import search, table
+from tfdistill.commands import search
 
 OPTIONS = {  # of the command line, by attribute of `Settings`
     **{name: f"--{name}".replace("_", "-") for name in ("threads", "delegates", "warmup", "runs")},
@@ -75,24 +75,6 @@ def test_the_help_of_search_tells_what_it_asks_for(capsys, quick):
     usual = dataclasses.asdict(Settings())
     asked = dataclasses.asdict(settings)
     assert {name for name in usual if usual[name] != asked[name]} <= short
-
-
-def test_the_help_of_table_tells_what_it_asks_for(capsys, monkeypatch):
-    from tfdistill.papers import making
-
-    requests = []
-
-    def make_table(out, request, measure, **options):
-        requests.append(request)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(making, "make_table", make_table)
-    cli.main(["table", "--out", "x"])
-    assert [request.settings for request in requests] == [table._DEFAULTS]
-    text = help_of("table", capsys)
-    for name in ("threads", "warmup", "runs", "min_seconds", "repetitions"):
-        assert told(text, OPTIONS[name]) == [written(getattr(table._DEFAULTS, name))]
-    assert told(text, "--lengths") == [written(table._DEFAULTS.lengths)]
 
 
 def test_a_recipe_s_defaults_are_those_of_the_library():

@@ -22,7 +22,6 @@ INPUTS = {
     "export": ["model"],
     "finetune": ["model", "--task", "sst2", "--data-dir", "data"],
     "index": ["text.csv", "--model", "model"],
-    "table": [],
     "pretrain": ["bert_tiny", "--corpus", "text.txt"],
     "quantizations": ["model"],
     "quickstart": ["--teacher", "model", "--data", "text.csv"],

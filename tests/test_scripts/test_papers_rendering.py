@@ -6,10 +6,10 @@ import json
 import pathlib
 
 import pytest
+from papers import rendering
+from papers import table as papers
 
 from tfdistill.benchmark import schema
-from tfdistill.papers import rendering
-from tfdistill.papers import table as papers
 from tfdistill.report.render import markdown_table
 
 SHA = "ab" * 32

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import remarks, summaries
-from tfdistill.papers.published import ROWS, SOURCES, PaperTable, PublishedRow
+
+from .published import ROWS, SOURCES, PaperTable, PublishedRow
 
 FORMAT_VERSION = 1
 _LOAD = "Load average"

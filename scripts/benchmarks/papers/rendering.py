@@ -9,14 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from tfdistill.papers import published
-from tfdistill.papers.published import title
-from tfdistill.papers.table import Latency, PapersTable
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
 from tfdistill.report.render import markdown_table
 from tfdistill.report.table_cells import Cell, Row, Table
 from tfdistill.tables import table as aligned_table
+
+from . import published
+from .published import title
+from .table import Latency, PapersTable
 
 _UNSURE = " ?"
 _THROTTLED = " ▲"

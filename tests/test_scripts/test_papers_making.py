@@ -5,13 +5,13 @@ import pathlib
 import shutil
 
 import pytest
+from papers import exporting, making
+from papers.table import PapersTable
 
 from tfdistill import errors, models
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
-from tfdistill.papers import exporting, making
-from tfdistill.papers.table import PapersTable
 
 PRESETS = ("bert_base", "mobilebert")
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")

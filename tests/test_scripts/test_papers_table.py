@@ -1,11 +1,11 @@
 import types
 
 import pytest
+from papers.table import check_one_device, notes_of
 
 from tfdistill import errors
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
-from tfdistill.papers.table import check_one_device, notes_of
 
 
 def test_measurements_of_two_builds_of_the_tool_are_not_mixed():

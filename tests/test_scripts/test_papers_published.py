@@ -4,10 +4,10 @@ import re
 import statistics
 
 import pytest
+from papers import published
 
 from tfdistill import config, models
 from tfdistill.commands import recipes as recipe_commands
-from tfdistill.papers import published
 
 SPEEDS = [row for row in published.ROWS if row.time is not None]
 

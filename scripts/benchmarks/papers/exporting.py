@@ -13,7 +13,8 @@ from export.conversion import quantize
 from export.targets import tflite
 from tfdistill import errors, files, manifest, models
 from tfdistill.models.presets import as_config
-from tfdistill.papers.table import file_name
+
+from .table import file_name
 
 NUM_LABELS = 2
 _FILE = "model.tflite"

@@ -16,8 +16,9 @@ import tqdm
 from tfdistill import _version, errors, files, manifest, models, reading, work_folder
 from tfdistill.benchmark import environment, result, schema
 from tfdistill.benchmark.settings import Settings
-from tfdistill.papers import exporting, published, rendering, table
-from tfdistill.papers.table import PapersTable, TableFile, TableModel, file_name
+
+from . import exporting, published, rendering, table
+from .table import PapersTable, TableFile, TableModel, file_name
 
 FILES, MEASUREMENTS = "files", "measurements"  # folders of a table
 REQUEST, TABLE = "request.json", "table.json"

@@ -1,18 +1,23 @@
 """The papers' table of a phone: exported here, measured there, its figures called a phone's."""
 
 import json
+import pathlib
+import sys
 
 import pytest
 
-from tfdistill import cli
 from tfdistill.benchmark import result
 from tfdistill.benchmark.adb import tool_backend
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "scripts" / "benchmarks"))
+
+import papers_table
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_toy_is_measured_on_a_phone_and_the_table_says_which(
-    phone, binary, tmp_path, monkeypatch, capsys, left_on
+    phone, binary, tmp_path, monkeypatch, left_on
 ):
     monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)
     daemon = phone("Pixel_8")
@@ -20,8 +25,8 @@ def test_a_toy_is_measured_on_a_phone_and_the_table_says_which(
     options += "--threads 1 --runs 4 --warmup 1 --min-seconds 0 --repetitions 2 --device adb"
     where = ["--serial", daemon.serial, "--binary", binary.source]
     out = tmp_path / "table"
-    assert cli.main(["table", *options.split(), *where, "--out", str(out), "--json"]) == 0
-    table = json.loads(capsys.readouterr().out)
+    assert papers_table.main([*options.split(), *where, "--out", str(out)]) == 0
+    table = json.loads((out / "table.json").read_text())
     assert (table["kind"], table["backend"]) == ("phone", "benchmark_model")
     (row,) = table["latencies"]
     assert row["p50_ms"] > 0 and row["n"] >= 8

@@ -2,9 +2,9 @@ import shutil
 
 import pytest
 import tf_keras as keras
+from papers import exporting
 
 from tfdistill import errors, models
-from tfdistill.papers import exporting
 
 
 def test_a_full_disk_is_told_before_the_export(tmp_path, monkeypatch):

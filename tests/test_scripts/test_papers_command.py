@@ -1,13 +1,15 @@
-"""tfdistill table: what it asks of the device, and the whole path on toys."""
+"""papers_table.py: what it asks of the device, and the whole path on toys."""
 
 import json
+import re
 
 import benchmark_results as made
+import papers_table
 import pytest
+from papers import making, published
 
-from tfdistill import cli, errors
+from tfdistill import errors
 from tfdistill.benchmark import adb, schema
-from tfdistill.papers import making, published
 from tfdistill.search import devices
 
 
@@ -25,7 +27,7 @@ def asked(monkeypatch):
 
 
 def test_the_default_is_the_seven_models_in_two_quantizations(asked):
-    assert cli.main(["table", "--out", "somewhere"]) == 130
+    assert papers_table.main(["--out", "somewhere"]) == 130
     request = asked["request"]
     assert request.presets == tuple(published.TITLES) and len(request.presets) == 7
     assert request.quantizations == ("float32", "dynamic_wi8_afp32")
@@ -37,7 +39,7 @@ def test_the_default_is_the_seven_models_in_two_quantizations(asked):
 def test_options_reach_the_measurement(asked):
     options = "--models bert_tiny,bert_mini --lengths 16 --threads 4 --quantize float16 "
     options += "--runs 7 --warmup 1 --min-seconds 0 --repetitions 2 --cool-down 5 --overwrite"
-    assert cli.main(["table", "--out", "somewhere", *options.split()]) == 130
+    assert papers_table.main(["--out", "somewhere", *options.split()]) == 130
     request = asked["request"]
     assert request.presets == ("bert_tiny", "bert_mini")
     assert (request.quantizations, request.settings.lengths) == (("float16",), (16,))
@@ -59,7 +61,7 @@ def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     monkeypatch.setattr(adb, "Binary", lambda source, sha256: (source, sha256), raising=False)
     monkeypatch.setattr(adb, "measure", measure, raising=False)
     options = "--device adb --serial SECRET --binary tool --binary-sha256 00"
-    assert cli.main(["table", "--out", "somewhere", *options.split()]) == 130
+    assert papers_table.main(["--out", "somewhere", *options.split()]) == 130
     (failure,) = asked["measure"](["a"], "settings").failures
     assert failure.what == "the rest on SECRET"  # for the terminal; nothing of it is kept
     assert calls == [
@@ -81,14 +83,14 @@ def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     ],
 )
 def test_misuse_is_told_before_anything_is_made(options, said, tmp_path, capsys):
-    assert cli.main(["table", "--out", str(tmp_path / "out"), *options.split()]) == 2
+    assert papers_table.main(["--out", str(tmp_path / "out"), *options.split()]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_measurements_of_another_phone_or_binary_have_another_folder(asked, monkeypatch):
     def place(*options):
-        cli.main(["table", "--out", "somewhere", "--device", "adb", *options])
+        papers_table.main(["--out", "somewhere", "--device", "adb", *options])
         return asked["request"].folder
 
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
@@ -100,12 +102,11 @@ def test_measurements_of_another_phone_or_binary_have_another_folder(asked, monk
     assert first not in others and len(others) == 2
 
 
-@pytest.mark.parametrize("options", [[], ["--out", "x", "--json", "--markdown"]])
-def test_a_folder_is_needed_and_one_form_of_output(options, capsys):
+def test_a_folder_is_needed(capsys):
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["table", *options])
+        papers_table.main([])
     assert stopped.value.code == 2
-    assert "Try `tfdistill table --help`" in capsys.readouterr().err
+    assert "--out" in capsys.readouterr().err
 
 
 def test_a_table_is_of_one_phone(monkeypatch):
@@ -120,17 +121,26 @@ def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_read
 ):
     options = "--scaled-down --models bert_base,mobilebert_tiny --quantize float32 --lengths 8 "
     options += "--threads 1 --runs 4 --warmup 1 --min-seconds 0 --repetitions 2"
-    arguments = ["table", *options.split(), "--out", str(tmp_path / "out")]
-    assert cli.main([*arguments, "--json"]) == 0
-    table = json.loads(capsys.readouterr().out)
+    arguments = [*options.split(), "--out", str(tmp_path / "out")]
+    assert papers_table.main(arguments) == 0
+    table = json.loads((tmp_path / "out" / "table.json").read_text())
     assert table["scaled_down"] and table["kind"] == "host"
     assert len(table["latencies"]) == 2
     for row in table["latencies"]:
         assert row["p50_ci_ms"][0] <= row["p50_ms"] <= row["p50_ci_ms"][1]
         assert row["n"] >= 8
+    first = capsys.readouterr().out
+    assert "MobileBERT-TINY" in first
     monkeypatch.setattr(devices, "measure_on_host", None)  # nothing is measured again
-    assert cli.main([*arguments, "--markdown"]) == 0
-    shown = capsys.readouterr().out
-    assert shown == (tmp_path / "out" / "table.md").read_text()
-    assert cli.main(arguments) == 0
-    assert "MobileBERT-TINY" in capsys.readouterr().out
+    assert papers_table.main(arguments) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_the_help_tells_what_it_asks_for(asked, capsys):
+    assert papers_table.main(["--out", "x"]) == 130
+    assert asked["request"].settings == papers_table.DEFAULTS
+    text = " ".join(papers_table.parser().format_help().split())
+    for name in ("threads", "lengths", "warmup", "runs", "min_seconds", "repetitions"):
+        value = getattr(papers_table.DEFAULTS, name)
+        shown = ",".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+        assert re.search(rf"--{name.replace('_', '-')} [^-]*\(default: {shown}\)", text), name
