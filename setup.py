@@ -109,7 +109,7 @@ setuptools.setup(
         "tfdistill": [
             "py.typed",
             "data/*.yaml",
-            "recipes/**/*.yaml",
+            "recipes/*.yaml",
             "report/**/*.j2",
             "report/**/*.css",
         ],

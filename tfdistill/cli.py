@@ -61,7 +61,7 @@ def parser(verb: str | None = None) -> base.Parser:
     root = base.Parser(
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
-        epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l_sst2 --scaled-down",
+        epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l --scaled-down",
     )
     root.set_defaults(execute=None, quiet=False, verbose=False)
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")

@@ -53,15 +53,14 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("run demo --set stages.labelz.epochs=2", 2,
      "--set stages.labelz.epochs: no stage 'labelz'. Did you mean 'labels'?"),
     ("recipes check demo --set student.preset=bert_tniy", 2, "Did you mean 'bert_tiny'?"),
-    ("run tinybert_4l_sst2", 2, "Give them with --set data.dir=FOLDER"),
-    ("table --models bert_bsae --out o", 2, "Did you mean 'bert_base'?"),
+    ("run tinybert_4l", 2, "Give them with --set data.dir=FOLDER"),
     ("finetune bert --task own --data-dir {}/colons --text-column text --label-column label "
      "--out o", 2, "--text-column sets data.text_column."),
     ("finetune bert --task own --data-dir {}/alike --text-column text --label-column label --out o",
      1, "received 'No' (train.tsv, line 5) and 'no' (2 examples, first train.tsv, line 3)"),
     ("distill --teacher bert --student bert_tiny --task own --data-dir {}/alike --text-column text "
      "--label-column label --out o", 1, "expected names that differ"),
-    ("run tinybert_4l_sst2 --set teacher=bert --set data.dir={}/same "
+    ("run tinybert_4l --set teacher=bert --set data.dir={}/same "
      "--set stages.general.corpus=[{}/train.tsv]", 1,
      "expected texts that the training set does not have, received 2 of 2"),
     ("search --latency-ms 3 --teacher ./none --out o", 2, "--teacher: expected an existing path"),
@@ -174,7 +173,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
     for command in (
         f"finetune bert-base-uncased {common}",
         f"distill --teacher bert --student bert_tiny --batch-size 2 --seed 5 {common}",
-        f"run tinybert_4l_sst2 --set data.dir={data} --set teacher=bert --set "
+        f"run tinybert_4l --set data.dir={data} --set teacher=bert --set "
         f"stages.general.corpus=[{data}/dev.tsv] --out {out} --dry-run",
         f"demo --out {out} --dry-run",
     ):

@@ -64,7 +64,6 @@ def test_recipes_show_prints_a_recipe_that_loads_to_the_same_value(capsys, tmp_p
 
 def test_every_recipe_is_valid_and_says_how_to_run_it():
     found = config.recipes()
-    assert len(found) == 57
     for name, path in found.items():
         assert config.load_recipe(name).name == name
         text = recipe_commands.header(path.read_text(encoding="utf-8"))
@@ -104,9 +103,9 @@ def test_a_home_folder_behind_an_equals_sign_is_expanded(tmp_path, monkeypatch, 
 def test_check_names_what_does_not_fit_and_what_a_recipe_still_needs(capsys):
     assert cli.main(["recipes", "check", "demo", "--set", "student.preset=nope"]) == 2
     assert "student.preset: expected a known preset, received 'nope'" in capsys.readouterr().err
-    assert cli.main(["recipes", "check", "tinybert_4l_sst2"]) == 0
+    assert cli.main(["recipes", "check", "tinybert_4l"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[:2] == ["tinybert_4l_sst2: valid", "To run, it still needs:"]
+    assert shown[:2] == ["tinybert_4l: valid", "To run, it still needs:"]
     assert any(line.startswith("  - data.dir: ") for line in shown)
 
 

@@ -37,7 +37,7 @@ def visible():
 def test_no_option_is_spelled_in_singular_and_in_plural():
     found = {option for _, option, _ in visible()}
     # An index belongs to one --model; a table takes the names of --models.
-    assert {option for option in found if f"{option}s" in found} == {"--model"}
+    assert {option for option in found if f"{option}s" in found} == set()
 
 
 def test_an_option_takes_values_of_one_type_everywhere():
@@ -112,7 +112,7 @@ def test_presets_ls_counts_what_the_models_have(capsys):
 
 def test_a_copied_recipe_runs_as_the_original(tmp_path, capsys):
     target = tmp_path / "mine.yaml"
-    for name in ("tinybert_4l_sst2", "pkd_skip_3l_mnli"):  # the second extends another
+    for name in ("tinybert_4l", "tinybert_6l"):  # the second extends another
         assert cli.main(["recipes", "cp", name, str(target), "--overwrite"]) == 0
         assert config.load_recipe(str(target)) == config.load_recipe(name)
     assert cli.main(["recipes", "cp", "demo", str(target)]) == 2
@@ -202,7 +202,7 @@ def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(t
     for line, word in (
         ("tfdistill disti", "distill"),
         ("tfdistill run --ov", "--overwrite"),
-        ("tfdistill run tinybert_4l_s", "tinybert_4l_sst2"),
+        ("tfdistill run tinybert_4", "tinybert_4l"),
         ("tfdistill distill --student tinybert_4", "tinybert_4l_312d"),
         ("tfdistill finetune m --task ss", "sst2"),
     ):

@@ -1,6 +1,7 @@
 """Recipes that come with tfdistill are built and take a step in every stage, at toy size.
 
-One of each structure: the others differ from it in numbers, names, presets and data alone.
+So are the rows of papers.md, a recipe with options each. One of each structure takes steps: the
+others differ from it in numbers, names, presets and data alone.
 """
 
 import dataclasses
@@ -9,25 +10,32 @@ import json
 import pathlib
 
 import numpy as np
+import published_recipes
 import pytest
 
-from tfdistill import config, models, training
+from tfdistill import cli, config, models, training
 from tfdistill.data import synthetic, tokenize, vocab
 from tfdistill.run import context, folder, prepare, students, task_models, teachers
 from tfdistill.training import transfer_run
 
+RECIPES = {name: config.load_recipe(name) for name in config.recipes()}
+RECIPES |= {
+    title: config.load_recipe(row.recipe, row.overrides)
+    for title, row in zip(published_recipes.IDS, published_recipes.ROWS, strict=True)
+    if row.overrides
+}
 # Run by default; the first recipe of every other structure runs as slow.
 USUAL = (
     "bilstm_sst2",
     "distilbert_6l",
     "methods_sst2",
-    "minilm_6l_384d_large",
-    "pd_bert_tiny_mnli",
-    "pkd_last_3l_mrpc",
-    "tinybert_6l_stsb",
+    "minilm_6l_384d, BERT-large",
+    "pd",
+    "pkd, MRPC, 3 layers, last",
+    "tinybert_6l, STS-B",
 )
-SLOW = ("demo", "mobilebert_6l_128d_transfer", "prune_cluster_quantize_aware_sst2")
-NAMES = sorted(config.recipes())
+SLOW = ("demo", "mobilebert_6l_128d_transfer", "compress")
+NAMES = sorted(RECIPES)
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 
 
@@ -41,7 +49,7 @@ def structure_of(name: str) -> str:
             return [stripped(item) for item in value]
         return value if value is None or isinstance(value, bool | str) else "a number"
 
-    recipe = config.scaled_down(config.load_recipe(name))
+    recipe = config.scaled_down(RECIPES[name])
     values = stripped(recipe.model_dump(mode="json"))
     values.pop("benchmark", None)
     values["variants"] = sorted(map(json.dumps, values["variants"].values()))
@@ -123,7 +131,7 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
     [pytest.param(name, marks=marks_of(name)) for name in STRUCTURES.values()],
 )
 def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
-    recipe = small(config.load_recipe(name), vocab_file)
+    recipe = small(RECIPES[name], vocab_file)
     assert config.missing_inputs(recipe) == []
     data = prepare.prepare(recipe, tmp_path)
     if isinstance(data, prepare.TaskData):
@@ -142,12 +150,22 @@ def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkey
 
 def test_no_recipe_is_missed():
     assert {*USUAL, *SLOW} < set(STRUCTURES.values())
-    assert len(NAMES) == 57
+    assert len(config.recipes()) == 15
+    assert len(published_recipes.ROWS) == 50
+    first = {row.recipe: row.overrides for row in reversed(published_recipes.ROWS)}
+    assert set(first.values()) == {()}  # a recipe without options is a row of its own
+
+
+@pytest.mark.parametrize("row", published_recipes.ROWS, ids=published_recipes.IDS)
+def test_a_row_of_the_guide_fits_together(row, capsys):
+    options = [word for assignment in row.overrides for word in ("--set", assignment)]
+    assert cli.main(["recipes", "check", row.recipe, *options]) == 0
+    assert capsys.readouterr().out.startswith(f"{row.recipe}: valid")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scaled_down_recipe_keeps_the_path(name):
-    recipe = config.load_recipe(name)
+    recipe = RECIPES[name]
     scaled = config.scaled_down(recipe)
     assert scaled.variants == recipe.variants
     assert scaled.data.task == recipe.data.task

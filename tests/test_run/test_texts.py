@@ -29,7 +29,7 @@ def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tm
 def prepared_run(tmp_path_factory):
     """A recipe with augmentation, its data, and a masked language model of its vocabulary."""
     root = tmp_path_factory.mktemp("run")
-    values = config.scaled_down(config.load_recipe("tinybert_4l_mrpc")).model_dump()
+    values = config.scaled_down(config.load_recipe("tinybert_4l")).model_dump()
     values["data"] |= {"train_limit": 12, "dev_limit": 6}
     recipe = config.Recipe.model_validate(values)
     prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root)

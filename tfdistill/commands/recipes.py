@@ -107,7 +107,7 @@ _RECIPES = (
         summary="print a recipe with every default filled in",
         arguments=_recipe_arguments,
         execute=_show,
-        examples=("recipes show demo", "recipes show tinybert_4l_sst2 --set seeds=[1,2]"),
+        examples=("recipes show demo", "recipes show tinybert_4l --set seeds=[1,2]"),
     ),
     base.Command(
         name="check",
@@ -125,7 +125,7 @@ _RECIPES = (
         arguments=_copy_arguments,
         execute=_copy,
         examples=(
-            "recipes cp tinybert_4l_sst2 my-recipe.yaml",
+            "recipes cp tinybert_4l my-recipe.yaml",
             "recipes cp demo demo.yaml --overwrite",
         ),
     ),

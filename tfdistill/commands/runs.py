@@ -166,7 +166,7 @@ COMMANDS = (
         arguments=_run_arguments,
         execute=_run,
         examples=(
-            "run tinybert_4l_sst2 --set teacher=bert-base-uncased --set data.dir=glue/SST-2 "
+            "run tinybert_4l --set teacher=bert-base-uncased --set data.dir=glue/SST-2 "
             "--set stages.general.corpus=[books.txt]",
             "run runs/sst2/recipe.yaml --out runs/sst2 --resume",
         ),

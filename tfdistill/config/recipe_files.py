@@ -25,13 +25,8 @@ from tfdistill.config.training import Section, SectionType
 
 def recipes() -> dict[str, pathlib.Path]:
     """Returns the named recipes that come with tfdistill: name -> file."""
-    return {name: path for name, path in _recipe_files().items() if not name.startswith("_")}
-
-
-def _recipe_files() -> dict[str, pathlib.Path]:
-    """All recipe files that come with tfdistill, also those that others only build on (``_``)."""
     folder = pathlib.Path(str(importlib.resources.files("tfdistill"))) / "recipes"
-    return {path.stem: path for path in sorted(folder.rglob("*.yaml"))}
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_recipe(name: str) -> pathlib.Path:
@@ -84,7 +79,7 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
     if "extends" not in values:
         return values
     base = values.pop("extends")
-    files = _recipe_files()
+    files = recipes()
     base_file = files.get(str(base)) or _beside(path, str(base))
     if base_file is None:
         raise errors.ConfigError(

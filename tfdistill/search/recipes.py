@@ -56,15 +56,13 @@ def recipe_values(candidate: Candidate, goal: Goal) -> dict[str, Any]:
         teacher: dict[str, Any] = {"num_layers": shape.num_layers, "hidden_size": shape.hidden_size}
         assert isinstance(shape, models.MobileBertConfig)
         teacher["embedding_size"] = shape.embedding_size
-        values = {"extends": "_mobilebert", **values, "teacher": teacher}
+        values = {"extends": "mobilebert", **values, "teacher": teacher}
     else:
         values["name"] += f"_{task}"
         values["data"] = {**goal.data, "task": task, "max_length": max(goal.lengths)}
         values["teacher"] = {"source": goal.teacher.source}
     if goal.method == "tinybert":
-        published = f"tinybert_4l_{task}"
-        base = published if published in config.recipes() else "_tinybert_4l"
-        values = {"extends": base, **values}
+        values = {"extends": "tinybert_4l", **values}
     values["student"] = _student(candidate, goal)
     if goal.method in _STAGES:
         values |= _STAGES[goal.method]
