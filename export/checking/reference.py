@@ -19,7 +19,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files, models
 from tfdistill.compress import rebuild
-from tfdistill.models.bilstm_layers import MaskedMean
+from tfdistill.models.bilstm import MaskedMean
 from tfdistill.models.layers import layer_of
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing

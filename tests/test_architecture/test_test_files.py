@@ -91,11 +91,6 @@ COVERED_BY = (
         "tfdistill/models/layer_factory tfdistill/models/layers",
     ),
     (
-        "test_models/test_bilstm.py",
-        "the layers and the shape are parts of the BiLSTM",
-        "tfdistill/models/bilstm_config tfdistill/models/bilstm_layers",
-    ),
-    (
         "test_models/test_heads.py",
         "classifiers are built as heads of models",
         "tfdistill/models/classifiers",

@@ -8,7 +8,7 @@ import toys
 
 from tfdistill import errors, models
 from tfdistill.data.vectors import WordVectors
-from tfdistill.models.bilstm_layers import LastLstmState
+from tfdistill.models.bilstm import LastLstmState
 
 JOINED = models.BiLstmConfig(
     embedding_size=7, hidden_size=5, dense_size=6, vocab_size=30, dropout=0.2, pad_token_id=1

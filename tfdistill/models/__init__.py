@@ -10,14 +10,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from tfdistill.lazy_exports import lazy_exports
-from tfdistill.models.bilstm_config import BiLstmConfig, StaticConfig, WordVectorConfig
 from tfdistill.models.config import (
     ACTIVATIONS,
     FAMILIES,
     LARGEST,
     NORMALIZATIONS,
+    BiLstmConfig,
     EncoderConfig,
     MobileBertConfig,
+    StaticConfig,
+    WordVectorConfig,
 )
 from tfdistill.models.flops import count_parameters, flops
 from tfdistill.models.presets import preset, presets

@@ -8,8 +8,7 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.models import bert, bilstm, layers
-from tfdistill.models.bilstm_config import WordVectorConfig
-from tfdistill.models.config import EncoderConfig
+from tfdistill.models.config import EncoderConfig, WordVectorConfig
 from tfdistill.models.dropout import Dropout
 from tfdistill.models.layer_factory import initializer
 from tfdistill.models.presets import as_config, preset

@@ -1,10 +1,11 @@
-"""The shape of an encoder: one frozen value that every builder, loader and report understands."""
+"""The shape of a model: one frozen value that every builder, loader and report understands."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from tfdistill import errors
 
@@ -23,21 +24,15 @@ LARGEST = {
 }
 """Bounds beyond every published encoder: a configuration from outside shall not fill the memory."""
 _LARGEST_WIDTH = 2**17
+PAIR_ENCODINGS = ("joined", "siamese")
+"""How classifiers over word vectors read a pair."""
 _Config = TypeVar("_Config", bound="EncoderConfig")
+_WordVectors = TypeVar("_WordVectors", bound="WordVectorConfig")
 _Value = TypeVar("_Value")
 
 
 def replaced(value: _Value, changes: Mapping[str, Any], what: str) -> _Value:
-    """Returns a copy of a dataclass with some fields changed, validated again.
-
-    Args:
-      value: The dataclass.
-      changes: Field -> new value.
-      what: What errors call it.
-
-    Raises:
-      ConfigError: If a field does not exist or its value is out of range.
-    """
+    """Returns a copy of a dataclass, which errors call `what`, with some fields changed."""
     fields = [field.name for field in dataclasses.fields(value)]  # pyright: ignore[reportArgumentType]
     for name in changes:
         if name not in fields:
@@ -176,6 +171,137 @@ class MobileBertConfig(EncoderConfig):
     embeddings_layer_norm_eps: float | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordVectorConfig(abc.ABC):
+    """What classifiers over word vectors have in common; see `BiLstmConfig`, `StaticConfig`.
+
+    They have no positions and no layers that a transformer's layers could teach.
+
+    Args:
+      embedding_size: Width e of the word vectors.
+      dense_size: Width of the hidden layer in front of the classifier.
+      vocab_size: Rows of the word table.
+      pair_encoding: "joined" reads ``[CLS] a [SEP] b [SEP]`` in one go, so that it also takes
+        single texts; "siamese" reads a and b separately in the same way, which needs token types.
+      dropout: Rate after the word vectors and before the classifier, in [0, 1).
+      pad_token_id: The id of [PAD] in the vocabulary.
+
+    Raises:
+      ConfigError: If a value is out of range; the message lists every fault.
+    """
+
+    family: ClassVar[str]
+    title: ClassVar[str]  # what messages call it
+    _LEAST_DENSE_SIZE: ClassVar[int] = 1
+    num_layers: ClassVar[int] = 0  # no transformer layer, no attention
+    num_heads: ClassVar[int] = 0
+    head_size: ClassVar[None] = None
+    head_width: ClassVar[int] = 0
+    max_positions: ClassVar[int] = 512  # the longest text of the BERT family; any would do
+
+    embedding_size: int
+    dense_size: int
+    vocab_size: int = 30522
+    pair_encoding: str = "joined"
+    dropout: float = 0.1
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses values that no model can have."""
+        least = {"pad_token_id": 0, "dense_size": self._LEAST_DENSE_SIZE}
+        faults = []
+        for name in (field.name for field in dataclasses.fields(self) if field.type == "int"):
+            lowest, value = least.get(name, 1), getattr(self, name)
+            if not _is_whole(value, lowest):
+                faults.append(errors.explain(name, f"an integer of at least {lowest}", repr(value)))
+        if self.pair_encoding not in PAIR_ENCODINGS:
+            encoding, expected = self.pair_encoding, f"one of {PAIR_ENCODINGS}"
+            nearest = errors.nearest(encoding, PAIR_ENCODINGS)
+            faults.append(errors.explain("pair_encoding", expected, repr(encoding), nearest))
+        if not _is_rate(self.dropout):
+            faults.append(errors.explain("dropout", "a rate in [0, 1)", repr(self.dropout)))
+        if faults:
+            raise errors.ConfigError("\n".join(faults))
+
+    @property
+    def intermediate_size(self) -> int:
+        """Width of the hidden layer, which is what reports show."""
+        return self.dense_size
+
+    @property
+    def type_vocab_size(self) -> int:
+        """2 where token types are an input, otherwise 0."""
+        return 2 if self.pair_encoding == "siamese" else 0
+
+    @property
+    @abc.abstractmethod
+    def text_width(self) -> int:
+        """Width of what is read off one text."""
+
+    @property
+    def feature_width(self) -> int:
+        """Width of what the hidden layer reads: of a siamese pair 4 times that of a text."""
+        return 4 * self.text_width if self.pair_encoding == "siamese" else self.text_width
+
+    def replace(self: _WordVectors, **changes: Any) -> _WordVectors:
+        """Returns a copy with some fields changed, validated again.
+
+        Raises:
+          ConfigError: If a field does not exist or its value is out of range.
+        """
+        return replaced(self, changes, f"{self.title} config")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BiLstmConfig(WordVectorConfig):
+    """Shape and options of a BiLSTM classifier; see `WordVectorConfig`.
+
+    Args:
+      hidden_size: Units h of the LSTM, in each direction.
+      bidirectional: Whether a second LSTM reads backwards.
+    """
+
+    family: ClassVar[str] = "bilstm"
+    title: ClassVar[str] = "BiLSTM"
+
+    hidden_size: int
+    bidirectional: bool = True
+
+    @property
+    def directions(self) -> int:
+        """How many LSTMs read the text: 2, or 1."""
+        return 2 if self.bidirectional else 1
+
+    @property
+    def text_width(self) -> int:
+        """The units of all directions."""
+        return self.directions * self.hidden_size
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StaticConfig(WordVectorConfig):
+    """Shape of a classifier over the mean of a text's word vectors; see `WordVectorConfig`.
+
+    A `dense_size` of 0 leaves the hidden layer out: the classifier is linear.
+    """
+
+    family: ClassVar[str] = "static"
+    title: ClassVar[str] = "static student"
+    _LEAST_DENSE_SIZE: ClassVar[int] = 0
+
+    dense_size: int = 0
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the word vectors, which is what reports show."""
+        return self.embedding_size
+
+    @property
+    def text_width(self) -> int:
+        """That of the word vectors."""
+        return self.embedding_size
+
+
 def _mobilebert_faults(config: MobileBertConfig) -> Iterator[str]:
     def fault(field: str, expected: str, remedy: str = "") -> str:
         return errors.explain(field, expected, repr(getattr(config, field)), remedy)
@@ -250,8 +376,11 @@ def _faults(config: EncoderConfig) -> Iterator[str]:
 
 def _is_count(config: EncoderConfig, name: str, least: int) -> bool:
     value = getattr(config, name)
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and least <= value <= LARGEST.get(name, _LARGEST_WIDTH)
+    return _is_whole(value, least) and value <= LARGEST.get(name, _LARGEST_WIDTH)
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _count_of(config: EncoderConfig, name: str, least: int) -> str:

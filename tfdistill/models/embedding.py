@@ -9,9 +9,8 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.models import bert, layers
-from tfdistill.models.bilstm_config import WordVectorConfig
-from tfdistill.models.bilstm_layers import MaskedMean
-from tfdistill.models.config import EncoderConfig
+from tfdistill.models.bilstm import MaskedMean
+from tfdistill.models.config import EncoderConfig, WordVectorConfig
 from tfdistill.models.layer_factory import initializer
 from tfdistill.models.layers import FirstToken, layer_of
 from tfdistill.models.presets import as_config, preset

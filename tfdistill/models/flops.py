@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tfdistill import errors
-from tfdistill.models import bilstm_config
-from tfdistill.models.config import EncoderConfig, MobileBertConfig
+from tfdistill.models.config import (
+    BiLstmConfig,
+    EncoderConfig,
+    MobileBertConfig,
+    WordVectorConfig,
+)
 
 _DENSE_HEADS = ("distilbert", "electra")  # families whose head has a dense layer of its own
 
@@ -35,8 +39,8 @@ def flops(
     Returns:
       The number of operations.
     """
-    if isinstance(config, bilstm_config.WordVectorConfig):
-        return bilstm_config.flops(config, sequence_length, num_labels)
+    if isinstance(config, WordVectorConfig):
+        return _word_vector_flops(config, sequence_length, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
     embedding = (config.embedding_size or 0) * width
     block = 4 * width * config.attention_width + 2 * width * inner
@@ -66,8 +70,8 @@ def count_parameters(config: EncoderConfig, num_labels: int | None = None) -> in
     Raises:
       ConfigError: If `num_labels` is given for a BERT or TinyBERT shape without a pooler.
     """
-    if isinstance(config, bilstm_config.WordVectorConfig):
-        return bilstm_config.count_parameters(config, num_labels)
+    if isinstance(config, WordVectorConfig):
+        return _word_vector_parameters(config, num_labels)
     if isinstance(config, MobileBertConfig):
         return _mobilebert_parameters(config, num_labels)
     width, inner = config.hidden_size, config.intermediate_size
@@ -133,3 +137,30 @@ def _mobilebert_parameters(config: MobileBertConfig, num_labels: int | None) -> 
     tables = config.vocab_size * config.embedding_size
     tables += (config.max_positions + config.type_vocab_size) * width
     return tables + sum((inputs + 1) * units for inputs, units in dense) + 2 * norms
+
+
+def _word_vector_parameters(config: WordVectorConfig, num_labels: int | None) -> int:
+    """Counts the parameters: word table, 4 h (e + h + 1) a direction of an LSTM, dense layers.
+
+    Without `num_labels` the classifier, the last of these, is left out.
+    """
+    total = config.vocab_size * config.embedding_size
+    if isinstance(config, BiLstmConfig):
+        units = config.hidden_size
+        total += config.directions * 4 * units * (config.embedding_size + units + 1)
+    total += config.dense_size * (config.feature_width + 1)
+    return total + (num_labels or 0) * ((config.dense_size or config.feature_width) + 1)
+
+
+def _word_vector_flops(
+    config: WordVectorConfig, sequence_length: int, num_labels: int | None
+) -> int:
+    """Counts per direction of an LSTM 2 L 4 h (e + h), twice for "siamese"; then dense layers."""
+    read = 0
+    if isinstance(config, BiLstmConfig):
+        step = 2 * 4 * config.hidden_size * (config.embedding_size + config.hidden_size)
+        read = config.directions * sequence_length * step
+    texts = 2 if config.pair_encoding == "siamese" else 1
+    hidden = config.dense_size * config.feature_width
+    last = (num_labels or 0) * (config.dense_size or config.feature_width)
+    return texts * read + 2 * (hidden + last)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.models.bilstm_config import BiLstmConfig, StaticConfig, WordVectorConfig
-from tfdistill.models.config import EncoderConfig, MobileBertConfig
+from tfdistill.models.config import (
+    BiLstmConfig,
+    EncoderConfig,
+    MobileBertConfig,
+    StaticConfig,
+    WordVectorConfig,
+)
 
 
 def _shape(
