@@ -1,4 +1,4 @@
-"""The texts that `answers_from_transformers.py` answers: rows of tables, sentences, questions."""
+"""The texts that `answers_from_transformers.py` answers: rows of tables, sentences."""
 
 from __future__ import annotations
 
@@ -70,21 +70,6 @@ def read_sentences(path: pathlib.Path) -> Iterator[Row]:
         elif words:
             yield (tuple(words),)
             words = []
-
-
-def read_questions(path: pathlib.Path) -> Iterator[Row]:
-    """Reads question and context of a SQuAD file.
-
-    Raises:
-      SystemExit: If it is none.
-    """
-    try:
-        for article in json.loads(path.read_text(encoding="utf-8-sig"))["data"]:
-            for paragraph in article["paragraphs"]:
-                for asked in paragraph["qas"]:
-                    yield str(asked["question"]), str(paragraph["context"])
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        sys.exit(f"{path}: expected a SQuAD file, received {fault!r}.")
 
 
 def _json_rows(path: pathlib.Path, file: Iterable[str]) -> Iterator[dict[str, Any]]:

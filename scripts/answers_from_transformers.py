@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the answers of any Hugging Face classifier in PyTorch as a file for `distill --answers`.
 
-With `--kind token` it answers words (CoNLL files), with `--kind span` questions (SQuAD files), and
-with `--kind embedding` a sentence encoder gives each text a vector.
+With `--kind token` it answers words (CoNLL files), and with `--kind embedding` a sentence encoder
+gives each text a vector.
 
 It runs in an environment of its own and needs no tfdistill:
 
@@ -11,13 +11,12 @@ It runs in an environment of its own and needs no tfdistill:
         --texts glue/SST-2/train.tsv glue/SST-2/dev.tsv --text-column sentence --out roberta.jsonl
 
 Any AutoModelForSequenceClassification will do (RoBERTa, DeBERTa, ModernBERT, XLM-R, ELECTRA ...)
-with any tokenizer; for words and questions any AutoModelForTokenClassification or
-AutoModelForQuestionAnswering with a fast tokenizer; for vectors any folder of
-sentence-transformers that pools by mean, [CLS] or maximum. A line of the output has the texts and a
-logit for each label by name, or the number that a regression answers, or a vector (of a pair of
-texts each has its own line). Words and questions have lists, whatever the model's pieces: a word
-the logits of the piece that covers its first character, a context those of each piece, by its
-characters; long ones are read in windows that overlap. Lines are written as they come: the same
+with any tokenizer; for words any AutoModelForTokenClassification with a fast
+tokenizer; for vectors any folder of sentence-transformers that pools by mean, [CLS] or maximum. A
+line of the output has the texts and a logit for each label by name, or the number that a regression
+answers, or a vector (of a pair of texts each has its own line). Words have lists, whatever the
+model's pieces: a word has the logits of the piece that covers its first character; long sentences
+are read in windows that overlap. Lines are written as they come: the same
 command continues one that was stopped. OUT.meta.json names the model and its settings; others are
 not mixed in. The two modules beside this one belong to it.
 """
@@ -40,7 +39,8 @@ Row = answered_texts.Row
 Names = tuple[str, ...]
 # The cells of rows -> for each row the cells of its answer.
 Predict = Callable[[Sequence[Row]], list[dict[str, Any]]]
-COLUMNS = {"token": ["words"], "span": ["question", "context"]}
+COLUMNS = {"token": ["words"]}
+_LOGITS = "logits."
 VECTOR = ["vector"]  # the names of what a sentence encoder answers
 DEFAULT_LENGTH = 256
 _UNSEEN = ("offset_mapping", "overflow_to_sample_mapping")  # what a model does not take
@@ -97,13 +97,12 @@ def read_done(path: pathlib.Path, columns: Sequence[str]) -> tuple[set[Row], set
 
 
 def _names(row: dict[str, Any]) -> Names:
-    if "logits" in row:
-        return tuple(sorted(row["logits"]))
     if "vector" in row:
         return tuple(VECTOR)
-    if "answer" not in row:
-        raise KeyError("answer")
-    return ()
+    names = [name.removeprefix(_LOGITS) for name in row if name.startswith(_LOGITS)]
+    if not names and "label" not in row:
+        raise KeyError("label")
+    return tuple(sorted(names))
 
 
 def _cell(value: Any) -> Any:
@@ -158,7 +157,7 @@ def load_predict(args: argparse.Namespace) -> tuple[Predict, list[str]]:
     """Loads model and tokenizer, see the module; and the names of its labels.
 
     Raises:
-      SystemExit: If words or spans are asked of a model without a fast tokenizer.
+      SystemExit: If words are asked of a model without a fast tokenizer.
     """
     torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -166,14 +165,13 @@ def load_predict(args: argparse.Namespace) -> tuple[Predict, list[str]]:
     kind = {
         "text": "AutoModelForSequenceClassification",
         "token": "AutoModelForTokenClassification",
-        "span": "AutoModelForQuestionAnswering",
     }[args.kind]
     model = getattr(transformers, kind).from_pretrained(args.model).to(device).eval()
-    names = ["end", "start"]
-    if args.kind != "span":
-        names = [model.config.id2label[index] for index in range(model.config.num_labels)]
+    names = [model.config.id2label[index] for index in range(model.config.num_labels)]
     if args.kind != "text" and not tokenizer.is_fast:
         sys.exit(f"{args.model}: expected a fast tokenizer, which knows its characters.")
+
+    columns = [_LOGITS + name for name in names]
 
     def run(*texts: list[str], **options: Any) -> tuple[Any, Any]:
         inputs = tokenizer(
@@ -189,38 +187,37 @@ def load_predict(args: argparse.Namespace) -> tuple[Predict, list[str]]:
         texts = [list(column) for column in zip(*rows, strict=True)]
         logits = numbers(run(*texts, truncation=True)[1].logits)
         if len(names) == 1:
-            return [{"answer": row[0]} for row in logits]
-        return [{"logits": dict(zip(names, row, strict=True))} for row in logits]
+            return [{"label": row[0]} for row in logits]
+        return [dict(zip(columns, row, strict=True)) for row in logits]
 
-    def windows(texts: list[list[str]], cut: str) -> tuple[Any, Any, list[list[Piece]]]:
+    def windows(texts: list[str]) -> tuple[Any, list[list[Piece]]]:
         """The pieces of each text, each in the window that shows most around it."""
         inputs, outputs = run(
-            *texts,
-            truncation=cut,
+            texts,
+            truncation="longest_first",
             stride=args.max_length // 4,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
-        found: list[dict[tuple[int, int, int], Piece]] = [{} for _ in texts[0]]
-        part = len(texts) - 1
+        pieces: list[dict[tuple[int, int, int], Piece]] = [{} for _ in texts]
         ranges = inputs["offset_mapping"].tolist()
         for window, text in enumerate(inputs["overflow_to_sample_mapping"].tolist()):
-            own = [i for i, of in enumerate(inputs.sequence_ids(window)) if of == part]
+            tokens = [i for i, of in enumerate(inputs.sequence_ids(window)) if of == 0]
             seen: dict[tuple[int, int], int] = {}
-            for place, index in enumerate(own):
+            for place, index in enumerate(tokens):
                 begin, end = ranges[window][index]
                 # Several pieces may be of one character.
                 seen[begin, end] = count = seen.get((begin, end), -1) + 1
-                around = min(place, len(own) - 1 - place)
+                around = min(place, len(tokens) - 1 - place)
                 piece = Piece(begin, end, window, index, around)
-                old = found[text].get((begin, end, count))
+                old = pieces[text].get((begin, end, count))
                 if end > begin and (old is None or around > old.around):
-                    found[text][begin, end, count] = piece
-        return inputs, outputs, [[part[key] for key in sorted(part)] for part in found]
+                    pieces[text][begin, end, count] = piece
+        return outputs, [[part[key] for key in sorted(part)] for part in pieces]
 
     def of_words(rows: Sequence[Row]) -> list[dict[str, Any]]:
         texts = [" ".join(words) for (words,) in rows]
-        _, outputs, pieces = windows([texts], "longest_first")
+        outputs, pieces = windows(texts)
         logits = numbers(outputs.logits)
         answers = []
         for (words,), of_text in zip(rows, pieces, strict=True):
@@ -233,31 +230,11 @@ def load_predict(args: argparse.Namespace) -> tuple[Predict, list[str]]:
                 piece = next(after, of_text[-1])
                 chosen.append(logits[piece.window][piece.index])
                 begin += len(word) + 1
-            by_label = zip(names, zip(*chosen, strict=True), strict=True)
-            answers.append({"logits": {name: list(row) for name, row in by_label}})
+            by_label = zip(columns, zip(*chosen, strict=True), strict=True)
+            answers.append({name: list(row) for name, row in by_label})
         return answers
 
-    def of_questions(rows: Sequence[Row]) -> list[dict[str, Any]]:
-        texts = [list(column) for column in zip(*rows, strict=True)]
-        inputs, outputs, pieces = windows(texts, "only_second")
-        both = {"start": numbers(outputs.start_logits), "end": numbers(outputs.end_logits)}
-        heads: list[list[tuple[int, int]]] = [[] for _ in rows]
-        for window, text in enumerate(inputs["overflow_to_sample_mapping"].tolist()):
-            ids = inputs["input_ids"][window].tolist()
-            if tokenizer.cls_token_id in ids:
-                heads[text].append((window, ids.index(tokenizer.cls_token_id)))
-        answers = []
-        for of_text, of_heads in zip(pieces, heads, strict=True):
-            offsets = [[piece.begin, piece.end] for piece in of_text]
-            places = [(piece.window, piece.index) for piece in of_text]
-            if of_heads:  # "no answer", in the window that is least sure of it
-                least = min(of_heads, key=lambda at: sum(t[at[0]][at[1]] for t in both.values()))
-                offsets, places = [[0, 0], *offsets], [least, *places]
-            scores = {name: [t[w][i] for w, i in places] for name, t in both.items()}
-            answers.append({"offsets": offsets, "logits": scores})
-        return answers
-
-    return {"text": of_texts, "token": of_words, "span": of_questions}[args.kind], names
+    return {"text": of_texts, "token": of_words}[args.kind], names
 
 
 def answer(
@@ -303,7 +280,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("model", help="a folder or hub id")
-    options.add_argument("--kind", choices=("text", "token", "span", "embedding"), default="text")
+    options.add_argument("--kind", choices=("text", "token", "embedding"), default="text")
     options.add_argument("--texts", nargs="+", required=True, type=pathlib.Path, metavar="FILE")
     options.add_argument("--text-column", default="text", metavar="NAME")
     options.add_argument("--pair-column", metavar="NAME")
@@ -336,7 +313,6 @@ def main(given: Sequence[str] | None = None) -> None:
     readers: dict[str, Callable[[pathlib.Path], Iterator[Row]]] = {
         "text": lambda path: answered_texts.read_rows(path, columns),
         "token": answered_texts.read_sentences,
-        "span": answered_texts.read_questions,
         "embedding": lambda path: answered_texts.read_texts(path, columns),
     }
     rows = dict.fromkeys(row for path in args.texts for row in readers[args.kind](path))

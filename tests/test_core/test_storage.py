@@ -23,12 +23,12 @@ from tfdistill import (
     tasks,
 )
 from tfdistill.data import (
-    answer_files,
     corpus,
     parallel,
     preparation,
     shard_files,
     shards,
+    soft_labels,
     synthetic,
     textspans,
     tokenize,
@@ -210,31 +210,32 @@ def test_a_damaged_shard_of_an_address_is_refused(bucket, prepared):
         shard_files.read_shard(manifest.shards[2], "s3://texts/shards", **read)
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "npz"])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_answers_are_written_to_and_read_from_an_address(suffix, bucket, tmp_path):
     values = np.random.default_rng(1).normal(size=(3, 2)).astype(np.float32)
+    spec = tasks.TaskSpec("moods", "text", "mood", labels=("no", "yes"))
+    examples = tasks.Examples(spec, ["a", "b", "ü"], None, None)
     address, local = f"s3://texts/teacher.{suffix}", tmp_path / f"teacher.{suffix}"
     for path in (address, local):
-        answer_files.write_columns(path, {"text": ["a", "b", "ü"]}, "logits", values, ["no", "yes"])
-    if suffix != "npz":  # an archive holds the time
-        assert bucket.Object(f"teacher.{suffix}").get()["Body"].read() == local.read_bytes()
-    there, here = (answer_files.read_columns(path)[0] for path in (address, local))
-    assert {name: list(cells) for name, cells in there.items()} == {
-        name: list(cells) for name, cells in here.items()
-    }
-    with pytest.raises(errors.DataError, match=f"s3://texts/absent.{suffix}: expected a file"):
-        answer_files.read_columns(f"s3://texts/absent.{suffix}")
+        soft_labels.write(path, examples, values)
+    assert bucket.Object(f"teacher.{suffix}").get()["Body"].read() == local.read_bytes()
+    np.testing.assert_array_equal(soft_labels.read(address, spec).values, values)
+    other = tasks.TaskSpec("likeness", "text", "score", kind="regression")
+    with pytest.raises(errors.DataError, match="a column label, received the columns text"):
+        soft_labels.read(address, other)
+    with pytest.raises(errors.DataError, match=f"s3://texts/absent.{suffix}"):
+        soft_labels.read(f"s3://texts/absent.{suffix}", spec)
 
 
 def test_a_student_is_distilled_from_answers_at_an_address(bucket, tmp_path, capsys):
     task, data, out = synthetic.TASK, tmp_path / "data", tmp_path / "run"
     synthetic.write_task(data, num_train=32, num_dev=16, num_test=4, num_documents=4)
     examples = [tasks.load_examples(task, data, split) for split in ("train", "dev")]
-    texts = {task.text_column: [text for part in examples for text in part.texts]}
+    texts = [text for part in examples for text in part.texts]
     labels = np.concatenate([part.labels for part in examples])
     logits = np.eye(len(task.labels), dtype=np.float32)[labels]  # a teacher that is always right
     address = "s3://texts/answers.parquet"
-    answer_files.write_columns(address, texts, "logits", logits, task.labels)
+    soft_labels.write(address, tasks.Examples(task, texts, None, None), logits)
     command = ["distill", "--answers", address, "--student", "static:width=8", "--task"]
     command += ["assistant", "--data-dir", str(data), "--vocab", "train:200", "--epochs", "1"]
     command += ["--stages", "logits", "--allow-weak", "--set", "baselines=none", "--json"]

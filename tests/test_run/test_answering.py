@@ -7,7 +7,7 @@ import pytest
 import toys
 
 from tfdistill import cli, errors, models, tasks, training, weights
-from tfdistill.data import answer_files, batches, given_answers, tokenize
+from tfdistill.data import batches, soft_labels, tokenize
 from tfdistill.training import teacher_answers
 
 LABELS = ("glad", "sad")  # of the model; the files have them in another order
@@ -53,26 +53,23 @@ def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     texts = ["good film", "bad film", "Good film", "bad story", "good story", "a play"]
     assert [row["text"] for row in rows] == texts
-    found = [[row["logits"][name] for name in LABELS] for row in rows]
+    found = [[row[f"logits.{name}"] for name in LABELS] for row in rows]
     np.testing.assert_allclose(found, expected(folder, texts), rtol=1e-4, atol=1e-5)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(teacher_answers, "BLOCK", 2)
-    assert cli.main(command(folder, tmp_path / "whole.npz")) == 0
+    assert cli.main(command(folder, tmp_path / "whole.parquet")) == 0
     stopped, asked = toys.stopping(models.predictor, call=2)
     monkeypatch.setattr(models, "predictor", stopped)
-    path = tmp_path / "a.npz"
+    path = tmp_path / "a.parquet"
     assert cli.main(command(folder, path)) == 130
     assert not path.exists()
     assert cli.main(command(folder, path)) == 0
     assert asked == [2, 2, 2, 1]
-    whole, _ = answer_files.read_columns(tmp_path / "whole.npz")
-    again, _ = answer_files.read_columns(path)
-    for name, column in whole.items():
-        np.testing.assert_array_equal(column, again[name], err_msg=name)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.npz", "whole.npz"]
+    assert path.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.parquet", "whole.parquet"]
     assert cli.main(command(folder, path)) == 2
     assert "Use --overwrite" in capsys.readouterr().err
 
@@ -80,9 +77,9 @@ def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--out", "a.txt"), "one of .jsonl, .csv, .parquet, .npz, received .txt"),
+        (("--out", "a.txt"), "one of .jsonl, .csv, .parquet, received .txt"),
         (("--split", "train,tset"), "tset"),
-        (("--task", "squad"), "one of .jsonl, .parquet, which hold lists, received .csv"),
+        (("--task", "squad"), "answers inside texts"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(options, message, folder, tmp_path, capsys):
@@ -101,11 +98,11 @@ def test_what_is_written_is_read_for_pairs_and_numbers(tmp_path):
     spec = tasks.TaskSpec("likeness", "one", "score", pair_column="two", kind="regression")
     examples = tasks.Examples(spec, ["a", "b"], ["c", "d"], None)
     scores = np.array([[1 / 3], [2.5]], np.float32)
-    given_answers.write_answers(tmp_path / "a.csv", examples, scores)
-    found = given_answers.read_answers(tmp_path / "a.csv", spec)
-    np.testing.assert_array_equal(found.logits, scores)
+    soft_labels.write(tmp_path / "a.csv", examples, scores)
+    found = soft_labels.read(tmp_path / "a.csv", spec)
+    np.testing.assert_array_equal(found.values, scores)
     assert found.find([("b", "d"), ("a", "d")]).tolist() == [1, -1]
-    with pytest.raises(errors.DataError, match="a column answer"):
-        given_answers.write_answers(tmp_path / "b.csv", examples, scores)
+    with pytest.raises(errors.DataError, match="a column label"):
+        soft_labels.write(tmp_path / "b.csv", examples, scores)
         (tmp_path / "b.csv").write_text("one,two,score\na,c,1\n")
-        given_answers.read_answers(tmp_path / "b.csv", spec)
+        soft_labels.read(tmp_path / "b.csv", spec)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tfdistill import tasks
-from tfdistill.data import given_answers, located_answers
+from tfdistill.data import soft_labels
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad"))
@@ -89,11 +89,11 @@ def test_its_file_is_read_by_text_with_the_labels_by_name(script, asked, tmp_pat
     command = ["model", "--texts", *files, "--out", str(out), "--batch-size", "2"]
     script.main(command)
     texts = ['a, "b"', "c", "longer text", '"d', "e \u2028 f", "g", "h"]
-    found = given_answers.read_answers(out, TASK)
+    found = soft_labels.read(out, TASK)
     rows = found.find([(text,) for text in texts])
     assert sorted(rows) == list(range(7))
     expected = np.array(logits_of(texts), np.float32)[:, ::-1]
-    np.testing.assert_array_equal(found.logits[rows], expected)
+    np.testing.assert_array_equal(found.values[rows], expected)
     assert sum(map(len, asked)) == 7 and max(map(len, asked)) == 2
 
     content = out.read_bytes()
@@ -113,7 +113,7 @@ def test_pairs_are_read_and_written_together(script, asked, tmp_path):
     out = tmp_path / "out.jsonl"
     columns = ["--text-column", "one", "--pair-column", "two"]
     script.main(["model", "--texts", str(tmp_path / "a.tsv"), *columns, "--out", str(out)])
-    assert json.loads(out.read_text())["logits"]["glad"] == 3.0
+    assert json.loads(out.read_text())["logits.glad"] == 3.0
     assert (json.loads(out.read_text())["one"], json.loads(out.read_text())["two"]) == ("a", "bb")
 
 
@@ -155,7 +155,7 @@ def test_other_files_and_logits_that_are_no_numbers_are_refused(
 
 @pytest.mark.parametrize(
     "content",
-    ["no line of ours", '{"text": "x"}\nhalf', '{"text": "x", "logits": {"a": 1}}\n{"a": 1}\nhalf'],
+    ["no line of ours", '{"text": "x"}\nhalf', '{"text": "x", "logits.a": 1}\n{"a": 1}\nhalf'],
 )
 def test_a_file_that_is_not_its_own_stays_as_it_is(content, script, asked, tmp_path):
     (tmp_path / "a.txt").write_text("x\n")
@@ -225,21 +225,19 @@ def pieces(script, monkeypatch, toy_vocab_file):
 
         def __call__(self, input_ids, **_):
             places = np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape)
-            both = {"start_logits": Numbers(input_ids), "end_logits": Numbers(places)}
-            return types.SimpleNamespace(logits=Numbers(np.stack([input_ids, places], 2)), **both)
+            return types.SimpleNamespace(logits=Numbers(np.stack([input_ids, places], 2)))
 
     loaded = types.SimpleNamespace(from_pretrained=lambda name: Model())
     torch = types.SimpleNamespace(
         cuda=types.SimpleNamespace(is_available=lambda: False),
         inference_mode=contextlib.nullcontext,
     )
-    names = ("AutoModelForTokenClassification", "AutoModelForQuestionAnswering")
     own = types.SimpleNamespace(from_pretrained=lambda name: tokenizer)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(
         sys.modules,
         "transformers",
-        types.SimpleNamespace(AutoTokenizer=own, **dict.fromkeys(names, loaded)),
+        types.SimpleNamespace(AutoTokenizer=own, AutoModelForTokenClassification=loaded),
     )
     return fast
 
@@ -250,34 +248,13 @@ def test_words_have_the_logits_of_their_first_pieces_also_in_windows(script, pie
     command = ["model", "--kind", "token", "--texts", str(tmp_path / "a.txt"), "--out", str(out)]
     script.main([*command, "--max-length", "5"])
     spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("B-X", "O"))
-    found = located_answers.read_answers(out, spec)
+    found = soft_labels.read(out, spec)
     assert set(found.rows) == {("good", "xyz", "\x01", "bad"), ("good",)}
     row = found.rows["good", "xyz", "\x01", "bad"]
     expected = pieces.convert_tokens_to_ids(["good", "x", "bad", "bad"])  # a word without a piece
-    part = found.logits[found.bounds[row] : found.bounds[row + 1]]
+    part = found.values[found.bounds[row] : found.bounds[row + 1]]
     assert part[:, 1].tolist() == expected
     assert part[:, 0].tolist()[0] == 1  # after [CLS]
     before = out.read_bytes()
     script.main([*command, "--max-length", "5"])
     assert out.read_bytes() == before
-
-
-def test_contexts_have_the_logits_of_each_piece_and_of_no_answer(script, pieces, tmp_path):
-    asked = [{"id": "1", "question": "good?", "answers": []}]
-    data = {"data": [{"paragraphs": [{"context": "a good  film, xyz bad", "qas": asked}]}]}
-    (tmp_path / "a.json").write_text(json.dumps(data))
-    out = tmp_path / "out.jsonl"
-    command = ["model", "--kind", "span", "--texts", str(tmp_path / "a.json"), "--out", str(out)]
-    script.main([*command, "--max-length", "9"])
-    row = json.loads(out.read_text())
-    context = row["context"]
-    assert row["offsets"][0] == [0, 0]
-    cut = [context[begin:end] for begin, end in row["offsets"][1:]]
-    assert cut == ["a", "good", "film", ",", "x", "y", "z", "bad"]
-    tokens = ["[CLS]", "a", "good", "film", ",", "x", "##y", "##z", "bad"]
-    assert row["logits"]["start"] == pieces.convert_tokens_to_ids(tokens)
-    spec = tasks.task("squad")
-    assert located_answers.read_answers(out, spec).find([("good?", context)]).tolist() == [0]
-    (tmp_path / "a.json").write_text("[]")
-    with pytest.raises(SystemExit, match="expected a SQuAD file"):
-        script.main(command)

@@ -18,7 +18,7 @@ from test_weights.references import save_random
 from test_weights.test_roberta import tokenizer_of
 
 from tfdistill import tasks
-from tfdistill.data import given_vectors
+from tfdistill.data import soft_labels
 
 TASK = tasks.TaskSpec("near", "one", "score", "two", kind="embedding")
 TEXTS = ("good film", "a bad story, it's a film", "Good", "long good film " * 5)
@@ -149,12 +149,12 @@ def test_padded_texts_have_the_vectors_of_each_alone(family, script, encoders, t
     command = [str(folder), "--kind", "embedding", "--out", str(out), "--text-column", "one"]
     command += ["--texts", str(tmp_path / "a.tsv"), str(tmp_path / "b.txt")]
     script.main([*command, "--pair-column", "two"])
-    found = given_vectors.read_answers(out, TASK)
-    assert len(found.logits) == 4  # each text once
+    found = soft_labels.read(out, TASK)
+    assert len(found.values) == 4  # each text once
     rows = found.find([(text,) for text in TEXTS])
     expected = [alone(encoders, family, text) for text in TEXTS]
     # float32 sums; the padding, another pooling or 13 tokens show at 1e-2.
-    np.testing.assert_allclose(found.logits[rows], expected, atol=2e-6)
+    np.testing.assert_allclose(found.values[rows], expected, atol=2e-6)
 
     before = out.read_bytes()
     script.main([*command, "--pair-column", "two"])
@@ -163,15 +163,15 @@ def test_padded_texts_have_the_vectors_of_each_alone(family, script, encoders, t
         script.main([*command, "--pair-column", "two", "--prompt", "good "])
     out.unlink()
     script.main([*command, "--pair-column", "two", "--prompt", "good "])
-    found = given_vectors.read_answers(out, TASK)
+    found = soft_labels.read(out, TASK)
     expected = alone(encoders, family, f"good {TEXTS[0]}")
-    np.testing.assert_allclose(found.logits[found.find([TEXTS[:1]])], [expected], atol=2e-6)
+    np.testing.assert_allclose(found.values[found.find([TEXTS[:1]])], [expected], atol=2e-6)
 
 
 def test_vectors_are_not_mixed_with_logits(script, encoders, torch_of, tmp_path):
     (tmp_path / "a.txt").write_text("x\n")
     out = tmp_path / "out.jsonl"
-    out.write_text('{"text": "y", "logits": {"a": 1, "b": 2}}\n')
+    out.write_text('{"text": "y", "logits.a": 1, "logits.b": 2}\n')
     command = [str(encoders["MPNet"][2]), "--texts", str(tmp_path / "a.txt"), "--out", str(out)]
     with pytest.raises(SystemExit, match=r"the labels \['vector'\], received \[\('a', 'b'\)\]"):
         script.main([*command, "--kind", "embedding"])

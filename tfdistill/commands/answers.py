@@ -26,16 +26,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="further texts: plain text, one a line, or tables with the text columns of the task",
     )
     options.add_output(
-        parser, what="file to write: .jsonl, .csv, .parquet or .npz", metavar="FILE", kind="file"
+        parser, what="file to write: .jsonl, .csv or .parquet", metavar="FILE", kind="file"
     )
     options.add_json(parser)
     options.add_runner(parser, "answer")
 
 
 def _execute(args: argparse.Namespace) -> None:
-    from tfdistill.data import answer_files, parallel
+    from tfdistill.data import parallel, soft_labels
 
-    answer_files.check_writable(args.out)
+    soft_labels.check_writable(args.out)
     if storage.located(args.out).exists() and not args.overwrite:
         raise errors.OutputExistsError(
             f"--out {args.out}", "an absent file", "an earlier one", "Use --overwrite."
@@ -59,8 +59,8 @@ COMMANDS = (
         name="answers",
         summary="write a teacher's answers to a task's texts",
         description="Writes a row for each different text: the text columns of the task, and a "
-        "logit for each label, by name; of words and spans lists of logits (.jsonl, .parquet), of "
-        "--kind embedding a vector for each text. "
+        "logit for each label, by name; of words lists of logits, of --kind embedding a vector for "
+        "each text (both .jsonl, .parquet). "
         "`distill --answers` reads such files, also those of other programs. Texts are answered in "
         "blocks; the same command continues one that was stopped. The file may be an address of "
         "s3://, gs:// or hdfs:// (needs tfdistill[remote]).",
@@ -71,7 +71,7 @@ COMMANDS = (
             "answers ./my-bert --task intents --data-dir data --text-column text --label-column "
             "intent --unlabelled more.txt --out teacher.parquet",
             "answers ./all-MiniLM-L6-v2 --kind embedding --task stsb --data-dir glue/STS-B --out "
-            "vectors.npz",
+            "vectors.parquet",
         ),
     ),
 )

@@ -60,7 +60,7 @@ def answers_faults(recipe: Recipe) -> list[str]:
 
 
 def _faults_of_vectors(answers: AnswersConfig) -> list[str]:
-    """What files of vectors cannot be: parts of an ensemble, or rows that a key names."""
+    """What files of vectors cannot be: parts of an ensemble."""
     faults = []
     if len(answers.files) > 1:
         faults.append(
@@ -69,11 +69,6 @@ def _faults_of_vectors(answers: AnswersConfig) -> list[str]:
         )
     if answers.temperatures:
         faults.append("teacher.answers.temperatures: vectors have none. Leave them out")
-    if answers.key is not None:
-        faults.append(
-            "teacher.answers.key: a row of pairs has two texts, each with a vector of its own. "
-            "Join by text: leave the key out"
-        )
     return faults
 
 

@@ -165,9 +165,8 @@ class AnswersConfig(Section):
     """
 
     files: tuple[PathText, ...] = described(
-        ..., "a teacher's answers to the texts: .jsonl, .csv, .parquet or .npz", min_length=1
+        ..., "a teacher's answers to the texts: .jsonl, .csv or .parquet", min_length=1
     )
-    key: str | None = None  # a column of the data and the files; None: the texts
     temperatures: tuple[Annotated[float, pydantic.Field(gt=0)], ...] = ()
     missing: Literal["refuse", "gold"] = "refuse"
 

@@ -177,8 +177,8 @@ def _begin(
 ) -> RunContext:
     """Reads the data and pre-trains the teacher, where the recipe says so."""
     data = prepare.prepare(recipe, folder.path)
-    given = data.given if isinstance(data, prepare.TaskData) else None
-    models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, given)
+    answers = data.soft_labels if isinstance(data, prepare.TaskData) else None
+    models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, answers)
     context = RunContext(recipe, folder, data, models_of_run)
     if recipe.teacher.pretrain is not None:
         result = records.pretrain_teacher(context)

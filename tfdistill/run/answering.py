@@ -13,7 +13,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import config, files, storage, tasks, training
-from tfdistill.data import from_config, given_answers, given_vectors, located_answers, unlabelled
+from tfdistill.data import from_config, soft_labels, unlabelled
 from tfdistill.run import inputs
 
 _PARTS = ".parts"  # the suffix of the folder of what was answered before a stop
@@ -29,8 +29,7 @@ def answer(
 ) -> int:
     """Writes a model's answers to every different text of some splits and of unlabelled files.
 
-    Words are answered one by one, of contexts the characters; see `located_answers`. Of an
-    embedding each text has a vector; see `given_vectors`.
+    Words are answered one by one. Of an embedding each text has a vector.
 
     A call that was stopped leaves what it had answered in a folder next to the file, named like it
     with ".parts" behind; the same call continues from there, and removes it.
@@ -39,23 +38,22 @@ def answer(
       source: A run folder, a Hugging Face folder or a hub id.
       settings: The data section, with `unlabelled`.
       splits: Names of splits, with labels or without.
-      path: The file, a path or an address; see `given_answers.write_answers`.
+      path: The file, a path or an address; see `soft_labels.write`.
       pipeline: Options of Apache Beam, see `training.cached_logits`.
 
     Returns:
       The number of texts.
 
     Raises:
-      ConfigError: If unlabelled files are given for a task about words or spans.
+      ConfigError: If the task is about spans, or unlabelled files come with one about words.
       DataError: If a file of texts is unusable, or a file of answers cannot hold the lists of a
-        task about words or spans.
+        task about words.
       TeacherError: If the model's labels are not the task's.
     """
     data = from_config.source_of(settings)
     task = from_config.task_of(settings, data)
-    located = task.kind in located_answers.KINDS
-    if located:
-        located_answers.check_suffix(path)
+    soft_labels.check_task(task)
+    soft_labels.check_writable(path, task.kind)
     parts = [tasks.load_examples(task, data, split, labelled=False) for split in splits]
     if settings.unlabelled:
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
@@ -71,11 +69,9 @@ def answer(
         pipeline=pipeline,
         load=functools.partial(_load, here, task),
     )
-    if located:
-        located_answers.write_answers(path, examples, encoded, logits)
-    else:
-        module = given_vectors if task.kind == given_vectors.KIND else given_answers
-        module.write_answers(path, examples, logits)
+    of_words = examples.words is not None
+    values = logits[soft_labels.first_pieces(encoded)] if of_words else logits
+    soft_labels.write(path, examples, values)
     storage.remove_folder(folder)
     return len(examples)
 
@@ -97,13 +93,12 @@ def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.E
         all_of("pairs") if task.reads_pairs else None,
         None,
         words=all_of("words") or None,
-        questions=all_of("questions") or None,
     )
     if joined.words is not None:  # any tags: they mark the first piece of each word
         tags = np.empty(len(joined), object)
         tags[:] = [np.zeros(len(words), np.int32) for words in joined.words]
         joined = dataclasses.replace(joined, labels=tags)
-    first: dict[given_answers.Key, int] = {}
-    for index, key in enumerate(given_answers.example_keys(joined)):
+    first: dict[soft_labels.Key, int] = {}
+    for index, key in enumerate(soft_labels.example_keys(joined)):
         first.setdefault(key, index)
     return joined.select(list(first.values()))

@@ -119,12 +119,12 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     """Yields name, what fits it, and a note."""
     if context.task_data.task.traits.vectors:
         yield "tfidf_cosine", (_tfidf_vectors, "")
-        if context.teachers.given is None:
+        if context.teachers.soft_labels is None:
             yield "mean_word_vectors", (_mean_words, "")
     if _has_linear(context):
         yield "majority", (_majority, "")
         yield "tfidf", (_tfidf, "")
-    if _has_linear(context) and context.teachers.given is None:
+    if _has_linear(context) and context.teachers.soft_labels is None:
         yield "word_vectors", (_word_vectors, "")
         if not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig):
             before = _knows_general(context.recipe)

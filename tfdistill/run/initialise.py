@@ -18,7 +18,7 @@ from tfdistill import (
     training,
     weights,
 )
-from tfdistill.data import batches, given_vectors, vocab
+from tfdistill.data import batches, soft_label_values, vocab
 from tfdistill.run import task_models, teachers, variables
 from tfdistill.run.context import RunContext
 
@@ -129,7 +129,7 @@ def resolve_start(
     start = context.recipe.student.start
     if start not in ("auto", "pruned"):
         return start
-    if context.teachers.given is not None:  # whose words and layers nobody knows
+    if context.teachers.soft_labels is not None:  # whose words and layers nobody knows
         return "random"
     learns_words = isinstance(first, config.MaskedStage)
     fallback, begins = "teacher", "from the teacher's projected embeddings"
@@ -208,10 +208,10 @@ def _embedding_head(context: RunContext) -> models.Head | None:
     task = context.data.task
     if task is None or not task.traits.vectors:
         return None
-    settings, answers = context.recipe.student, context.teachers.given
+    settings, answers = context.recipe.student, context.teachers.soft_labels
     if answers is None:
         return task_models.embedding_head(settings, context.teachers.task)
-    normalised = given_vectors.are_normalised(answers.train)
+    normalised = soft_label_values.are_normalised(answers.train)
     return task_models.head_of_vectors(settings, answers.width, normalised=normalised)
 
 

@@ -266,7 +266,9 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
             f"{source} for {task.kind}",
             "a model with BERT's tokenizer",
             "one of RoBERTa's family",
-            "Let scripts/answers_from_transformers.py write its answers "
+            "Distil from a model of BERT's family."
+            if task.head == "span"
+            else "Let scripts/answers_from_transformers.py write its answers "
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
     found = roberta.load_roberta(path)

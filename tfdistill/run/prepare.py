@@ -14,7 +14,7 @@ import numpy as np
 
 from tfdistill import analysis, config, errors, files, losses, reading, tasks, weights
 from tfdistill.data import batches, corpus, from_config, synthetic, tokenize, vocab
-from tfdistill.run import corpora, given, unlabelled
+from tfdistill.run import corpora, soft_labels, unlabelled
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class TaskData(TextData):
       augmented: The augmented training set, encoded, where a stage learns from it.
       unlabelled: Further texts, encoded, for stages that need no gold labels.
       unlabelled_examples: These texts.
-      given: The teacher's answers, where they come in files.
+      soft_labels: Those of the teacher, where they come in files.
       class_weights: float32 (labels,), of losses on gold labels, or None.
     """
 
@@ -65,7 +65,7 @@ class TaskData(TextData):
     augmented: batches.EncodedExamples | None = None
     unlabelled: batches.EncodedExamples | None = None
     unlabelled_examples: tasks.Examples | None = None
-    given: given.GivenTeacher | None = None
+    soft_labels: soft_labels.SoftLabels | None = None
     class_weights: np.ndarray | None = None
 
     @property
@@ -119,7 +119,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
     teacher, encoded_dev = None, encode(dev)
     if recipe.teacher.answers is not None:
         pieces = {"training": encoded, "development": encoded_dev}
-        teacher, further = given.read_for_run(recipe, train, dev, further, pieces)
+        teacher, further = soft_labels.read_for_run(recipe, train, dev, further, pieces)
         parts["answers"] = teacher.sha256
         if len(teacher.train_examples) < len(train):
             train = train.select(teacher.train_examples)
@@ -137,7 +137,7 @@ def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
         corpora=texts.corpora,
         unlabelled=None if further is None else encode(further),
         unlabelled_examples=further,
-        given=teacher,
+        soft_labels=teacher,
         class_weights=None if settings.class_weights is None else _class_weights(train),
     )
 

@@ -17,7 +17,7 @@ from tfdistill.data import answers, batches, from_config
 from tfdistill.data.unlabelled import example_keys
 from tfdistill.run import deliver, inputs, prepare, students, teachers, weakness
 from tfdistill.run.context import RunContext
-from tfdistill.run.given import GivenTeacher
+from tfdistill.run.soft_labels import SoftLabels
 from tfdistill.tasks import metrics as task_metrics
 
 _log = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ def train_teacher(context: RunContext) -> results.ModelResult:
     data, tuned = context.task_data, context.recipe.teacher.finetune is not None
 
     def work() -> results.ModelResult:
-        if data.given is not None:
-            return _given_teacher(context, data.given)
+        if data.soft_labels is not None:
+            return _score_soft_labels(context, data.soft_labels)
         model, seconds = teachers.task_teacher(context.recipe, data, context.root)
         deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
         metrics = _evaluate(model, data, context.root / "teacher")
@@ -85,15 +85,15 @@ def train_teacher(context: RunContext) -> results.ModelResult:
     return context.folder.step("teacher/result.json", results.ModelResult, work)
 
 
-def _given_teacher(context: RunContext, given: GivenTeacher) -> results.ModelResult:
+def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.ModelResult:
     """Scores the answers in files on the development texts that they answer."""
-    data, rows = context.task_data, given.dev_examples
-    _keep_answers(data.dev_examples.select(rows), given.dev, context.root / "teacher")
+    data, rows = context.task_data, teacher.dev_examples
+    _keep_answers(data.dev_examples.select(rows), teacher.dev, context.root / "teacher")
     return results.ModelResult(
         name="teacher",
         role="teacher",
         seed=context.recipe.seeds[0],
-        metrics=task_metrics.score(data.task, given.dev, given.dev_set(data.dev).encoded),
+        metrics=task_metrics.score(data.task, teacher.dev, teacher.dev_set(data.dev).encoded),
         num_examples=data.dev_examples.select(rows).num_scored,
         folder="teacher",
     )
@@ -108,8 +108,10 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
     """
     data, recipe = context.task_data, context.recipe
     taught = model.role == "student"
-    given = None if taught else context.teachers.given
-    labels = analysis.gold_labels((data.dev if given is None else given.dev_set(data.dev)).encoded)
+    in_files = None if taught else context.teachers.soft_labels
+    labels = analysis.gold_labels(
+        (data.dev if in_files is None else in_files.dev_set(data.dev)).encoded
+    )
     analysis.check_model(
         model.role,
         model.metrics,
@@ -120,13 +122,13 @@ def check(context: RunContext, model: results.ModelResult) -> results.ModelResul
             weakness.likely_causes(
                 context.root, model, initialise=recipe.student.initialise if taught else ""
             )
-            if given is None
+            if in_files is None
             else ["the files answer other texts, or name their labels in another order"]
             if data.task.labels
             else ["the files answer other texts"]
         ),
         source="answers"
-        if given is not None
+        if in_files is not None
         else "training"
         if recipe.teacher.finetune is not None
         else "checkpoint",

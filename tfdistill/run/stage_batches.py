@@ -8,7 +8,7 @@ from typing import Any
 from tfdistill import config, distillers, errors, training
 from tfdistill.data import batches, noise, streaming
 from tfdistill.distillers.teacher import TEACHER_LOGITS
-from tfdistill.run import given, prepare
+from tfdistill.run import prepare, soft_labels
 from tfdistill.run.context import RunContext
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def _of_task(
         reads = _texts(context.task_data, stage)
     # A regression learns from the numbers that its teacher's pass gives; of a head over tokens
     # every token has an answer.
-    brought = reads is not encoded or isinstance(teacher, given.GivenTeacher)
+    brought = reads is not encoded or isinstance(teacher, soft_labels.SoftLabels)
     if teacher is not None and (data.task.num_labels != 1 or brought):
         logits = context.teachers.answers(teacher, reads)
         of_tokens = data.task.traits.over_tokens

@@ -11,7 +11,7 @@ import tf_keras as keras
 
 from tfdistill import config, distillers, losses, models
 from tfdistill.losses import methods, words
-from tfdistill.run import given
+from tfdistill.run import soft_labels
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class DistilledPair:
     @property
     def vector_width(self) -> int | None:
         """The width of the vectors of a teacher that is known by them alone."""
-        return self.teacher.width if isinstance(self.teacher, given.GivenTeacher) else None
+        return self.teacher.width if isinstance(self.teacher, soft_labels.SoftLabels) else None
 
     def objective(self, prediction: str) -> str:
         """The objective of the answers: of a regression they are numbers."""
@@ -172,7 +172,7 @@ def _has_hidden_states(
 
 def _no_hidden_states(stage: config.PrunedStage, pair: DistilledPair) -> str | None:
     """Why hidden states of teacher and student cannot be compared, or None."""
-    if isinstance(pair.teacher, given.GivenTeacher):
+    if isinstance(pair.teacher, soft_labels.SoftLabels):
         return "its teacher is known by its answers alone"
     teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
     if not student.num_layers:

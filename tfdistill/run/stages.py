@@ -14,7 +14,7 @@ import tf_keras as keras
 from tfdistill import analysis, config, models, results, training
 from tfdistill.config import rates
 from tfdistill.data import streaming
-from tfdistill.run import given, teachers
+from tfdistill.run import soft_labels, teachers
 from tfdistill.run.context import RunContext
 from tfdistill.run.stage_batches import stage_batches
 from tfdistill.run.stage_distillers import DistilledPair, distiller_of
@@ -59,7 +59,7 @@ def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
     if not data.task.traits.exclusive:
         return 1.0
     dev = data.dev
-    if isinstance(teacher, given.GivenTeacher):
+    if isinstance(teacher, soft_labels.SoftLabels):
         logits, dev = teacher.dev, teacher.dev_set(data.dev)
     else:
         logits = training.predict_logits(teacher, dev)

@@ -136,6 +136,9 @@ def _start_projections(
         for layer in layers:
             if tuple(layer.kernel.shape) == student.basis.T.shape:  # vectors may have other widths
                 layer.set_weights([student.basis.T, np.zeros(len(student.basis), np.float32)])
-    elif context.teachers.given is None and context.recipe.student.start in ("auto", "teacher"):
+    elif context.teachers.soft_labels is None and context.recipe.student.start in (
+        "auto",
+        "teacher",
+    ):
         teacher = context.teachers.in_float32(stage)
         training.initialise_projections(layers, student.model, teacher)

@@ -11,14 +11,14 @@ import tf_keras as keras
 
 from tfdistill import config, distillers, errors, models, results, tasks, training, weights
 from tfdistill.data import batches, vocab
-from tfdistill.run import given, prepare, task_models
+from tfdistill.run import prepare, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
 from tfdistill.tasks import metrics as task_metrics
 from tfdistill.training import optimizers
 from tfdistill.weights import checkpoint as checkpoints
 
 PRETRAINED = "teacher/pretrained"
-Teacher = keras.Model | given.GivenTeacher
+Teacher = keras.Model | soft_labels.SoftLabels
 
 
 class TeacherModels:
@@ -38,12 +38,12 @@ class TeacherModels:
         task: tasks.TaskSpec | None,
         root: pathlib.Path,
         pipeline: Sequence[str] | None = None,
-        answers: given.GivenTeacher | None = None,
+        answers: soft_labels.SoftLabels | None = None,
     ):
         """Keeps the arguments; nothing is loaded yet."""
         self._recipe, self._task, self._root = recipe, task, root
         self._pipeline = pipeline
-        self.given = answers
+        self.soft_labels = answers
         self._forward: dict[str, keras.Model] = {}
 
     @functools.cached_property
@@ -91,7 +91,7 @@ class TeacherModels:
 
         None where the teacher is known by its answers alone.
         """
-        if self.given is not None:
+        if self.soft_labels is not None:
             return None
         alone = not stage.has_teacher and self._task is not None
         return models.config_of(self.task if alone else self.in_float32(stage))
@@ -100,8 +100,8 @@ class TeacherModels:
         """The teacher of a stage in the chosen arithmetic; None where it learns without one."""
         if not stage.has_teacher:
             return None
-        if self.given is not None:
-            return self.given
+        if self.soft_labels is not None:
+            return self.soft_labels
         role = _role(stage)
         if role not in self._forward:
             dtype = self._recipe.teacher.dtype
@@ -120,7 +120,7 @@ class TeacherModels:
         Workers of a pipeline find the teacher of the task in the run folder; another one, such as
         a student that teaches the next, answers here.
         """
-        if isinstance(model, given.GivenTeacher):
+        if isinstance(model, soft_labels.SoftLabels):
             over_tokens = examples.token_labels or examples.span_sources is not None
             return model.train[: examples.num_tokens if over_tokens else len(examples)]
         load = None

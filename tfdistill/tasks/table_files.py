@@ -346,7 +346,8 @@ def header_of(path: pathlib.Path) -> list[str]:
         import pyarrow.parquet
 
         try:
-            return list(pyarrow.parquet.read_schema(path).names)
+            with files.local_copy(path) as local:
+                return list(pyarrow.parquet.read_schema(local).names)
         except (OSError, ValueError) as fault:
             raise errors.DataError(f"{path}", "a Parquet file", fault) from None
     with path.open("rb") as raw:

@@ -48,6 +48,7 @@ class DataTable:
       blank_lines: The lines between rows that are empty.
       skipped: Rows left out because they had too few cells (only with `skip_short_rows`).
       unusable: Columns left out of "all", and why.
+      values: Name -> cells as the file holds them, of the columns that were asked for so.
       separator: What separates the cells of the file; "" in other formats.
     """
 
@@ -58,6 +59,7 @@ class DataTable:
     skipped: int = 0
     unusable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     separator: str = ""
+    values: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         """Returns the number of rows."""
@@ -115,6 +117,7 @@ def read_table(
     header: Sequence[str] = (),
     skip_short_rows: bool = False,
     lists: Sequence[str] = (),
+    values: Sequence[str] = (),
 ) -> DataTable:
     r"""Reads columns of a file; its suffix says the format.
 
@@ -140,6 +143,8 @@ def read_table(
         refusing the file.
       lists: Columns whose cells may be lists: the items, each followed by `LIST_MARK`. With
         `required` None these are all columns.
+      values: Further columns to read if they are there, ``NAME`` and all ``NAME.ANYTHING``, whose
+        cells stay as the file holds them: numbers, lists, in a file of cells text.
 
     Returns:
       The columns; at least one row.
@@ -164,15 +169,21 @@ def read_table(
     else:
         _check_columns(path, required, names)
         chosen = [name for name in dict.fromkeys((*required, *optional)) if name in names]
-    positions = {name: names.index(name) for name in chosen}
-    filled, skipped = _full_rows(path, names, rows, max(positions.values(), default=-1),
-                                 skip_short_rows)  # fmt: skip
+    as_they_are = [name for name in dict.fromkeys(names) if name.partition(".")[0] in values]
+    _check_columns(path, as_they_are, names)
+    last = max((names.index(name) for name in (*chosen, *as_they_are)), default=-1)
+    filled, skipped = _full_rows(path, names, rows, last, skip_short_rows)
     columns: dict[str, list[str]] = {}
     unusable: dict[str, str] = {}
-    for name, position in positions.items():
+    for name in chosen:
         try:
             columns[name] = _column(
-                path, name, position, filled, required or (), required is None or name in lists
+                path,
+                name,
+                names.index(name),
+                filled,
+                required or (),
+                required is None or name in lists,
             )
         except errors.DataError as fault:
             if required is not None:
@@ -180,7 +191,8 @@ def read_table(
             unusable[name] = str(fault)
     lines = [line for line, _ in filled]
     blank = tuple(line for line, cells in rows if not cells and lines and line < lines[-1])
-    return DataTable(path, columns, lines, blank, skipped, unusable, raw.separator)
+    cells = {name: [row[names.index(name)] for _, row in filled] for name in as_they_are}
+    return DataTable(path, columns, lines, blank, skipped, unusable, raw.separator, cells)
 
 
 def _full_rows(

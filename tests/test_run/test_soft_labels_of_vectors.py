@@ -8,7 +8,7 @@ import safetensors.numpy
 import toys
 
 from tfdistill import arrays, cli, config, errors, models, run, tasks, training, weights
-from tfdistill.data import batches, given_vectors, tokenize, vocab
+from tfdistill.data import batches, soft_labels, tokenize, vocab
 from tfdistill.run import task_models
 
 WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()
@@ -92,8 +92,8 @@ def by_model(folder, tmp_path_factory):
     )
     order = np.random.default_rng(1).permutation(len(vectors))
     texts = [[*train, *dev.texts][index] for index in order]
-    path = folder / "vectors.npz"
-    given_vectors.write_answers(path, tasks.Examples(TASK, texts, None, None), vectors[order])
+    path = folder / "vectors.parquet"
+    soft_labels.write(path, tasks.Examples(TASK, texts, None, None), vectors[order])
     return out, record, path
 
 
@@ -126,7 +126,7 @@ def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
     assert {row.name for row in expected.baselines} == {"tfidf_cosine", "mean_word_vectors"}
     assert [row.name for row in record.baselines] == ["tfidf_cosine"]
     said = capsys.readouterr().err
-    assert "vectors.npz to 30 of 30 training texts, 24 of 24 development texts" in said
+    assert "vectors.parquet to 30 of 30 training texts, 24 of 24 development texts" in said
 
 
 def test_vectors_of_no_length_1_teach_a_student_whose_vectors_have_none(folder, by_model):
@@ -141,12 +141,12 @@ def test_vectors_of_no_length_1_teach_a_student_whose_vectors_have_none(folder, 
 
 
 def without(path, target, *texts):
-    columns = given_vectors.read_answers(path, TASK)
-    rows = [(key[0], columns.logits[row]) for key, row in columns.rows.items()]
+    columns = soft_labels.read(path, TASK)
+    rows = [(key[0], columns.values[row]) for key, row in columns.rows.items()]
     kept = [(text, vector) for text, vector in rows if text not in texts]
     assert len(kept) < len(rows)
     examples = tasks.Examples(TASK, [text for text, _ in kept], None, None)
-    given_vectors.write_answers(target, examples, np.stack([vector for _, vector in kept]))
+    soft_labels.write(target, examples, np.stack([vector for _, vector in kept]))
     return str(target)
 
 
@@ -156,7 +156,7 @@ def test_texts_without_a_vector_are_refused_or_left_out(
     """A combination of vector terms learns from the others."""
     texts, dev = texts_of(folder)
     left = texts[3], texts[-1], dev.texts[5]
-    path = without(by_model[2], tmp_path / "part.npz", *left)
+    path = without(by_model[2], tmp_path / "part.parquet", *left)
     with pytest.raises(errors.DataError, match=r"none to 1 of 30.*leave out such texts.*=gold"):
         run.distill(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
 
@@ -167,9 +167,9 @@ def test_texts_without_a_vector_are_refused_or_left_out(
     stage = {"kind": "combination", "losses": terms, "min_steps": None}
     teacher = {"answers": {"files": [path], "missing": "gold"}}
     distiller, train = until_fit(recipe_of(folder, teacher, stage), tmp_path / "run")
-    found = given_vectors.read_answers(by_model[2], TASK)
+    found = soft_labels.read(by_model[2], TASK)
     kept = [text for text in texts if text not in left]
-    expected = found.logits[found.find([(text,) for text in kept])]
+    expected = found.values[found.find([(text,) for text in kept])]
     np.testing.assert_array_equal(train._extra["teacher_logits"], expected)
     assert len(train.encoded) == len(kept) == 34
     assert distiller.needs_only_logits() and distiller.active_terms == ("mse", "near")
@@ -181,9 +181,13 @@ def test_texts_without_a_vector_are_refused_or_left_out(
 @pytest.mark.parametrize(
     ("answers", "stage", "student", "message"),
     [
-        ({"files": ["v.npz", "w.npz"]}, {}, {}, "files: 2 files are an ensemble, and vectors of"),
+        (
+            {"files": ["v.parquet", "w.parquet"]},
+            {},
+            {},
+            "files: 2 files are an ensemble, and vectors of",
+        ),
         ({"temperatures": [2.0]}, {}, {}, "temperatures: vectors have none"),
-        ({"key": "id"}, {}, {}, "key: a row of pairs has two texts"),
         ({}, {}, {"preset": "pruned:layers=1"}, "pruned:layers=1 is made of a teacher model"),
         ({}, {}, {"initialise": "teacher"}, "initialise: teacher is made of a teacher model"),
         (
@@ -200,7 +204,7 @@ def test_what_needs_a_teacher_s_model_is_refused_with_the_reason(
 ):
     if "kind" in stage:
         stage = {**stage, "min_steps": None}
-    recipe = recipe_of(folder, {"answers": {"files": ["v.npz"], **answers}}, stage)
+    recipe = recipe_of(folder, {"answers": {"files": ["v.parquet"], **answers}}, stage)
     settings = recipe.student.model_copy(update=student)
     assert message in "\n".join(
         config.missing_inputs(recipe.model_copy(update={"student": settings}))
@@ -208,7 +212,7 @@ def test_what_needs_a_teacher_s_model_is_refused_with_the_reason(
 
 
 def test_the_command_writes_a_vector_of_each_different_text(folder, by_model, tmp_path, capsys):
-    path = tmp_path / "made.npz"
+    path = tmp_path / "made.parquet"
     data = ["--kind", "embedding", "--task", "near", "--data-dir", str(folder)]
     data += ["--max-length", "12", "--unlabelled", str(folder / "more.txt")]
     for field, name in COLUMNS.items():
@@ -218,9 +222,9 @@ def test_the_command_writes_a_vector_of_each_different_text(folder, by_model, tm
     train, dev = texts_of(folder)
     keys = [(text,) for text in (*train, *dev.texts)]
     assert json.loads(capsys.readouterr().out)["num_texts"] == len(set(keys))
-    made, known = (given_vectors.read_answers(p, TASK) for p in (path, by_model[2]))
+    made, known = (soft_labels.read(p, TASK) for p in (path, by_model[2]))
     np.testing.assert_allclose(
-        made.logits[made.find(keys)], known.logits[known.find(keys)], atol=1e-6
+        made.values[made.find(keys)], known.values[known.find(keys)], atol=1e-6
     )
     distil = ["distill", "--answers", str(path), "--student", str(folder / "student"), "--dry-run"]
     assert cli.main([*distil, *data, "--out", str(tmp_path / "run")]) == 0

@@ -1,5 +1,6 @@
-"""Runs whose teacher is known by its answers in files: what they learn, and what they refuse."""
+"""Runs whose teacher is known by its soft labels: what they learn, and what they refuse."""
 
+import dataclasses
 import json
 import types
 
@@ -7,9 +8,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tfdistill import arrays, cli, config, errors, models, run, tasks, weights
-from tfdistill.data import answer_files, answer_logits, answers, synthetic, vocab
-from tfdistill.run import given, students
+from tfdistill import arrays, cli, config, data, errors, models, run, tasks, weights
+from tfdistill.data import answers, soft_label_values, synthetic, vocab
+from tfdistill.run import soft_labels, students
 
 STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
 SHAPE = models.preset("bert_tiny").replace(
@@ -67,8 +68,9 @@ def by_model(folder, tmp_path_factory):
     logits = np.concatenate([train, dev])[:, ::-1]
     order = np.random.default_rng(1).permutation(len(logits))  # of the rows; labels are reversed
     texts = texts_of(folder, "train", "dev")
-    texts = {TASK.text_column: [texts[index] for index in order]}
-    answer_files.write_columns(path, texts, "logits", logits[order], TASK.labels[::-1])
+    spec = dataclasses.replace(TASK, labels=TASK.labels[::-1])
+    examples = tasks.Examples(spec, [texts[index] for index in order], None, None)
+    data.soft_labels.write(path, examples, logits[order])
     return out, record, path
 
 
@@ -122,7 +124,7 @@ def test_each_kind_of_answers_alone_learns_from_a_file(
 ):
     recipe = recipe_of(folder, {"answers": [str(by_model[2])]}, kind)
     distiller, logits = planned(recipe, tmp_path / "run")
-    assert distiller.needs_only_logits() and isinstance(distiller.teacher, given.GivenTeacher)
+    assert distiller.needs_only_logits() and isinstance(distiller.teacher, soft_labels.SoftLabels)
     (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
     np.testing.assert_array_equal(logits, arrays.read_arrays(cache)["logits"])
     if kind == "joint":
@@ -135,14 +137,14 @@ def test_several_files_are_an_ensemble_with_their_temperatures(folder, by_model,
     path = by_model[2]
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
-        row["logits"] = {name: -value for name, value in row["logits"].items()}
+        row.update({name: -row[name] for name in row if name.startswith("logits.")})
     other = tmp_path / "other.jsonl"
     other.write_text("\n".join(map(json.dumps, rows)))
     settings = {"files": [str(path), str(other)], "temperatures": [1.0, 2.0]}
     _, logits = planned(recipe_of(folder, {"answers": settings}), tmp_path / "run")
     (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
     first = arrays.read_arrays(cache)["logits"]
-    expected = answer_logits.combine([first, -first], "classification", (1.0, 2.0))
+    expected = soft_label_values.combine([first, -first], "classification", (1.0, 2.0))
     np.testing.assert_array_equal(logits, expected)
 
 
@@ -161,7 +163,7 @@ def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
     _, logits = planned(recipe_of(folder, {"answers": settings}), out)
     labels = tasks.load_examples(TASK, folder / "data", "train").labels
     alike = [index for index, text in enumerate(train) if text == left]
-    gold = answer_logits.of_gold(labels[alike], TASK)
+    gold = soft_label_values.of_gold(labels[alike], TASK)
     np.testing.assert_array_equal(logits[alike], gold)
     (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
     others = np.delete(np.arange(NUM_TRAIN), alike)
@@ -177,11 +179,11 @@ def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
 
 def test_unlabelled_texts_are_answered_by_the_file(folder, by_model, tmp_path, planned):
     more = tmp_path / "more.txt"
-    more.write_text("Zero Wings\none wing\n")
-    rows = [{"text": text, "answer": TASK.labels[1]} for text in ("zero wings", "one wing")]
-    rows = [{TASK.text_column: row["text"], "answer": row["answer"]} for row in rows]
+    more.write_text("zero wings\none wing\n")
+    rows = [{"text": text, "label": TASK.labels[1]} for text in ("zero wings", "one wing")]
+    rows = [{TASK.text_column: row["text"], "label": row["label"]} for row in rows]
     rows += [
-        {TASK.text_column: text, "answer": TASK.labels[0]}
+        {TASK.text_column: text, "label": TASK.labels[0]}
         for text in dict.fromkeys(texts_of(folder, "train", "dev"))
     ]
     path = tmp_path / "all.jsonl"
@@ -200,7 +202,7 @@ def test_unlabelled_texts_are_answered_by_the_file(folder, by_model, tmp_path, p
 def test_answers_near_chance_are_refused_before_any_training(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(students, "train_stages", None)
     texts = dict.fromkeys(texts_of(folder, "train", "dev"))
-    rows = [{TASK.text_column: text, "answer": TASK.labels[0]} for text in texts]
+    rows = [{TASK.text_column: text, "label": TASK.labels[0]} for text in texts]
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     recipe = recipe_of(folder, {"answers": [str(path)], "allow_weak": False})
@@ -217,7 +219,7 @@ def test_a_run_goes_on_with_the_answers_that_it_began_with(folder, by_model, tmp
     planned(recipe, tmp_path / "run", resume=True)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
-        row["logits"][TASK.labels[0]] += 1e-3
+        row[f"logits.{TASK.labels[0]}"] += 1e-3
     path.write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(errors.ConfigError, match="other examples in: answers"):
         run.distill(recipe, tmp_path / "run", resume=True)
@@ -267,7 +269,7 @@ def test_scaled_down_a_toy_teacher_stands_for_the_files(folder):
 
 def test_logits_that_there_are_not_are_not_compared(folder, tmp_path):
     texts = dict.fromkeys(texts_of(folder, "train", "dev"))
-    rows = [{TASK.text_column: text, "answer": TASK.labels[0]} for text in texts]
+    rows = [{TASK.text_column: text, "label": TASK.labels[0]} for text in texts]
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     recipe = recipe_of(folder, {"answers": [str(path)]}, stage={"prediction": "logit_mse"})
@@ -295,4 +297,4 @@ def test_temperatures_of_a_regression_are_refused():
     teacher = types.SimpleNamespace(answers=answers)
     recipe = types.SimpleNamespace(teacher=teacher, used_stages={})
     with pytest.raises(errors.ConfigError, match="temperatures: the numbers of a regression"):
-        given._check_stages(recipe, spec, [])
+        soft_labels._check_stages(recipe, spec, [])

@@ -1,4 +1,4 @@
-"""The answers of a run's teacher that come in files: read, joined with the texts, checked."""
+"""Soft labels of a run's teacher that is no model: read, joined with the texts, checked."""
 
 from __future__ import annotations
 
@@ -6,43 +6,31 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfdistill import config, errors, safe_paths, tasks
-from tfdistill.data import (
-    answer_logits,
-    batches,
-    given_answers,
-    given_vectors,
-    located_answers,
-    placed_answers,
-)
+from tfdistill.data import batches, soft_label_values, soft_labels
 from tfdistill.tasks.encoded import spans
 
 _log = logging.getLogger(__name__)
 
-_READERS = {
-    **dict.fromkeys(located_answers.KINDS, located_answers.read_answers),
-    given_vectors.KIND: given_vectors.read_answers,
-}
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GivenTeacher:
-    """What is known of a teacher that is no model: its answers. As a function it knows no text.
+class SoftLabels:
+    """A teacher that is known by its soft labels alone. As a function it knows no text.
 
     Attributes:
       train: float32 (n, labels), to the training set and then to the unlabelled texts; of words
-        and spans (tokens, labels), to the pieces of the training set; of an embedding vectors.
+        (tokens, labels), to the pieces of the training set; of an embedding vectors.
       train_examples: int64, the examples of the training set that are learnt: of an embedding those
         that have a vector, otherwise all.
       dev: The same as `train` of the development set, as far as it is answered.
       dev_examples: int64 (m,), which of its examples are.
       dev_rows: int64, the rows of pieces of these examples.
       files: The files.
-      sha256: Of the answers.
+      sha256: Of the soft labels.
     """
 
     train: np.ndarray
@@ -55,7 +43,7 @@ class GivenTeacher:
 
     @property
     def width(self) -> int:
-        """Numbers of an answer: labels, or the width of vectors."""
+        """Labels, or the width of vectors."""
         return self.train.shape[1]
 
     def __call__(self, features: Mapping[str, Any]) -> Any:
@@ -77,7 +65,7 @@ def read_for_run(
     dev: tasks.Examples,
     unlabelled: tasks.Examples | None,
     encoded: Mapping[str, batches.EncodedExamples],
-) -> tuple[GivenTeacher, tasks.Examples | None]:
+) -> tuple[SoftLabels, tasks.Examples | None]:
     """Reads `teacher.answers` and joins it with the texts of a run.
 
     Args:
@@ -88,79 +76,99 @@ def read_for_run(
       encoded: The pieces of the sets, "training" and "development".
 
     Returns:
-      The answers, and the unlabelled texts that have one.
+      The soft labels, and the unlabelled texts that have one.
 
     Raises:
-      ConfigError: If a stage cannot learn from these answers.
+      ConfigError: If a stage cannot learn from these soft labels.
       DataError: If a file is unusable, or leaves texts out that it must not.
     """
     settings, spec = recipe.teacher.answers, train.spec
     assert settings is not None
-    located, embeds = spec.kind in located_answers.KINDS, spec.kind == given_vectors.KIND
-    reader = _READERS.get(spec.kind, given_answers.read_answers)
-    read = [reader(path, spec, key=settings.key) for path in settings.files]
+    read = [soft_labels.read(path, spec) for path in settings.files]
     _check_stages(recipe, spec, read)
-    sets = {"training": train, "development": dev, "unlabelled": unlabelled}
-    keys = {
-        name: given_answers.example_keys(part, settings.key)
-        for name, part in sets.items()
-        if part is not None
-    }
-    _check_keys(settings, keys)
-    found = {name: [file.find(rows) for file in read] for name, rows in keys.items()}
-    answered = {name: np.min(rows, axis=0) >= 0 for name, rows in found.items()}
-    if dev.paired:  # a pair is answered where both of its texts are
-        pairs = answered["development"].reshape(-1, 2).all(axis=1)
-        answered["development"] = np.repeat(pairs, 2)
-    for name, known in answered.items():
-        _check_missing(settings, spec, name, known, read, found[name], keys[name])
-    learnt = np.arange(len(train))
+    sets = {"training": train, "development": dev}
+    if unlabelled is not None:
+        sets["unlabelled"] = unlabelled
+    joined = {name: _join(settings, read, name, part) for name, part in sets.items()}
+    answered = {name: part.answered for name, part in joined.items()}
+    embeds = spec.traits.vectors
+    learnt = np.flatnonzero(answered["training"]) if embeds else np.arange(len(train))
+    taught, dev_values = (joined[name].values for name in ("training", "development"))
     rows = examples = np.flatnonzero(answered["development"])
-    if located:
-        taught, answers = (
-            placed_answers.place(read, found[name], encoded[name], spec, settings.temperatures)
+    if spec.kind == "token":
+        taught, dev_values = (
+            _at_pieces(joined[name], sets[name], encoded[name])
             for name in ("training", "development")
         )
         pieces = encoded["development"]
         assert pieces.sources is not None
         rows = np.flatnonzero(np.isin(pieces.sources, examples))
-        answers = answers[spans(pieces.offsets[rows], pieces.lengths[rows])]
-    else:
-        taught, left = _combined(settings, spec, read, found["training"]), ~answered["training"]
-        if embeds:
-            learnt = np.flatnonzero(~left)
-            taught = taught[learnt]
-        elif left.any():
-            assert train.labels is not None
-            taught[left] = answer_logits.of_gold(train.labels[left], spec)
-        answers = _combined(settings, spec, read, found["development"])[rows]
+        dev_values = dev_values[spans(pieces.offsets[rows], pieces.lengths[rows])]
+    elif not embeds:
+        assert train.labels is not None
+        taught = _with_gold(joined["training"], answered["training"], train.labels, spec)
     if unlabelled is not None:
-        kept = np.flatnonzero(answered["unlabelled"])
-        further = _combined(settings, spec, read, found["unlabelled"])[kept]
-        taught = np.concatenate([taught, further])
-        unlabelled = unlabelled.select(kept) if len(kept) else None
-    digest = hashlib.sha256(taught.tobytes() + answers.tobytes() + rows.tobytes()).hexdigest()
-    _say(settings, keys, answered, embeds=embeds)
+        unlabelled = unlabelled.select(np.flatnonzero(answered["unlabelled"]))
+        taught = np.concatenate([taught, joined["unlabelled"].values])
+    digest = hashlib.sha256(taught.tobytes() + dev_values.tobytes() + rows.tobytes()).hexdigest()
+    _report(settings, answered, embeds=embeds)
     names = tuple(settings.files)
-    return GivenTeacher(taught, learnt, answers, examples, rows, names, digest), unlabelled
+    return SoftLabels(taught, learnt, dev_values, examples, rows, names, digest), unlabelled
 
 
-def _combined(
+class _Joined(NamedTuple):
+    """Which examples have soft labels, bool (n,), and theirs, float32 (texts or words, width)."""
+
+    answered: np.ndarray
+    values: np.ndarray
+
+
+def _join(
     settings: config.AnswersConfig,
-    spec: tasks.TaskSpec,
-    read: Sequence[given_answers.AnswerFile],
-    found: Sequence[np.ndarray],
+    read: Sequence[soft_labels.SoftLabelFile],
+    name: str,
+    examples: tasks.Examples,
+) -> _Joined:
+    keys = soft_labels.example_keys(examples)
+    rows = [file.find(keys) for file in read]
+    answered = np.min(rows, axis=0) >= 0
+    if examples.paired:  # a pair is answered where both of its texts are
+        answered = np.repeat(answered.reshape(-1, 2).all(axis=1), 2)
+    _check_missing(settings, examples.spec, name, answered, read, rows, keys)
+    parts = [file.of_rows(part[answered]) for file, part in zip(read, rows, strict=True)]
+    kind = examples.spec.kind
+    return _Joined(answered, soft_label_values.combine(parts, kind, settings.temperatures))
+
+
+def _with_gold(
+    joined: _Joined, answered: np.ndarray, gold: np.ndarray, spec: tasks.TaskSpec
 ) -> np.ndarray:
-    rows = [f.logits[np.maximum(r, 0)] for f, r in zip(read, found, strict=True)]
-    return answer_logits.combine(rows, spec.kind, settings.temperatures)
+    """Soft labels of all texts or words, float32 (n, width); gold labels where there are none."""
+    values = np.empty((len(answered), joined.values.shape[1]), np.float32)
+    values[answered] = joined.values
+    if not answered.all():
+        values[~answered] = soft_label_values.of_gold(gold[~answered], spec)
+    return values
+
+
+def _at_pieces(
+    joined: _Joined, examples: tasks.Examples, encoded: batches.EncodedExamples
+) -> np.ndarray:
+    """Soft labels at the first piece of each word, float32 (tokens, labels), 0 elsewhere."""
+    assert examples.words is not None and encoded.labels is not None
+    firsts = soft_labels.first_pieces(encoded)
+    answered = np.repeat(joined.answered, [len(words) for words in examples.words])
+    values = np.zeros((encoded.num_tokens, joined.values.shape[1]), np.float32)
+    values[firsts] = _with_gold(joined, answered, encoded.labels[firsts], examples.spec)
+    return values
 
 
 def _check_stages(
-    recipe: config.Recipe, spec: tasks.TaskSpec, read: Sequence[given_answers.AnswerFile]
+    recipe: config.Recipe, spec: tasks.TaskSpec, read: Sequence[soft_labels.SoftLabelFile]
 ) -> None:
     settings = recipe.teacher.answers
     assert settings is not None
-    certain = settings.missing == "gold" or any(file.given == "answer" for file in read)
+    certain = settings.missing == "gold" or any(file.holds == soft_labels.LABEL for file in read)
     faults = []
     for name, stage in recipe.used_stages.items():
         if spec.traits.one_number and isinstance(stage, config.PredictionStage):
@@ -169,12 +177,7 @@ def _check_stages(
                 "regression, and no answer. Use logits"
             )
         compared = getattr(stage, "prediction", None) == "logit_mse"
-        if compared and spec.kind == "span":
-            faults.append(
-                f"stages.{name}.prediction: logit_mse compares logits at every token, and the "
-                "files have those of the contexts. Use kl_divergence"
-            )
-        elif compared and certain and not spec.traits.one_number:
+        if compared and certain and not spec.traits.one_number:
             faults.append(
                 f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "
                 "kl_divergence"
@@ -187,33 +190,14 @@ def _check_stages(
         raise errors.ConfigError("\n  - ".join(faults))
 
 
-def _check_keys(
-    settings: config.AnswersConfig, keys: Mapping[str, Sequence[given_answers.Key]]
-) -> None:
-    """A key names one example of all sets; a text may be in several."""
-    if settings.key is None:
-        return
-    seen: dict[given_answers.Key, str] = {}
-    for name, rows in keys.items():
-        for key in rows:
-            other = seen.setdefault(key, name)
-            if other != name:
-                raise errors.DataError(
-                    f"teacher.answers.key {settings.key!r}",
-                    "keys of one set each",
-                    f"{key[0]!r} in the {other} and the {name} set",
-                    "Join by text: leave the key out.",
-                )
-
-
 def _check_missing(
     settings: config.AnswersConfig,
     spec: tasks.TaskSpec,
     name: str,
     known: np.ndarray,
-    read: Sequence[given_answers.AnswerFile],
+    read: Sequence[soft_labels.SoftLabelFile],
     found: Sequence[np.ndarray],
-    keys: Sequence[given_answers.Key],
+    keys: Sequence[soft_labels.Key],
 ) -> None:
     """Refuses texts without an answer, unless gold labels may take their place."""
     left = np.flatnonzero(np.min(found, axis=0) < 0)
@@ -221,9 +205,9 @@ def _check_missing(
         return
     first = int(left[0])
     lacking = next(file for file, rows in zip(read, found, strict=True) if rows[first] < 0)
-    shown = given_answers.shown(keys[first])
+    shown = soft_labels.shown(keys[first])
     instead = "learn such texts from their gold labels alone"
-    if spec.kind == given_vectors.KIND:
+    if spec.traits.vectors:
         instead = "leave out such texts"
     remedy = f"Answer them, or {instead}: --set teacher.answers.missing=gold."
     if not known.any():
@@ -241,15 +225,11 @@ def _check_missing(
     )
 
 
-def _say(
-    settings: config.AnswersConfig,
-    keys: Mapping[str, Sequence[given_answers.Key]],
-    answered: Mapping[str, np.ndarray],
-    *,
-    embeds: bool,
+def _report(
+    settings: config.AnswersConfig, answered: Mapping[str, np.ndarray], *, embeds: bool
 ) -> None:
     counts = ", ".join(
-        f"{int(known.sum())} of {len(known)} {name} texts" for name, known in answered.items()
+        f"{int(part.sum())} of {len(part)} {name} texts" for name, part in answered.items()
     )
     names = ", ".join(safe_paths.without_folders(path) for path in settings.files)
     lines = [f"teacher: answers in {names} to {counts}"]
@@ -257,6 +237,6 @@ def _say(
     if left:
         instead = "left out" if embeds else "learnt from their gold labels alone"
         lines.append(f"teacher: {left} training texts are {instead}")
-    if "unlabelled" in keys and not answered["unlabelled"].all():
+    if not answered.get("unlabelled", np.ones(1, bool)).all():
         lines.append("teacher: unlabelled texts without an answer are left out")
     _log.info("\n".join(lines))
