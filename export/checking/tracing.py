@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, pad
 from tfdistill.tflite import editing
 
 from ..model import inputs, signature
@@ -51,8 +51,7 @@ class SignatureTrace:
     def run(self, encoded: EncodedExamples) -> Iterator[Callable[[int], np.ndarray]]:
         """Runs one example after the other; yields what gives a copy of a tensor of it."""
         for example in range(len(encoded)):
-            ids, types = encoded.row(example), encoded.row_types(example)
-            features = inputs.padded(ids, types, self._length, encoded.pad_id)
+            features = pad(encoded, [example], self._length)
             names = self._runner.get_input_details()
             self._runner(**inputs.for_signature(features, names, self._rows))
             yield self._interpreter.get_tensor

@@ -12,7 +12,7 @@ import numpy as np
 from tfdistill import errors, files
 from tfdistill.data.batches import Batches
 from tfdistill.models import EncoderConfig
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, pad
 
 from ..model import inputs, signature
 
@@ -106,7 +106,7 @@ def feeds(
         key = signature.signature_name(length)
         names = signatures[key]["inputs"]
         made[key] = [
-            inputs.for_signature(_padded(examples, i, length), names, rows) for i in chosen.tolist()
+            inputs.for_signature(pad(examples, [i], length), names, rows) for i in chosen.tolist()
         ]
     return made
 
@@ -127,8 +127,3 @@ def fed(examples: EncodedExamples, lengths: Sequence[int], rank: int) -> np.ndar
     if len(chosen) < NUM_LEAST:
         chosen = np.flatnonzero(examples.lengths <= lengths[rank])
     return chosen
-
-
-def _padded(examples: EncodedExamples, index: int, length: int) -> dict[str, np.ndarray]:
-    ids, types = examples.row(index), examples.row_types(index)
-    return inputs.padded(ids, types, length, examples.pad_id)

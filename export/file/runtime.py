@@ -11,6 +11,7 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
+from tfdistill.tasks.encoded import EncodedExamples, pad
 from tfdistill.tflite import word_rows
 
 from ..model import inputs, signature
@@ -176,7 +177,8 @@ class TfliteModel:
         types = np.zeros_like(ids) if token_type_ids is None else np.asarray(token_type_ids)
         if types.shape != ids.shape:
             raise errors.ShapeError("token_type_ids", f"shape {ids.shape}", types.shape)
-        features = inputs.padded(ids, types, chosen, pad_id)
+        example = EncodedExamples(ids, np.array([0, len(ids)]), types, pad_id=pad_id)
+        features = pad(example, [0], chosen)
         try:
             given = self._runners[chosen](**inputs.for_signature(features, self.inputs, self._rows))
         except errors.TfdistillError:  # of the worker of an isolated interpreter

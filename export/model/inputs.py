@@ -205,37 +205,13 @@ def comparable(
     return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
 
 
-def padded(ids: np.ndarray, types: np.ndarray, length: int, pad_id: int) -> dict[str, np.ndarray]:
-    """Lays one example out as the inputs of a signature.
-
-    Args:
-      ids: int (tokens,), at most `length`.
-      types: int (tokens,), the token types.
-      length: Tokens of the signature.
-      pad_id: The id that fills it up; masked.
-
-    Returns:
-      input_ids, attention_mask and token_type_ids, each int32 (1, length).
-    """
-    given = {
-        "input_ids": (ids, pad_id),
-        "attention_mask": (np.ones_like(ids), 0),
-        "token_type_ids": (types, 0),
-    }
-    features = {}
-    for name, (values, filler) in given.items():
-        features[name] = np.full((1, length), filler, np.int32)
-        features[name][0, : len(ids)] = values
-    return features
-
-
 def for_signature(
     features: dict[str, np.ndarray], names: Iterable[str], rows: Rows | None
 ) -> dict[str, np.ndarray]:
     """Returns the inputs that a signature has.
 
     Args:
-      features: What `padded` returned.
+      features: What `encoded.pad` returned.
       names: Those of the signature.
       rows: Looks up the rows of words, where it has these instead of ids.
     """

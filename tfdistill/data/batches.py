@@ -15,7 +15,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data import streaming, tagged_words, windows
-from tfdistill.tasks.encoded import EncodedExamples, spans
+from tfdistill.tasks.encoded import FEATURES, EncodedExamples, pad
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "EncodedExamples", "encode_examples"]
 
-_FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
 INDEX_FEATURE = "example_index"
-_UNLABELLED = -100  # the label of padding, where tokens have labels
+_LABELS = "labels of tokens"  # no feature has this name
 
 
 class Batches:
@@ -153,31 +152,19 @@ class Batches:
           (b, length), -100 in the padding.
         """
         encoded = self.encoded
-        lengths = self._lengths[indices]
-        width = self._width(indices)
-        mask = np.arange(width) < lengths[:, None]  # (b, length)
-        positions = spans(encoded.offsets[indices], lengths)
-        ids = np.full(mask.shape, encoded.pad_id, np.int32)
-        ids[mask] = encoded.ids[positions]
-        types = np.zeros(mask.shape, np.int32)
-        types[mask] = encoded.types[positions]
-        features: dict[str, np.ndarray] = dict(
-            zip(_FEATURES, (ids, mask.astype(np.int32), types), strict=True)
-        )
+        tokens: dict[str, tuple[np.ndarray, float]] = {
+            name: (rows, 0) for name, rows in self._token_extra.items()
+        }
+        if encoded.token_labels and encoded.labels is not None:
+            tokens[_LABELS] = encoded.labels, conll.UNLABELLED
+        features = pad(encoded, indices, self._width(indices), tokens=tokens)
         if self._with_index:
             features[INDEX_FEATURE] = indices.astype(np.int32)
         for name, rows in self._extra.items():
             features[name] = rows[indices]
-        for name, rows in self._token_extra.items():
-            features[name] = np.zeros((*mask.shape, *rows.shape[1:]), rows.dtype)
-            features[name][mask] = rows[positions]
         if encoded.labels is None:
             return features
-        if encoded.token_labels:
-            labels = np.full(mask.shape, _UNLABELLED, encoded.labels.dtype)
-            labels[mask] = encoded.labels[positions]
-        else:
-            labels = encoded.labels[indices]
+        labels = features.pop(_LABELS) if encoded.token_labels else encoded.labels[indices]
         if encoded.weights is None:
             return features, labels
         return features, labels, encoded.weights[indices]
@@ -207,9 +194,7 @@ class Batches:
     def _signature(self) -> Any:
         import tensorflow as tf
 
-        features = {
-            name: tf.TensorSpec((None, self._padded_length), tf.int32) for name in _FEATURES
-        }
+        features = {name: tf.TensorSpec((None, self._padded_length), tf.int32) for name in FEATURES}
         if self._with_index:
             features[INDEX_FEATURE] = tf.TensorSpec((None,), tf.int32)
         for name, rows in self._extra.items():
@@ -281,7 +266,7 @@ def _check_options(
 
 def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
     for name, rows in extra.items():
-        if name in (*_FEATURES, INDEX_FEATURE):
+        if name in (*FEATURES, INDEX_FEATURE):
             raise errors.ConfigError("extra feature", "a new name", f"{name!r}, which batches have")
         if rows.ndim < 1 or len(rows) != count:
             raise errors.ShapeError(f"extra feature {name!r}", f"{count} rows", rows.shape)

@@ -12,7 +12,7 @@ from tfdistill import errors, files
 from tfdistill.data import shard_files, streaming
 from tfdistill.data.preparation import prepare_corpus
 from tfdistill.data.shard_files import check_shards
-from tfdistill.tasks.encoded import EncodedExamples, spans
+from tfdistill.tasks.encoded import EncodedExamples, pad
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -148,7 +148,10 @@ class ShardedBatches:
                 positions = self._generator(epoch, _BATCHES, window).permutation(len(cuts))
                 cuts = [cuts[position] for position in positions]
             for indices in cuts[skipped:]:
-                yield _padded(held, indices)
+                batch = pad(held, indices)
+                if held.labels is not None:
+                    batch["nsp_labels"] = held.labels[indices]
+                yield batch
             window, skipped = window + 1, 0
             if left <= 0:
                 return
@@ -245,20 +248,6 @@ def _joined(parts: list[EncodedExamples]) -> EncodedExamples:
         labels=np.concatenate(labels) if labels else None,
         pad_id=parts[0].pad_id,
     )
-
-
-def _padded(encoded: EncodedExamples, indices: np.ndarray) -> dict[str, np.ndarray]:
-    lengths = encoded.lengths[indices]
-    mask = np.arange(lengths.max()) < lengths[:, None]  # (batch, tokens)
-    positions = spans(encoded.offsets[indices], lengths)
-    ids = np.full(mask.shape, encoded.pad_id, np.int32)
-    ids[mask] = encoded.ids[positions]
-    types = np.zeros(mask.shape, np.int32)
-    types[mask] = encoded.types[positions]
-    batch = {"input_ids": ids, "attention_mask": mask.astype(np.int32), "token_type_ids": types}
-    if encoded.labels is not None:
-        batch["nsp_labels"] = encoded.labels[indices]
-    return batch
 
 
 def _check_options(

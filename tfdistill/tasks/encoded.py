@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,10 @@ from tfdistill import errors
 
 if TYPE_CHECKING:
     from tfdistill.tasks.squad import Question
+
+
+FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
+"""The inputs of a model."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -164,6 +168,43 @@ def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(np.sum(lengths)))
+
+
+def pad(
+    encoded: EncodedExamples,
+    rows: Sequence[int] | np.ndarray,
+    width: int | None = None,
+    *,
+    tokens: Mapping[str, tuple[np.ndarray, float]] | None = None,
+) -> dict[str, np.ndarray]:
+    """Puts examples side by side, each filled up to one width: a batch for a model.
+
+    Args:
+      encoded: Examples.
+      rows: int (b,), which of them.
+      width: Tokens of each, no less than the longest has; None: as many as that.
+      tokens: Further arrays by name, (tokens, ...) with a row for each token of all examples, and
+        the number that fills them up.
+
+    Returns:
+      `FEATURES`, each int32 (b, width), and the further arrays, (b, width, ...).
+    """
+    index = np.asarray(rows, np.int64)
+    lengths = encoded.lengths[index]
+    longest = int(lengths.max()) if width is None else width
+    mask = np.arange(longest) < lengths[:, None]  # (b, width)
+    positions = spans(encoded.offsets[index], lengths)
+    ids = np.full(mask.shape, encoded.pad_id, np.int32)
+    ids[mask] = encoded.ids[positions]
+    types = np.zeros(mask.shape, np.int32)
+    types[mask] = encoded.types[positions]
+    batch: dict[str, np.ndarray] = dict(
+        zip(FEATURES, (ids, mask.astype(np.int32), types), strict=True)
+    )
+    for name, (values, filler) in (tokens or {}).items():
+        batch[name] = np.full((*mask.shape, *values.shape[1:]), filler, values.dtype)
+        batch[name][mask] = values[positions]
+    return batch
 
 
 class Lengths(NamedTuple):
