@@ -118,8 +118,9 @@ def _faults(model: keras.Model) -> Iterator[str]:
     if config.family not in _CLASSES or not isinstance(config, models.EncoderConfig):
         yield f"the family {config.family} (it has {' and '.join(_CLASSES)})"
         return
-    if models.head_of(model) != "sequence":
-        yield f"the head {models.head_of(model)!r} (it has classifiers of whole texts)"
+    head = models.read_head(model)
+    if not head.traits.of_texts or not head.traits.classifies:
+        yield f"the head {head.kind!r} (it has classifiers of whole texts)"
     if config.hidden_act != _ACTIVATIONS[config.family]:
         expected = _ACTIVATIONS[config.family]
         yield f"hidden_act {config.hidden_act} (its {config.family} has {expected})"

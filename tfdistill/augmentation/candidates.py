@@ -215,7 +215,7 @@ def load_finder(
 
 
 def _checked_config(model: keras.Model, tokenizer: tokenize.Tokenizer) -> models.EncoderConfig:
-    if models.head_of(model) != "masked_lm":
+    if not models.read_head(model).traits.predicts_words:
         raise errors.ShapeError(
             f"model {model.name!r}",
             "a masked language model",

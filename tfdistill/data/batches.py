@@ -15,6 +15,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data import streaming, tagged_words, windows
+from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import FEATURES, EncodedExamples, pad
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Batches:
             name: (rows, 0) for name, rows in self._token_extra.items()
         }
         if encoded.token_labels and encoded.labels is not None:
-            tokens[_LABELS] = encoded.labels, conll.UNLABELLED
+            tokens[_LABELS] = encoded.labels, UNLABELLED
         features = pad(encoded, indices, self._width(indices), tokens=tokens)
         if self._with_index:
             features[INDEX_FEATURE] = indices.astype(np.int32)

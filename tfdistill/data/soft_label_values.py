@@ -10,6 +10,7 @@ import numpy as np
 import scipy.special
 
 from tfdistill import errors
+from tfdistill.tasks import KINDS
 from tfdistill.tasks.spec import TaskSpec
 
 # Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
@@ -38,7 +39,7 @@ def combine(
       float32 (n, labels).
     """
     divisors = np.ones(len(soft_labels)) if not temperatures else np.asarray(temperatures)
-    if kind == "regression":
+    if KINDS[kind].one_number:
         return np.asarray(np.mean(np.stack(soft_labels), axis=0, dtype=np.float64), np.float32)
     if len(soft_labels) == 1:
         return (soft_labels[0] / np.float32(divisors[0])).astype(np.float32)
@@ -52,7 +53,7 @@ def to_logits(probabilities: np.ndarray, kind: str) -> np.ndarray:
     ``log p`` (``log p - log(1 - p)``), no probability below `LEAST_PROBABILITY`.
     """
     least = LEAST_PROBABILITY
-    if kind == "multi_label":
+    if KINDS[kind].many_classes:
         return scipy.special.logit(np.clip(probabilities, least, 1 - least)).astype(np.float32)
     return np.log(np.maximum(probabilities, least)).astype(np.float32)
 
@@ -60,7 +61,9 @@ def to_logits(probabilities: np.ndarray, kind: str) -> np.ndarray:
 def to_probabilities(logits: np.ndarray, kind: str) -> np.ndarray:
     """Softmax over the last axis, of several labels sigmoid, in float64."""
     exact = np.asarray(logits, np.float64)
-    return scipy.special.expit(exact) if kind == "multi_label" else scipy.special.softmax(exact, -1)
+    if KINDS[kind].many_classes:
+        return scipy.special.expit(exact)
+    return scipy.special.softmax(exact, -1)
 
 
 def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
@@ -73,9 +76,9 @@ def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
 
 def are_alike(first: np.ndarray, second: np.ndarray, kind: str) -> bool:
     """Whether two soft labels of one text, (units, width), are the same but for rounding."""
-    if kind == "embedding":
+    if KINDS[kind].vectors:
         return bool(np.linalg.norm(first - second) <= _SAME * np.linalg.norm(first))
-    if kind != "regression":
+    if not KINDS[kind].one_number:
         first, second = to_probabilities(first, kind), to_probabilities(second, kind)
     return np.allclose(first, second, rtol=_SAME, atol=_SAME)
 
@@ -112,7 +115,7 @@ def checked_probabilities(table: np.ndarray, place: Callable[[int], str], kind: 
     if len(outside):
         row = int(outside[0])
         raise errors.DataError(place(row), "probabilities from 0 to 1", table[row].tolist())
-    if kind == "multi_label":
+    if KINDS[kind].many_classes:
         return np.minimum(table, 1.0)
     totals = table.sum(axis=1)
     off = np.flatnonzero(np.abs(totals - 1) > _OFF_ONE)

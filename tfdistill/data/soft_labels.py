@@ -19,7 +19,7 @@ import numpy as np
 from tfdistill import errors, files, storage
 from tfdistill.data import soft_label_values
 from tfdistill.data.soft_label_values import numbers, to_logits
-from tfdistill.tasks import Examples, conll, tables
+from tfdistill.tasks import KINDS, Examples, conll, tables
 from tfdistill.tasks.encoded import EncodedExamples, spans
 from tfdistill.tasks.label_kinds import names_in
 from tfdistill.tasks.spec import TaskSpec
@@ -29,7 +29,6 @@ LABEL = "label"
 VECTOR = "vector"
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 _OF_LISTS = (".jsonl", ".parquet")
-_LIST_KINDS = ("token", "embedding")
 
 Key = tuple[str, ...]
 Holds = Literal["logits", "probabilities", "label", "vector"]
@@ -76,7 +75,7 @@ def _letters(key: Key) -> str:
 
 def check_task(spec: TaskSpec) -> None:
     """Raises ConfigError for spans: their scores belong to the pieces of one tokenizer."""
-    if spec.kind == "span":
+    if spec.traits.decodes_spans:
         raise errors.ConfigError(
             f"soft labels for task {spec.name!r}",
             "a task over texts or words",
@@ -87,7 +86,7 @@ def check_task(spec: TaskSpec) -> None:
 
 def text_columns(spec: TaskSpec) -> list[str]:
     """The columns that say which example of a task a row belongs to."""
-    if spec.kind == "token":
+    if spec.traits.over_tokens:
         return [WORDS]
     paired = spec.pair_column is not None and not spec.traits.vectors
     return [spec.text_column, *([spec.pair_column or ""] if paired else [])]
@@ -137,7 +136,7 @@ def read(path: files.Path, spec: TaskSpec) -> SoftLabelFile:
     lines = [f"{path}, line {line}" for line in table.lines]
     cells, place = table.values, lines.__getitem__
     bounds = np.arange(len(lines) + 1)
-    if spec.kind == "token":
+    if spec.traits.over_tokens:
         keys = [_words(cell, line) for cell, line in zip(table.columns[WORDS], lines, strict=True)]
         bounds = np.cumsum([0, *map(len, keys)])
         cells = {name: _flat(part, bounds, lines, name) for name, part in cells.items()}
@@ -264,7 +263,7 @@ def check_writable(path: files.Path, kind: str = "") -> str:
       DataError: If it cannot.
     """
     suffix = pathlib.Path(path).suffix.lower()
-    lists = kind in _LIST_KINDS
+    lists = kind in KINDS and not KINDS[kind].row_a_text
     choices = _OF_LISTS if lists else _SUFFIXES
     if suffix not in choices:
         expected = f"one of {', '.join(choices)}{', which hold lists' if lists else ''}"

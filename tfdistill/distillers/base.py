@@ -217,7 +217,7 @@ class Distiller(keras.Model):
     def needs_only_logits(self) -> bool:
         """Whether the teacher's logits are all that the losses with a weight take from it."""
         taps = {self.losses_by_name[name].tap for name in self.active_terms}
-        words = models.head_of(self.student) == "masked_lm"
+        words = models.read_head(self.student).traits.predicts_words
         return self.teacher is not None and not words and taps <= {"logits", None}
 
     @property

@@ -267,7 +267,7 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
             "a model with BERT's tokenizer",
             "one of RoBERTa's family",
             "Distil from a model of BERT's family."
-            if task.head == "span"
+            if task.traits.decodes_spans
             else "Let scripts/answers_from_transformers.py write its answers "
             f"(--kind {task.head}), and give the file to distill --answers.",
         )

@@ -95,7 +95,7 @@ def read_for_run(
     learnt = np.flatnonzero(answered["training"]) if embeds else np.arange(len(train))
     taught, dev_values = (joined[name].values for name in ("training", "development"))
     rows = examples = np.flatnonzero(answered["development"])
-    if spec.kind == "token":
+    if spec.traits.over_tokens:
         taught, dev_values = (
             _at_pieces(joined[name], sets[name], encoded[name])
             for name in ("training", "development")

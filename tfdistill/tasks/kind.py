@@ -38,6 +38,7 @@ class TaskKind(abc.ABC):
       one_number: Whether an answer is one number.
       over_tokens: Whether each token has an answer; otherwise each text, or pair of texts, has one.
       vectors: Whether an answer is a vector, as wide as the model has it.
+      decodes_spans: Whether an answer is read off starts and ends among the tokens of a text.
       usual_columns: The columns of text and label, where files have no names for them.
       pair_column: The column of second texts, where its files have just one.
       pipeline: What Hugging Face calls it.
@@ -56,6 +57,7 @@ class TaskKind(abc.ABC):
     one_number: ClassVar[bool] = False
     over_tokens: ClassVar[bool] = False
     vectors: ClassVar[bool] = False
+    decodes_spans: ClassVar[bool] = False
     usual_columns: ClassVar[tuple[str, str] | None] = None
     pair_column: ClassVar[str | None] = None
     pipeline: ClassVar[str] = "text-classification"

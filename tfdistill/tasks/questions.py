@@ -24,7 +24,7 @@ class AnswerSpans(TaskKind):
     metrics = ("f1", "exact_match")
     layouts = ("squad",)
     nameless = "answers, no names"
-    over_tokens = True
+    over_tokens = decodes_spans = True
     usual_columns = ("question", "answers")
     pair_column = "context"
     pipeline = "question-answering"

@@ -163,7 +163,7 @@ def initialise_from_layers(
     _check_same_blocks(theirs, ours)
     chosen = losses.layer_map(theirs.num_layers, ours.num_layers, list(layers))
     for model, role in ((teacher, "teacher"), (student, "student")):
-        if mlm_transform and models.head_of(model) != "masked_lm":
+        if mlm_transform and not models.read_head(model).traits.predicts_words:
             raise errors.ShapeError("mlm_transform", f"a {role} with a masked-LM head", "none")
     copied = {"word_embeddings", "embedding_projection", "embeddings_layer_norm", "pooler"}
     copied |= {"mlm_bias", "mlm_extra_decoder"} if mlm_head else set()
