@@ -18,7 +18,7 @@ import tf_keras as keras
 from tfdistill import errors, files, models, work_folder
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import EncodedExamples, check_max_length
+from tfdistill.tasks.encoded import check_max_length
 
 from ..checking.outputs import model_logits
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
@@ -223,8 +223,7 @@ def _check(
         given = loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others)
         outputs[PAIR_SIGNATURE] = (given, pairs)
     for name, (received, given) in outputs.items():
-        rows = tokenizer.encode_batch(texts, given, max_length)
-        encoded = EncodedExamples(rows.ids, rows.offsets, rows.types, pad_id=tokenizer.pad_id)
+        encoded = tokenizer.encode_batch(texts, given, max_length)
         expected = answer(tf.constant(model_logits(model, encoded)))
         for output, values in expected.items():
             if output == "label":

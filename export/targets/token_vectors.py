@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill.data.tokenize import RaggedIds, Tokenizer
+from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
 
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
@@ -67,7 +67,7 @@ def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: i
 def _cases(
     tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
 ) -> list[dict[str, Any]]:
-    rows: RaggedIds = tokenizer.encode_batch(texts, pairs, max_length)
+    rows = tokenizer.encode_batch(texts, pairs, max_length)
     cases = []
     for index, text in enumerate(texts):
         case: dict[str, Any] = {"text": text}
@@ -76,7 +76,6 @@ def _cases(
         case["max_length"] = max_length
         case["input_ids"] = rows.row(index).tolist()
         if "pair" in case:
-            begin, end = rows.offsets[index : index + 2]
-            case["token_type_ids"] = rows.types[begin:end].tolist()
+            case["token_type_ids"] = rows.row_types(index).tolist()
         cases.append(case)
     return cases

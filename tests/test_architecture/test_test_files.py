@@ -31,7 +31,7 @@ COVERED_BY = (
     (
         "test_weights/test_roberta.py",
         "the tokenizer of a checkpoint is compared with transformers beside its model",
-        "tfdistill/data/pretrained_tokenizer",
+        "tfdistill/data/fast_tokenizer",
     ),
     (
         "test_export/test_quantize_aware.py",

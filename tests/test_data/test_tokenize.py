@@ -2,6 +2,7 @@ import json
 import random
 import unicodedata
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import transformers
@@ -102,6 +103,22 @@ def test_nasty_texts_have_the_ids_of_the_fast_tokenizer(character_vocab_file, lo
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_random_texts_have_the_ids_of_the_fast_tokenizer(toy_vocab_file, lower_case):
     assert_equal_to_reference(toy_vocab_file, random_texts(4000), lower_case=lower_case)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_the_graph_and_the_library_have_one_contract(toy_vocab_file, lower_case):
+    tokenizer = tokenize.Tokenizer(toy_vocab_file, lower_case)
+    texts = random_texts(20_000)
+    pairs = [text if number % 3 else "" for number, text in enumerate(reversed(texts))]
+    graph, fast = (t.encode_batch(texts, pairs, 20) for t in (tokenizer, tokenizer.fast))
+    for name in ("ids", "offsets", "types"):
+        ours, theirs = getattr(graph, name), getattr(fast, name)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    assert graph.pad_id == fast.pad_id
+    for number in range(0, 20_000, 400):
+        single = tokenizer.encode(texts[number], pairs[number], 20)
+        assert single == graph.row(number).tolist()
 
 
 def words_of_code_points(codes, lower_case):
@@ -289,17 +306,6 @@ def test_a_piece_is_found_in_the_text_as_it_was_given(toy_vocab_file, text, plac
     located = tokenize.Tokenizer(toy_vocab_file).locate([text])
     spans = zip(located.starts, located.ends, strict=True)
     assert [text[start:end] for start, end in spans] == places
-
-
-def test_marks_that_change_places_keep_their_own(tmp_path):
-    """Decomposition sorts marks by class; U+302E and U+1D165 are spacing marks and stay."""
-    path = tmp_path / "vocab.txt"
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##\U0001d165", "##\u302e"]
-    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    located = tokenize.Tokenizer(path).locate(["xx a\u302e\U0001d165\u302e"])
-    assert located.ids.tolist() == [1, 5, 6, 7, 7]
-    assert located.starts.tolist() == [0, 3, 5, 4, 6]
-    assert located.ends.tolist() == [2, 4, 6, 5, 7]
 
 
 def test_no_texts_have_no_pieces(toy_vocab_file):

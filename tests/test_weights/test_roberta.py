@@ -9,7 +9,7 @@ import transformers
 from test_weights.references import SIZES, TOLERANCE, save_random
 
 from tfdistill import cli, errors, tasks, training
-from tfdistill.data import batches, pretrained_tokenizer
+from tfdistill.data import batches, fast_tokenizer
 from tfdistill.run import inputs
 from tfdistill.weights import roberta
 
@@ -70,7 +70,7 @@ def checkpoint(request, tmp_path_factory):
 @pytest.mark.parametrize("max_length", [24, 9])
 def test_texts_have_the_ids_of_transformers(checkpoint, paired, max_length):
     _, tokenizer, model, folder = checkpoint
-    own = pretrained_tokenizer.PretrainedTokenizer(
+    own = fast_tokenizer.read_tokenizer(
         folder / "tokenizer.json", pad_id=1, num_rows=model.config.vocab_size
     )
     pairs = list(PAIRS) if paired else None
@@ -109,12 +109,12 @@ def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
     line += ["text", "--label-column", "kind", "--max-length", "24", "--out", str(out)]
     assert cli.main(line) == 0
     written = map(json.loads, out.read_text(encoding="utf-8").splitlines())
-    answered = {row["text"]: row["logits"] for row in written}
+    answered = {row.pop("text"): row for row in written}
     assert answered.keys() == set(words)
     for text in words:
         encoded = tokenizer(text, truncation=True, max_length=24, return_tensors="np")
         (expected,) = model(dict(encoded)).logits.numpy()
-        found = [answered[text][label] for label in ("no", "yes", "maybe")]
+        found = [answered[text][f"logits.{label}"] for label in ("no", "yes", "maybe")]
         np.testing.assert_allclose(found, expected, atol=10 * TOLERANCE)
 
 

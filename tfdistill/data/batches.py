@@ -316,13 +316,7 @@ def encode_examples(
         encoded = tagged_words.encode_words(examples.words, tags, tokenizer, max_length)
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
-        encoded = EncodedExamples(
-            ids=rows.ids,
-            offsets=rows.offsets,
-            types=rows.types,
-            labels=examples.labels,
-            pad_id=tokenizer.pad_id,
-        )
+        encoded = dataclasses.replace(rows, labels=examples.labels)
     encoded = dataclasses.replace(encoded, task=examples.spec)
     if weights is None:
         return encoded

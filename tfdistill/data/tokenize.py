@@ -5,66 +5,41 @@ lower-casing folds compatibility forms ("…" becomes "...", "ß" becomes "ss").
 composed of parts: the words of `data.basic_tokenizer`, and of each word its pieces by WordPiece,
 longest match first; a word of more than 100 characters is [UNK].
 
+Single texts, and where their pieces stand, come from the same tokenizer of `tokenizers`.
+
 A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]".
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import os
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as text_ops
 
-from tfdistill import errors
+from tfdistill import errors, tokenizer_json
 from tfdistill.data import basic_tokenizer
 from tfdistill.data import vocab as vocabularies
-from tfdistill.data.basic_tokenizer import BATCH, as_bytes
-from tfdistill.tasks.encoded import Lengths, check_max_length, spans, truncated_lengths
+from tfdistill.data.basic_tokenizer import BATCH, as_bytes, check_strings
+from tfdistill.data.fast_tokenizer import FastTokenizer, LocatedPieces
+from tfdistill.tasks.encoded import (
+    EncodedExamples,
+    Lengths,
+    check_max_length,
+    spans,
+    truncated_lengths,
+)
 
 MAX_CHARACTERS_PER_WORD = 100
 # Longer than any word that WordPiece accepts, so it becomes [UNK].
 _MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TOO_LONG = "x" * (_MAX_BYTES_PER_WORD + 1)
-
-
-class RaggedIds(NamedTuple):
-    """Token ids of n texts, one after the other.
-
-    Attributes:
-      ids: int32 (tokens,).
-      offsets: int64 (n + 1,); text i has ``ids[offsets[i]:offsets[i + 1]]``.
-      types: uint8 (tokens,); 0 up to and including the first [SEP], then 1.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-    types: np.ndarray
-
-    def row(self, index: int) -> np.ndarray:
-        """Returns the ids of text `index`, int32 (tokens,)."""
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
-
-
-class LocatedPieces(NamedTuple):
-    """Pieces of n texts without special tokens, and the position of each in its text.
-
-    Attributes:
-      ids: int32 (pieces,).
-      offsets: int64 (n + 1,); text i has ``ids[offsets[i]:offsets[i + 1]]``.
-      starts: int32 (pieces,), the first character of each piece, counted as Python counts them.
-      ends: int32 (pieces,), one past its last character: ``text[start:end]`` is the piece before
-        normalisation, with whatever normalisation dropped inside it.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
 
 
 class Tokenizer:
@@ -115,12 +90,6 @@ class Tokenizer:
             ) from None
         strings = [tf.TensorSpec([None], tf.string)]
         self._graph = tf.function(self.tokenize, input_signature=strings, autograph=False)
-        self._located_graph = tf.function(
-            self._words_and_pieces, input_signature=strings, autograph=False
-        )
-        self._piece_lengths = np.array(
-            [len(token.removeprefix(vocabularies.SUFFIX_INDICATOR)) for token in self.vocab]
-        )
 
     def check_rows(self, num_rows: int) -> None:
         """Checks that a table of word vectors has a row for each token.
@@ -139,6 +108,12 @@ class Tokenizer:
                 "It belongs to another model.",
             )
 
+    @functools.cached_property
+    def fast(self) -> FastTokenizer:
+        """The same tokenizer of the library `tokenizers`."""
+        built = tokenizer_json.build_tokenizer(self.vocab, lower_case=self.lower_case)
+        return FastTokenizer(built, pad_id=self.pad_id)
+
     def tokenize(self, strings: Any) -> Any:
         """Gives the ids of the pieces of each string, without [CLS] and [SEP]; runs in a graph.
 
@@ -148,60 +123,14 @@ class Tokenizer:
         Returns:
           `tf.RaggedTensor`, int32 (n, tokens).
         """
-        _, pieces = self._words_and_pieces(strings)
-        return pieces.merge_dims(1, 2)
-
-    def _words_and_pieces(self, strings: Any) -> tuple[Any, Any]:
-        """Gives the words, string (n, words), and their pieces, int32 (n, words, pieces)."""
         split = basic_tokenizer.split(strings, lower_case=self.lower_case)
         lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
-        known = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
-        return split, self._wordpiece.tokenize(split.with_flat_values(known))
+        words = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
+        return self._wordpiece.tokenize(split.with_flat_values(words)).merge_dims(1, 2)
 
     def locate(self, texts: Sequence[str]) -> LocatedPieces:
-        """Tokenizes texts and locates each piece in them.
-
-        The ids are those of `tokenize`. The characters are those of the text as given: accents
-        that are stripped, characters that are dropped and letters that become two are counted.
-
-        Args:
-          texts: n texts.
-
-        Returns:
-          Pieces without [CLS] and [SEP], not cut.
-
-        Raises:
-          DataError: If a text is not a string.
-        """
-        rows = [self._locate(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
-        sizes = np.concatenate([[0], *(np.diff(row.offsets) for row in rows)])
-        empty = np.zeros(0, np.int32)
-        ids, starts, ends = (
-            np.concatenate([empty, *(getattr(row, name) for row in rows)])
-            for name in ("ids", "starts", "ends")
-        )
-        return LocatedPieces(ids, np.cumsum(sizes).astype(np.int64), starts, ends)
-
-    def _locate(self, texts: Sequence[str]) -> LocatedPieces:
-        split, pieces = self._located_graph(tf.constant(as_bytes(texts), tf.string))
-        ids = pieces.flat_values.numpy()
-        letters = basic_tokenizer.align_letters(
-            texts,
-            [b"".join(row).decode("utf-8") for row in _rows_of(split)],
-            functools.partial(_letters_of, lower_case=self.lower_case),
-        )
-        # A piece has as many letters as its token, but [UNK] has those of its whole word.
-        word_lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR").numpy()
-        word_of = np.repeat(np.arange(len(word_lengths)), pieces.values.row_lengths().numpy())
-        unknown = ids == self.unk_id
-        lengths = np.where(unknown, word_lengths[word_of], self._piece_lengths[ids])
-        last = np.cumsum(lengths) - 1  # the last letter of each piece, over all texts
-        return LocatedPieces(
-            ids,
-            pieces.merge_dims(1, 2).row_splits.numpy(),
-            letters[last - lengths + 1],
-            letters[last] + 1,
-        )
+        """Tokenizes texts and locates each piece in them; see `FastTokenizer.locate`."""
+        return self.fast.locate(_without_surrogates(texts))
 
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
         """Encodes one text or pair: ``[CLS] text [SEP]`` or ``[CLS] text [SEP] pair [SEP]``.
@@ -219,12 +148,12 @@ class Tokenizer:
           DataError: If `text` or `pair` is not a string, or `max_length` has no room for the
             special tokens.
         """
-        pairs = None if pair is None else [pair]
-        return self.encode_batch([text], pairs, max_length).ids.tolist()
+        first, *second = _without_surrogates([text] if pair is None else [text, pair])
+        return self.fast.encode(first, *second, max_length=max_length)
 
     def encode_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
-    ) -> RaggedIds:
+    ) -> EncodedExamples:
         """Encodes many texts or pairs, as `encode` does.
 
         Args:
@@ -233,7 +162,7 @@ class Tokenizer:
           max_length: The most tokens of an example.
 
         Returns:
-          Ids, offsets and token types.
+          The examples, without labels.
 
         Raises:
           DataError: As `encode`; also if the numbers of texts and pairs differ.
@@ -243,10 +172,37 @@ class Tokenizer:
         check_max_length(max_length, paired=pairs is not None and any(pairs))
         first = self.pieces(texts)
         if pairs is None:
-            return _join(first, None, max_length, self.cls_id, self.sep_id)
+            return self._join(first, None, max_length)
         second = self.pieces(pairs)
         has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
-        return _join(first, (*second, has_pair), max_length, self.cls_id, self.sep_id)
+        return self._join(first, (*second, has_pair), max_length)
+
+    def _join(
+        self,
+        first: tuple[np.ndarray, np.ndarray],
+        second: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+        max_length: int,
+    ) -> EncodedExamples:
+        """Puts [CLS] a [SEP] (b [SEP]) together for n examples at once."""
+        ids_a, full_a = first
+        count = len(full_a)
+        if second is None:
+            full_b, has_pair = np.zeros(count, np.int64), np.zeros(count, bool)
+        else:
+            _, full_b, has_pair = second
+        lengths: Lengths = truncated_lengths(full_a, full_b, has_pair, max_length)
+        sizes = lengths.first + lengths.second + 2 + has_pair
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        ids = np.full(int(offsets[-1]), self.sep_id, np.int32)
+        types = np.zeros(len(ids), np.uint8)
+        starts = offsets[:-1]
+        ids[starts] = self.cls_id
+        ids[spans(starts + 1, lengths.first)] = ids_a[spans(_starts(full_a), lengths.first)]
+        if second is not None:
+            begin = starts + 2 + lengths.first  # after the first [SEP]
+            ids[spans(begin, lengths.second)] = second[0][spans(_starts(full_b), lengths.second)]
+            types[spans(begin, np.where(has_pair, lengths.second + 1, 0))] = 1
+        return EncodedExamples(ids, offsets, types, pad_id=self.pad_id)
 
     def lengths(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:
         """Counts the tokens of texts or pairs, special ones included, without a limit.
@@ -299,47 +255,9 @@ class Tokenizer:
         )
 
 
-def _rows_of(ragged: Any) -> Iterator[np.ndarray]:
-    """Splits a ragged string tensor (n, words) into n arrays of bytes."""
-    values, splits = ragged.flat_values.numpy(), ragged.row_splits.numpy()
-    return (values[begin:end] for begin, end in itertools.pairwise(splits))
-
-
-def _letters_of(characters: Sequence[str], lower_case: bool) -> list[str]:
-    """Gives what is left of each character by itself: none, one or several letters."""
-    split = basic_tokenizer.split(
-        tf.constant(as_bytes(characters), tf.string), lower_case=lower_case
-    )
-    return [b"".join(row).decode("utf-8") for row in _rows_of(split)]
-
-
-def _join(
-    first: tuple[np.ndarray, np.ndarray],
-    second: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
-    max_length: int,
-    cls_id: int,
-    sep_id: int,
-) -> RaggedIds:
-    """Puts [CLS] a [SEP] (b [SEP]) together for n examples at once."""
-    ids_a, full_a = first
-    count = len(full_a)
-    if second is None:
-        full_b, has_pair = np.zeros(count, np.int64), np.zeros(count, bool)
-    else:
-        _, full_b, has_pair = second
-    lengths: Lengths = truncated_lengths(full_a, full_b, has_pair, max_length)
-    sizes = lengths.first + lengths.second + 2 + has_pair
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    ids = np.full(int(offsets[-1]), sep_id, np.int32)
-    types = np.zeros(len(ids), np.uint8)
-    starts = offsets[:-1]
-    ids[starts] = cls_id
-    ids[spans(starts + 1, lengths.first)] = ids_a[spans(_starts(full_a), lengths.first)]
-    if second is not None:
-        begin = starts + 2 + lengths.first  # after the first [SEP]
-        ids[spans(begin, lengths.second)] = second[0][spans(_starts(full_b), lengths.second)]
-        types[spans(begin, np.where(has_pair, lengths.second + 1, 0))] = 1
-    return RaggedIds(ids, offsets, types)
+def _without_surrogates(texts: Sequence[str]) -> list[str]:
+    """Texts without lone surrogates, of the same lengths; BERT's tokenizer drops U+FFFD."""
+    return [_SURROGATE.sub("\ufffd", text) for text in check_strings(texts)]
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

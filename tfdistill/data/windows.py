@@ -18,7 +18,8 @@ from tfdistill.tasks import squad
 from tfdistill.tasks.encoded import EncodedExamples, SpanSources, spans
 
 if TYPE_CHECKING:
-    from tfdistill.data.tokenize import LocatedPieces, Tokenizer
+    from tfdistill.data.fast_tokenizer import LocatedPieces
+    from tfdistill.data.tokenize import Tokenizer
 
 
 def encode_questions(
@@ -50,11 +51,12 @@ def encode_questions(
     Raises:
       DataError: If there is no room for a context, or the windows would leave tokens out.
     """
-    asked = tokenizer.locate([question.question for question in questions])
+    asked_ids, asked_counts = tokenizer.pieces([question.question for question in questions])
     contexts = list(dict.fromkeys(question.context for question in questions))
     located = tokenizer.locate(contexts)
     context_of = {context: index for index, context in enumerate(contexts)}
-    asked_lengths = np.minimum(np.diff(asked.offsets), max_question_length)
+    asked_lengths = np.minimum(asked_counts, max_question_length)
+    begins = np.cumsum(asked_counts) - asked_counts
     room = max_length - 3 - int(asked_lengths.max(initial=0))
     if doc_stride < 1 or room < 1:
         least = max_length - room + 1
@@ -66,8 +68,7 @@ def encode_questions(
     for index, question in enumerate(questions):
         position = context_of[question.context]
         first, last = int(located.offsets[position]), int(located.offsets[position + 1])
-        begin = int(asked.offsets[index])
-        words = asked.ids[begin : begin + int(asked_lengths[index])]
+        words = asked_ids[begins[index] : begins[index] + asked_lengths[index]]
         size = max_length - 3 - len(words)
         if doc_stride > size and last - first > size:
             raise errors.DataError(

@@ -16,7 +16,7 @@ from export.file import bundle, runtime
 from export.model.inputs import Rows
 from tfdistill import config, errors, files, manifest, models, safe_paths, tasks, training, weights
 from tfdistill.benchmark.host import isolated
-from tfdistill.data import batches, pretrained_tokenizer, tokenize
+from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import metrics
 from tfdistill.tflite import described, word_rows
@@ -91,7 +91,7 @@ class RobertaSource(Source):
     def tokenizer(self) -> Any:
         """The tokenizer of its tokenizer.json."""
         shape = models.config_of(self.model)
-        return pretrained_tokenizer.PretrainedTokenizer(
+        return fast_tokenizer.read_tokenizer(
             self.vocab_file, pad_id=shape.pad_token_id, num_rows=shape.vocab_size
         )
 
