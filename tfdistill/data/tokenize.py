@@ -29,9 +29,9 @@ from tfdistill.data.basic_tokenizer import BATCH, as_bytes, check_strings
 from tfdistill.data.fast_tokenizer import FastTokenizer, LocatedPieces
 from tfdistill.tasks.encoded import (
     EncodedExamples,
-    Lengths,
+    Runs,
     check_max_length,
-    spans,
+    join,
     truncated_lengths,
 )
 
@@ -170,39 +170,15 @@ class Tokenizer:
         if pairs is not None and len(pairs) != len(texts):
             raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
         check_max_length(max_length, paired=pairs is not None and any(pairs))
-        first = self.pieces(texts)
-        if pairs is None:
-            return self._join(first, None, max_length)
-        second = self.pieces(pairs)
-        has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
-        return self._join(first, (*second, has_pair), max_length)
-
-    def _join(
-        self,
-        first: tuple[np.ndarray, np.ndarray],
-        second: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
-        max_length: int,
-    ) -> EncodedExamples:
-        """Puts [CLS] a [SEP] (b [SEP]) together for n examples at once."""
-        ids_a, full_a = first
-        count = len(full_a)
-        if second is None:
-            full_b, has_pair = np.zeros(count, np.int64), np.zeros(count, bool)
-        else:
-            _, full_b, has_pair = second
-        lengths: Lengths = truncated_lengths(full_a, full_b, has_pair, max_length)
-        sizes = lengths.first + lengths.second + 2 + has_pair
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        ids = np.full(int(offsets[-1]), self.sep_id, np.int32)
-        types = np.zeros(len(ids), np.uint8)
-        starts = offsets[:-1]
-        ids[starts] = self.cls_id
-        ids[spans(starts + 1, lengths.first)] = ids_a[spans(_starts(full_a), lengths.first)]
-        if second is not None:
-            begin = starts + 2 + lengths.first  # after the first [SEP]
-            ids[spans(begin, lengths.second)] = second[0][spans(_starts(full_b), lengths.second)]
-            types[spans(begin, np.where(has_pair, lengths.second + 1, 0))] = 1
-        return EncodedExamples(ids, offsets, types, pad_id=self.pad_id)
+        ids, counts = self.pieces(texts)
+        others, other_counts, has_pair = ids, np.zeros_like(counts), np.zeros(len(counts), bool)
+        if pairs is not None:
+            others, other_counts = self.pieces(pairs)
+            has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
+        lengths = truncated_lengths(counts, other_counts, has_pair, max_length)
+        first = Runs(ids, np.cumsum(counts) - counts, lengths.first)
+        second = Runs(others, np.cumsum(other_counts) - other_counts, lengths.second)
+        return join(first, second, self.special_ids, has_pair=has_pair)
 
     def lengths(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:
         """Counts the tokens of texts or pairs, special ones included, without a limit.
@@ -258,8 +234,3 @@ class Tokenizer:
 def _without_surrogates(texts: Sequence[str]) -> list[str]:
     """Texts without lone surrogates, of the same lengths; BERT's tokenizer drops U+FFFD."""
     return [_SURROGATE.sub("\ufffd", text) for text in check_strings(texts)]
-
-
-def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Returns where each of the consecutive runs of these lengths begins."""
-    return np.cumsum(lengths) - lengths

@@ -15,7 +15,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.tasks import squad
-from tfdistill.tasks.encoded import EncodedExamples, SpanSources, spans
+from tfdistill.tasks.encoded import EncodedExamples, Runs, SpanSources, join, spans
 
 if TYPE_CHECKING:
     from tfdistill.data.fast_tokenizer import LocatedPieces
@@ -56,7 +56,7 @@ def encode_questions(
     located = tokenizer.locate(contexts)
     context_of = {context: index for index, context in enumerate(contexts)}
     asked_lengths = np.minimum(asked_counts, max_question_length)
-    begins = np.cumsum(asked_counts) - asked_counts
+    asked_starts = np.cumsum(asked_counts) - asked_counts
     room = max_length - 3 - int(asked_lengths.max(initial=0))
     if doc_stride < 1 or room < 1:
         least = max_length - room + 1
@@ -64,12 +64,11 @@ def encode_questions(
         raise errors.DataError(
             what, f"at least {expected}", doc_stride if doc_stride < 1 else max_length
         )
-    parts: list[_Window] = []
+    begins, ends, sources, answers = [], [], [], []
     for index, question in enumerate(questions):
         position = context_of[question.context]
         first, last = int(located.offsets[position]), int(located.offsets[position + 1])
-        words = asked_ids[begins[index] : begins[index] + asked_lengths[index]]
-        size = max_length - 3 - len(words)
+        size = max_length - 3 - int(asked_lengths[index])
         if doc_stride > size and last - first > size:
             raise errors.DataError(
                 "doc_stride",
@@ -77,106 +76,64 @@ def encode_questions(
                 doc_stride,
                 "A larger step would leave tokens out.",
             )
-        answer = _answer_tokens(question, located, first, last) if labelled else None
-        parts += _windows(index, words, located, first, last, size, doc_stride, answer, tokenizer)
-    return _join(parts, questions, tokenizer, labelled, doc_stride, max_question_length)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Window:
-    source: int
-    ids: np.ndarray
-    text_start: int  # the token at which the context begins
-    characters: np.ndarray  # int32 (tokens, 2), -1 outside the context
-    shown_best: np.ndarray  # bool (tokens,)
-    label: tuple[int, int]
-
-
-def _answer_tokens(
-    question: squad.Question, located: LocatedPieces, first: int, last: int
-) -> tuple[int, int] | None:
-    """Returns the first and last piece that share a character with the answer, from `first` on."""
-    if question.start is None or question.end is None:
-        return None
-    inside = (located.ends[first:last] > question.start) & (
-        located.starts[first:last] < question.end
+        steps = np.arange(1 + -(-max(last - first - size, 0) // doc_stride)) * doc_stride
+        begins.append(first + steps)
+        ends.append(first + np.minimum(steps + size, last - first))
+        sources.append(np.full(len(steps), index))
+        answers.append(_answer_pieces(question, located, first, last))
+    begin, end, source = map(np.concatenate, (begins, ends, sources))  # (windows,) each
+    encoded = join(
+        Runs(asked_ids, asked_starts[source], asked_lengths[source]),
+        Runs(located.ids, begin, end - begin),
+        tokenizer.special_ids,
     )
-    pieces = np.flatnonzero(inside)
-    return (int(pieces[0]), int(pieces[-1])) if len(pieces) else None
-
-
-def _windows(
-    source: int,
-    words: np.ndarray,
-    located: LocatedPieces,
-    first: int,
-    last: int,
-    size: int,
-    doc_stride: int,
-    answer: tuple[int, int] | None,
-    tokenizer: Tokenizer,
-) -> list[_Window]:
-    count = last - first
-    begins = [0]
-    while begins[-1] + size < count:
-        begins.append(begins[-1] + doc_stride)
-    ends = [min(begin + size, count) for begin in begins]
-    best = _best_windows(count, begins, ends)
-    head = [tokenizer.cls_id, *words.tolist(), tokenizer.sep_id]
-    windows = []
-    for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        ids = [*head, *located.ids[first + begin : first + end].tolist(), tokenizer.sep_id]
-        characters = np.full((len(ids), 2), -1, np.int32)
-        characters[len(head) : -1, 0] = located.starts[first + begin : first + end]
-        characters[len(head) : -1, 1] = located.ends[first + begin : first + end]
-        shown = np.zeros(len(ids), bool)
-        shown[len(head) : -1] = best[begin:end] == number
-        label = (0, 0)
-        if answer is not None and begin <= answer[0] and answer[1] < end:
-            label = (len(head) + answer[0] - begin, len(head) + answer[1] - begin)
-        windows.append(
-            _Window(source, np.array(ids, np.int32), len(head), characters, shown, label)
-        )
-    return windows
-
-
-def _best_windows(count: int, begins: Sequence[int], ends: Sequence[int]) -> np.ndarray:
-    """Returns for each token the window that shows most around it; of equal ones the first."""
-    tokens = np.arange(count)
-    shown = np.full((len(begins), count), -1)
-    for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        inside = tokens[begin:end]
-        # The poorer side counts. (The published rule adds a hundredth of the window's length, which
-        # decides for the first one, too: only the last window may be shorter.)
-        shown[number, begin:end] = np.minimum(inside - begin, end - 1 - inside)
-    return shown.argmax(axis=0)
-
-
-def _join(
-    windows: Sequence[_Window],
-    questions: Sequence[squad.Question],
-    tokenizer: Tokenizer,
-    labelled: bool,
-    doc_stride: int,
-    max_question_length: int,
-) -> EncodedExamples:
-    sizes = np.array([len(window.ids) for window in windows], np.int64)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    begins = offsets[:-1] + np.array([window.text_start for window in windows], np.int64)
-    types = np.zeros(int(offsets[-1]), np.uint8)
-    types[spans(begins, offsets[1:] - begins)] = 1
-    return EncodedExamples(
-        ids=np.concatenate([window.ids for window in windows]),
-        offsets=offsets,
-        types=types,
-        labels=np.array([window.label for window in windows], np.int32) if labelled else None,
-        pad_id=tokenizer.pad_id,
-        sources=np.array([window.source for window in windows], np.int64),
+    text_starts = asked_lengths[source] + 2
+    tokens = spans(encoded.offsets[:-1] + text_starts, end - begin)
+    pieces = spans(begin, end - begin)
+    characters = np.full((encoded.num_tokens, 2), -1, np.int32)
+    characters[tokens] = np.stack([located.starts[pieces], located.ends[pieces]], axis=1)
+    shown_best = np.zeros(encoded.num_tokens, bool)
+    shown_best[tokens] = _shown_best(begin, end, source)
+    answer = np.array(answers, np.int64)[source]  # (windows, 2)
+    whole = (answer[:, 0] >= begin) & (answer[:, 1] < end)
+    labels = np.where(whole[:, None], answer + (text_starts - begin)[:, None], 0).astype(np.int32)
+    return dataclasses.replace(
+        encoded,
+        labels=labels if labelled else None,
+        sources=source,
         span_sources=SpanSources(
             questions=tuple(questions),
-            characters=np.concatenate([window.characters for window in windows]),
-            shown_best=np.concatenate([window.shown_best for window in windows]),
+            characters=characters,
+            shown_best=shown_best,
             doc_stride=doc_stride,
             max_question_length=max_question_length,
         ),
     )
+
+
+def _answer_pieces(
+    question: squad.Question, located: LocatedPieces, first: int, last: int
+) -> tuple[int, int]:
+    """The first and the last piece that share a character with the answer; (-1, -1) if none."""
+    if question.start is None or question.end is None:
+        return -1, -1
+    inside = located.ends[first:last] > question.start
+    inside &= located.starts[first:last] < question.end
+    pieces = first + np.flatnonzero(inside)
+    return (int(pieces[0]), int(pieces[-1])) if len(pieces) else (-1, -1)
+
+
+def _shown_best(begins: np.ndarray, ends: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Whether no window of a source shows more around each token, bool (tokens,)."""
+    lengths = ends - begins
+    inside = spans(np.zeros(len(begins), np.int64), lengths)
+    # The poorer side counts. (The published rule adds a hundredth of the window's length, which
+    # decides for the first one, too: only the last window may be shorter.)
+    around = np.minimum(inside, np.repeat(lengths, lengths) - 1 - inside)
+    token, source = np.repeat(begins, lengths) + inside, np.repeat(sources, lengths)
+    order = np.lexsort((-around, token, source))  # stable: windows stay in their order
+    first = np.ones(len(order), bool)
+    first[1:] = (np.diff(token[order]) != 0) | (np.diff(source[order]) != 0)
+    best = np.zeros(len(order), bool)
+    best[order[first]] = True
+    return best

@@ -194,24 +194,24 @@ def _check_missing(
     settings: config.AnswersConfig,
     spec: tasks.TaskSpec,
     name: str,
-    known: np.ndarray,
+    answered: np.ndarray,
     read: Sequence[soft_labels.SoftLabelFile],
-    found: Sequence[np.ndarray],
+    rows_of_files: Sequence[np.ndarray],
     keys: Sequence[soft_labels.Key],
 ) -> None:
     """Refuses texts without an answer, unless gold labels may take their place."""
-    left = np.flatnonzero(np.min(found, axis=0) < 0)
-    if not len(left) or (settings.missing == "gold" and known.any()):
+    left = np.flatnonzero(np.min(rows_of_files, axis=0) < 0)
+    if not len(left) or (settings.missing == "gold" and answered.any()):
         return
     first = int(left[0])
-    lacking = next(file for file, rows in zip(read, found, strict=True) if rows[first] < 0)
+    lacking = next(file for file, rows in zip(read, rows_of_files, strict=True) if rows[first] < 0)
     shown = soft_labels.shown(keys[first])
     instead = "learn such texts from their gold labels alone"
     if spec.traits.vectors:
         instead = "leave out such texts"
     remedy = f"Answer them, or {instead}: --set teacher.answers.missing=gold."
-    if not known.any():
-        remedy = f"None of the {len(known)} texts has an answer: is it the file of these data?"
+    if not answered.any():
+        remedy = f"None of the {len(answered)} texts has an answer: is it the file of these data?"
         if name == "development":
             remedy += " The teacher is judged by its answers to this set."
     alike = lacking.nearest(keys[first])
@@ -220,7 +220,7 @@ def _check_missing(
     raise errors.DataError(
         f"{lacking.path}",
         f"an answer to each text of the {name} set",
-        f"none to {len(left)} of {len(known)}, the first {shown!r}",
+        f"none to {len(left)} of {len(answered)}, the first {shown!r}",
         remedy,
     )
 

@@ -207,6 +207,53 @@ def pad(
     return batch
 
 
+class Runs(NamedTuple):
+    """Parts of flat token ids: row i is ``ids[starts[i]:starts[i] + lengths[i]]``.
+
+    Attributes:
+      ids: int32 (tokens,).
+      starts: int64 (n,).
+      lengths: int64 (n,).
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def join(
+    first: Runs,
+    second: Runs,
+    special_ids: Sequence[int],
+    *,
+    has_pair: np.ndarray | None = None,
+) -> EncodedExamples:
+    """Puts ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]`` together for n examples at once.
+
+    Args:
+      first: n runs.
+      second: n runs.
+      special_ids: Those of [PAD], [UNK], [CLS], [SEP] and [MASK].
+      has_pair: bool (n,), which examples have b, if only without a token; None: all.
+
+    Returns:
+      Examples without labels; the token types of b and its [SEP] are 1.
+    """
+    pad_id, _, cls_id, sep_id, _ = special_ids
+    paired = np.ones(len(first.lengths), bool) if has_pair is None else has_pair
+    sizes = first.lengths + second.lengths + 2 + paired
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    ids = np.full(int(offsets[-1]), sep_id, np.int32)
+    types = np.zeros(len(ids), np.uint8)
+    starts = offsets[:-1]
+    ids[starts] = cls_id
+    ids[spans(starts + 1, first.lengths)] = first.ids[spans(first.starts, first.lengths)]
+    begins = starts + 2 + first.lengths  # after the first [SEP]
+    ids[spans(begins, second.lengths)] = second.ids[spans(second.starts, second.lengths)]
+    types[spans(begins, np.where(paired, second.lengths + 1, 0))] = 1
+    return EncodedExamples(ids, offsets, types, pad_id=pad_id)
+
+
 class Lengths(NamedTuple):
     """Tokens that are kept, special tokens not counted.
 
