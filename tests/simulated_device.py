@@ -1,39 +1,28 @@
 """A device whose latencies follow a known formula, and files that hold exactly what they should."""
 
-import dataclasses
-
 import numpy as np
 
 from tfdistill import models
 from tfdistill.benchmark import schema
-from tfdistill.search import recipes, searching, space, work
-from tfdistill.search.learning import Effort
-from tfdistill.search.pareto import Budget
+from tfdistill.search import costs, searching
+from tfdistill.search.estimating import Effort
+from tfdistill.search.recipes import Goal
+from tfdistill.search.searching import Budget
+from tfdistill.search.shapes import Teacher
 
-TEACHER = space.Teacher("bert-base-uncased", config=models.preset("bert_base"))
-# Milliseconds a unit: as of a small core.
-MS_PER_UNIT = {
-    "constant": 0.02,
-    "products": 1e-3,
-    "dense_macs": 3e-9,
-    "row_weights": 1e-8,
-    "softmax_elements": 1e-6,
-    "layer_norm_elements": 8e-7,
-    "gelu_elements": 3e-7,
-}
-SMALL = Effort(blocks=(12, 8), whole=6, held_out=5)
+TEACHER = Teacher("preset:bert_base", models.preset("bert_base"))
+# Milliseconds a unit of `costs.work`, as of a small core; bytes a unit of `costs.stored`.
+MS_PER_UNIT = np.array([0.02, 0.01, 3e-9, 1e-8, 2e-9, 1e-6, 3e-7])
+BYTES_PER_UNIT = np.array([7000, 700, 1, 1, 4])
+SMALL = Effort(anchors=9, near=5)
 
 
 def true_latency(config, length, head="sequence"):
-    counts = dataclasses.asdict(work.work(config, length, head=head))
-    return sum(MS_PER_UNIT.get(name, 0.0) * count for name, count in counts.items())
+    return float(costs.work(config, length, head) @ MS_PER_UNIT)
 
 
 def stored_bytes(config, length):
-    contents = work.contents(config, (length,))
-    return round(7000 + 700 * contents.products + contents.weights + contents.tables) + 4 * (
-        round(contents.positions + contents.channels)
-    )
+    return round(float(costs.stored(config, length) @ BYTES_PER_UNIT))
 
 
 class Phone:
@@ -49,15 +38,14 @@ class Phone:
 
     def convert(self, candidate, path):
         self.shapes[path] = candidate
-        longest = 64
         with open(path, "wb") as file:
-            file.truncate(stored_bytes(candidate.config, longest))
+            file.truncate(stored_bytes(candidate.config, 64))
 
     def measure(self, models, settings):
         self.calls += 1
         if self.calls == self.fails_at:
             raise KeyboardInterrupt
-        self.measured += [name for name in models if name != "anchor"]
+        self.measured += list(models)
         return self.result(models, settings)
 
     def result(self, models, settings):
@@ -75,7 +63,16 @@ class Phone:
             tfdistill_version="0",
             device=schema.Device(name="A phone", id=self.device_id),
             runtime=schema.Runtime(name="benchmark_model", version="2.3"),
-            models=(),
+            models=tuple(
+                schema.MeasuredFile(
+                    name=name,
+                    file=path.name,
+                    sha256="ab" * 32,
+                    size_bytes=path.stat().st_size,
+                    inputs=schema.Inputs(source="random", num_examples=1),
+                )
+                for name, path in models.items()
+            ),
             summary=tuple(cells),
         )
 
@@ -94,17 +91,17 @@ def summary(name, length, p50_ms):
     )
 
 
-def goal(method="tinybert", lengths=(64,), **more):
-    options = {"task": "sst2", "quantize": "dynamic_wi8_afp32", "threads": 1, **more}
-    return recipes.Goal(method=method, teacher=TEACHER, lengths=lengths, **options)
+def goal(lengths=(64,), **more):
+    return Goal(**{"task": "sst2", "lengths": lengths, **more})
 
 
-def run(folder, phone, *, latency_ms=3.0, size_mb=None, method="tinybert", **more):
+def run(folder, phone, *, latency_ms=3.0, size_mb=None, **more):
     options = {"effort": SMALL, "count": 5, **more}
     return searching.search(
         folder,
+        options.pop("teacher", TEACHER),
         Budget(latency_ms, size_mb),
-        options.pop("goal", goal(method)),
+        options.pop("goal", goal()),
         measure=phone.measure,
         convert=phone.convert,
         **options,

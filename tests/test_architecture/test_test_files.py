@@ -158,8 +158,8 @@ COVERED_BY = (
     ),
     (
         "test_search/test_searching.py",
-        "a search learns and proposes",
-        "tfdistill/search/learning tfdistill/search/proposals",
+        "a search measures, estimates and proposes",
+        "tfdistill/search/estimating",
     ),
     (
         "test_structured/test_shape.py",

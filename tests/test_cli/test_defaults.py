@@ -62,7 +62,8 @@ def test_the_help_of_benchmark_tells_them(capsys):
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_the_help_of_search_tells_what_it_asks_for(capsys, quick):
-    command = ["search", "--latency-ms", "3", "--out", "x", *["--quick"] * quick]
+    command = ["search", "--latency-ms", "3", "--teacher", "t", "--out", "x"]
+    command += ["--quick"] * quick
     args = cli.parser().parse_args(command)
     settings = search._settings(args)
     text = help_of("search", capsys)

@@ -27,7 +27,7 @@ INPUTS = {
     "quickstart": ["--teacher", "model", "--data", "text.csv"],
     "report": ["model"],
     "run": ["recipe.yaml"],
-    "search": ["--latency-ms", "5"],
+    "search": ["--latency-ms", "5", "--teacher", "model"],
 }
 
 

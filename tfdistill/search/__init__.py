@@ -1,9 +1,9 @@
-"""Students within a budget of latency and size on a measured device.
+"""Students within a budget of latency and size: parts of a teacher, measured on a device.
 
-Pure: `space` (what may be proposed), `work` (what a shape does and stores), `fit` (from measured
-files to all others), `pareto` (which are worth training), `design` (which to measure). With files
-and clocks: `bench` (exports and measures), `store` (earlier measurements), `recipes`.
-Nothing heavy is imported before it is used.
+Pure: `shapes` (what can be cut out of a teacher), `costs` (from measured files to all others).
+With files and clocks: `measuring` (exports and measures files), `devices` (where), `estimating`
+(which files, what the others cost), `recipes`, `result`, `searching` (the whole). Nothing heavy is
+imported before it is used.
 """
 
 from __future__ import annotations
@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.search.pareto import Budget
     from tfdistill.search.recipes import Goal
     from tfdistill.search.result import SearchResult, format_text, read_result
-    from tfdistill.search.searching import search
-    from tfdistill.search.space import Teacher
+    from tfdistill.search.searching import Budget, search
+    from tfdistill.search.shapes import Teacher, find_teacher
 
-__all__ = ["Budget", "Goal", "SearchResult", "Teacher", "format_text", "read_result", "search"]
+__all__ = [
+    "Budget",
+    "Goal",
+    "SearchResult",
+    "Teacher",
+    "find_teacher",
+    "format_text",
+    "read_result",
+    "search",
+]
 
 __getattr__, __dir__ = lazy_exports(__name__)

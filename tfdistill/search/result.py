@@ -1,4 +1,4 @@
-"""search.json: what was measured, how well the latency is known, and what is proposed."""
+"""The result of a search: search.json, and the same as a table of text."""
 
 from __future__ import annotations
 
@@ -13,62 +13,40 @@ from tfdistill.results import CandidateMetrics
 
 FORMAT_VERSION = 1
 FILE_NAME = "search.json"
-# Beyond this median error on files that it has not seen, the model of the latency is no guide.
-LARGEST_MEDIAN_ERROR = 0.1
+Role = Literal["teacher", "anchor", "near", "proposal"]
+_UNTRAINED = "Accuracy is not predicted: its proxies are parameters in layers and depth."
 
 
-class HeldOut(schema.Part):
-    """How far predictions were from measurements, relative, on files that the fit has not seen.
+class PredictionErrors(schema.Part):
+    """How far predictions were from measurements, relative, of files left out of the fit.
 
     Attributes:
       n: Files.
       median: Median of |predicted / measured - 1|.
-      p90: Its 90th percentile.
       worst: The largest.
     """
 
     n: int
     median: float
-    p90: float
     worst: float
 
 
-class LengthModel(schema.Part):
-    """The latency at one length.
+class MeasuredShape(schema.Part):
+    """A file that was measured, with random weights.
 
     Attributes:
-      sequence_length: Tokens.
-      coefficients: Milliseconds a unit of work, see `work.Work`.
-      margin: Relative half-width of the 90% interval of a prediction.
-      held_out: Its errors.
-      anchor_spread: Slowest / fastest - 1 of the file that was measured with every batch.
-    """
-
-    sequence_length: int
-    coefficients: dict[str, float]
-    margin: float
-    held_out: HeldOut
-    anchor_spread: float
-
-
-class Measured(schema.Part):
-    """A file that was measured, with the prediction of the fit.
-
-    Attributes:
-      role: "block" (the fit knows it), "held_out" or "proposal".
-      key: Of its reading in the folder of measurements.
+      role: "teacher", "anchor" (spread over all shapes), "near" (the budget) or "proposal".
       name: The candidate's.
       p50_ms: Length -> measured median.
-      predicted_ms: Length -> what the fit says.
+      predicted_ms: What the fit says at the longest length; the fit knows all but proposals.
       size_bytes: Of the file.
       predicted_size_bytes: What the fit says.
     """
 
-    role: Literal["block", "held_out", "proposal"]
-    key: str
+    role: Role
     name: str
     p50_ms: dict[int, float]
-    predicted_ms: dict[int, float]
+    predicted_ms: float
     size_bytes: int
     predicted_size_bytes: int
 
@@ -78,11 +56,10 @@ class Proposal(schema.Part):
 
     Attributes:
       name: Says its shape.
-      kind: See `space.KINDS`.
+      preset: Its short form: ``pruned:layers=3,ffn=384,...``.
       config: Its shape, as `models.EncoderConfig` takes it.
       recipe: Its recipe, relative to search.json.
       latency_ms: Predicted, at the longest length.
-      interval_ms: 90% of the latencies are in it.
       measured_ms: The median of the exported file with random weights.
       measured_ci_ms: Its 95% interval.
       size_bytes: Predicted.
@@ -94,11 +71,10 @@ class Proposal(schema.Part):
     """
 
     name: str
-    kind: str
+    preset: str
     config: dict[str, Any]
     recipe: str
     latency_ms: float
-    interval_ms: schema.Interval
     measured_ms: float
     measured_ci_ms: schema.Interval
     size_bytes: int
@@ -107,20 +83,6 @@ class Proposal(schema.Part):
     parameters: int
     flops: int
     metric: float | None = None
-
-
-class MeasuredTeacher(schema.Part):
-    """The teacher's shape in a file like those of the students, with random weights.
-
-    Attributes:
-      measured_ms: Its median at the longest length.
-      measured_ci_ms: Its 95% interval.
-      measured_size_bytes: Of the file.
-    """
-
-    measured_ms: float
-    measured_ci_ms: schema.Interval
-    measured_size_bytes: int
 
 
 class ShortDistillation(schema.Part):
@@ -141,15 +103,15 @@ class SearchResult(schema.Part):
     Attributes:
       latency_ms: The budget.
       size_mb: The budget, millions of bytes; None for any.
-      lengths: Of the files; the budget is for the longest.
+      lengths: Of the files; the budget is for each of them.
+      coefficients: Milliseconds a unit of work, see `costs.work`.
+      errors: Those of predictions, of files near the budget.
       num_candidates: Students that could be proposed.
       num_within_budget: Of these, within the budget by prediction.
-      pareto: Names of those that no other of their kind dominates.
+      pareto: Names of those that no other dominates.
       proposals: Those of the largest capacity first, or those with the best metric.
       over_budget: Names that were left out because their measured file breaks the budget.
-      measured_teacher: The teacher as a file, where its shape is known and students are pruned.
       distillation: What the proposals reach after a few updates, or None.
-      warnings: What a reader of the figures has to know.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -161,24 +123,22 @@ class SearchResult(schema.Part):
     device: schema.Device
     runtime: schema.Runtime
     settings: dict[str, Any]
-    method: str
     task: str
-    teacher: dict[str, Any]
+    teacher: str
     quantize: str
     threads: int
     latency_ms: float
     size_mb: float | None
     lengths: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    errors: PredictionErrors
     num_candidates: int
     num_within_budget: int
-    models: tuple[LengthModel, ...]
-    measurements: tuple[Measured, ...]
+    measurements: tuple[MeasuredShape, ...]
     pareto: tuple[str, ...]
     proposals: tuple[Proposal, ...]
     over_budget: tuple[str, ...] = ()
-    measured_teacher: MeasuredTeacher | None = None
     distillation: ShortDistillation | None = None
-    warnings: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Proposal | None:
@@ -196,16 +156,16 @@ def read_result(path: files.Path) -> SearchResult:
     Raises:
       BenchmarkError: If it is missing or malformed.
     """
-    found = pathlib.Path(path)
-    found = found / FILE_NAME if found.is_dir() else found
+    file = pathlib.Path(path)
+    file = file / FILE_NAME if file.is_dir() else file
     try:
-        return SearchResult.model_validate_json(found.read_bytes())
+        return SearchResult.model_validate_json(file.read_bytes())
     except FileNotFoundError:
-        received: object = "none"
+        received = "none"
     except pydantic.ValidationError as error:
         received = f"{error.error_count()} faults, the first: {error.errors()[0]['msg']}"
     raise errors.BenchmarkError(
-        str(found), f"the result of a search, format_version {FORMAT_VERSION}", received
+        str(file), f"the result of a search, format_version {FORMAT_VERSION}", received
     )
 
 
@@ -216,74 +176,58 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
       result: The result.
       width: Characters of a line of the table, see `tables.table`.
     """
-    longest = max(result.lengths)
     size = "" if result.size_mb is None else f", {result.size_mb:g} MB"
+    trained, wrong = result.distillation, result.errors
     heads = ("student", "predicted ms", "measured ms", "MB", "parameters", "in layers", "GFLOPs")
-    trained = result.distillation
-    if trained is not None:
-        heads = (*heads, trained.figures.metric)
+    rows = [
+        (
+            proposal.name,
+            f"{proposal.latency_ms:.2f}",
+            f"{proposal.measured_ms:.2f}",
+            f"{proposal.measured_size_bytes / 1e6:.1f}",
+            f"{proposal.parameters / 1e6:.1f} M",
+            f"{proposal.capacity / 1e6:.1f} M",
+            f"{proposal.flops / 1e9:.2f}",
+            *([] if proposal.metric is None else [f"{proposal.metric:.4f}"]),
+        )
+        for proposal in result.proposals
+    ]
     lines = [
-        f"{result.device.name} ({result.kind}), {result.threads} thread(s), {longest} tokens, "
-        f"{result.quantize}: at most {result.latency_ms:g} ms{size}",
-        *(
-            f"latency at {model.sequence_length} tokens, on {model.held_out.n} students that the "
-            f"fit has not seen: median error {model.held_out.median:.1%}, p90 "
-            f"{model.held_out.p90:.1%}"
-            for model in result.models
-        ),
+        f"{result.device.name} ({result.kind}), {result.threads} thread(s), "
+        f"{max(result.lengths)} tokens, {result.quantize}: at most {result.latency_ms:g} ms{size}",
+        f"latency of {wrong.n} students near the budget, each predicted without its own "
+        f"measurement: median error {wrong.median:.1%}, worst {wrong.worst:.1%}",
         f"{result.num_within_budget} of {result.num_candidates} students within the budget, "
         f"{len(result.pareto)} of them on the Pareto front",
         "",
         *tables.table(
-            [heads, *(_row(proposal, trained) for proposal in result.proposals)], width=width
+            [(*heads, *([trained.figures.metric] if trained else [])), *rows], width=width
         ),
         "",
-        *(_trained(result) if trained is not None else _UNTRAINED),
-        *(f"warning: {warning}" for warning in result.warnings),
+        *(_trained(result, trained) if trained is not None else [_UNTRAINED]),
     ]
+    if result.over_budget:
+        lines.append(f"left out, over the budget when measured: {', '.join(result.over_budget)}")
     return "\n".join(lines)
 
 
-_UNTRAINED = (
-    "Accuracy is not predicted: its proxies are parameters in layers and depth, within a kind.",
-)
-
-
-def _trained(result: SearchResult) -> list[str]:
+def _trained(result: SearchResult, trained: ShortDistillation) -> list[str]:
     """What the metrics are, and the teacher and the baselines."""
-    trained = result.distillation
-    assert trained is not None
     figures = trained.figures
+    (whole,) = (shape for shape in result.measurements if shape.role == "teacher")
     lines = [
         f"{figures.metric} on {figures.num_examples} development examples after "
         f"{trained.updates} updates; the whole training takes more and reaches more",
     ]
     if figures.teacher is not None:
-        measured = result.measured_teacher
-        shown = "" if measured is None else f", {measured.measured_ms:.2f} ms"
-        shown += "" if measured is None else f", {measured.measured_size_bytes / 1e6:.1f} MB"
-        lines.append(f"  teacher: {figures.teacher:.4f}{shown}")
+        lines.append(
+            f"  teacher: {figures.teacher:.4f}, {whole.p50_ms[max(result.lengths)]:.2f} ms, "
+            f"{whole.size_bytes / 1e6:.1f} MB"
+        )
     for row in figures.baselines:
         value = row.metrics.get(figures.metric)
         if value is not None:
             lines.append(f"  {row.name}: {value:.4f}" + (f" ({row.note})" if row.note else ""))
-    chosen = result.chosen
-    if chosen is not None:
-        lines.append(f"fastest within chance of the best: {chosen.name}")
+    if result.chosen is not None:
+        lines.append(f"fastest within chance of the best: {result.chosen.name}")
     return lines
-
-
-def _row(proposal: Proposal, trained: ShortDistillation | None) -> tuple[str, ...]:
-    low, high = proposal.interval_ms
-    found = (
-        proposal.name,
-        f"{proposal.latency_ms:.2f} [{low:.2f}, {high:.2f}]",
-        f"{proposal.measured_ms:.2f}",
-        f"{proposal.measured_size_bytes / 1e6:.1f}",
-        f"{proposal.parameters / 1e6:.1f} M",
-        f"{proposal.capacity / 1e6:.1f} M",
-        f"{proposal.flops / 1e9:.2f}",
-    )
-    if trained is None:
-        return found
-    return (*found, "-" if proposal.metric is None else f"{proposal.metric:.4f}")

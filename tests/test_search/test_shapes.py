@@ -1,0 +1,75 @@
+"""What can be cut out of a teacher, and which teachers there are."""
+
+import json
+
+import pytest
+
+from tfdistill import config, errors, models, structured
+from tfdistill.search import shapes
+
+SMALL = models.preset("minilm_6l_384d").replace(vocab_size=900)
+
+
+def test_students_are_parts_of_the_teacher_that_a_folder_can_hold():
+    candidates = shapes.candidates(SMALL)
+    configs = [candidate.config for candidate in candidates]
+    assert {c.num_layers for c in configs} == {1, 2, 3, 4, 5, 6}
+    assert {c.hidden_size for c in configs} == {96, 192, 288, 384}
+    assert {c.intermediate_size for c in configs} == {192, 384, 768, 1152, 1536}
+    assert {(c.head_width, c.vocab_size, c.hidden_act) for c in configs} == {(32, 900, "gelu")}
+    assert configs.count(SMALL) == 1
+    assert len({candidate.name for candidate in candidates}) == len(candidates)
+    for shape in configs:
+        structured.check_prunable(SMALL, shape)
+        assert shape.attention_width <= shape.hidden_size
+
+
+def test_the_short_form_of_a_student_is_its_shape():
+    for candidate in shapes.candidates(SMALL)[::50]:
+        part = config.parse_pruned(str(candidate.part))
+        assert structured.pruned_config(SMALL, part) == candidate.config
+
+
+def test_blockwise_quantization_wants_widths_of_whole_blocks():
+    candidates = shapes.candidates(models.preset("bert_base"), quantize="x_block32")
+    assert candidates
+    for candidate in candidates:
+        assert candidate.config.hidden_size % 32 == 0
+        assert candidate.config.attention_width % 32 == 0
+        assert candidate.config.intermediate_size % 32 == 0
+    with pytest.raises(errors.ConfigError, match="--quantize"):
+        shapes.candidates(SMALL.replace(intermediate_size=1500), quantize="x_block1024")
+
+
+def test_a_preset_and_a_folder_tell_the_shape(tmp_path):
+    assert shapes.find_teacher("preset:bert_mini").config == models.preset("bert_mini")
+    raw = {
+        "model_type": "bert",
+        "num_hidden_layers": 6,
+        "hidden_size": 384,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+        "vocab_size": 30522,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    teacher = shapes.find_teacher(str(tmp_path))
+    assert teacher.source == str(tmp_path)
+    assert (teacher.config.num_layers, teacher.config.intermediate_size) == (6, 1536)
+
+
+@pytest.mark.parametrize(
+    "source", ["bert-base-uncased", "preset:mobilebert", "preset:bilstm_1l_150d"]
+)
+def test_a_teacher_without_a_shape_to_cut_is_refused(source):
+    with pytest.raises(errors.ConfigError, match="--teacher"):
+        shapes.find_teacher(source)
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_broken_config_is_named(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(errors.ConfigError, match=r"config\.json"):
+        shapes.find_teacher(str(tmp_path))

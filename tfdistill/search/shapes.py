@@ -1,0 +1,121 @@
+"""What may be proposed: the parts of a teacher that a Hugging Face folder can hold. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from tfdistill import config, errors, models, reading
+from tfdistill.structured.shape import pruned_config
+
+_PRESET = "preset:"
+_NARROWEST, _STEP = 96, 8
+_PARTS = (1, 3 / 4, 1 / 2, 1 / 4, 1 / 8)  # of the teacher's width, neurons and heads
+
+
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """A teacher that students are cut out of.
+
+    Attributes:
+      source: As in a recipe: a Hugging Face folder or "preset:NAME".
+      config: Its shape.
+    """
+
+    source: str
+    config: models.EncoderConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A student that may be proposed: what is kept of the teacher, and the shape that has."""
+
+    part: config.PrunedShape
+    config: models.EncoderConfig
+
+    @property
+    def name(self) -> str:
+        """Says the shape, such as ``4l_384d_12h_768f``; unique among the parts of a teacher."""
+        shape = self.config
+        return (
+            f"{shape.num_layers}l_{shape.hidden_size}d_{shape.num_heads}h_"
+            f"{shape.intermediate_size}f"
+        )
+
+
+def find_teacher(source: str) -> Teacher:
+    """Reads the shape of a teacher, without its weights.
+
+    Args:
+      source: A Hugging Face folder or "preset:NAME".
+
+    Returns:
+      The teacher.
+
+    Raises:
+      ConfigError: If its shape is not at hand, or nothing can be cut out of it.
+      WeightsError: If it is of another kind.
+    """
+    path = pathlib.Path(source).expanduser() / "config.json"
+    if source.startswith(_PRESET):
+        shape = models.preset(source.removeprefix(_PRESET))
+    elif path.is_file():
+        from tfdistill.weights import hf_config
+
+        shape = hf_config.parse_config(reading.read_json_object(path, error=errors.ConfigError))
+    else:
+        shape = None
+    plain = isinstance(shape, models.EncoderConfig)
+    if not plain or shape.family in ("electra", "mobilebert"):
+        raise errors.ConfigError(
+            "--teacher",
+            "a BERT, TinyBERT or DistilBERT: a run, a folder with a config.json, or preset:NAME",
+            repr(source) if shape is None else f"a {shape.family}",
+            "Download a model of the hub and give its folder.",
+        )
+    return Teacher(source, shape)
+
+
+def candidates(
+    teacher: models.EncoderConfig, *, quantize: str = "dynamic_wi8_afp32"
+) -> tuple[Candidate, ...]:
+    """Lists fewer layers, neurons, heads and directions of a teacher, itself among them.
+
+    Heads keep their size. Where weights are quantized in blocks, every width is a multiple of the
+    block.
+
+    Args:
+      teacher: The teacher's shape.
+      quantize: Of the files.
+
+    Returns:
+      The candidates in a fixed order.
+
+    Raises:
+      ConfigError: If nothing is left.
+    """
+    size, block = teacher.head_width, re.search(r"_block(\d+)$", quantize)
+    multiple = int(block[1]) if block else 1
+    parts = [
+        config.PrunedShape(layers=depth, ffn=inner, heads=heads, width=width)
+        for depth in range(1, teacher.num_layers + 1)
+        for width in _parts_of(teacher.hidden_size, size)
+        if width >= min(_NARROWEST, teacher.hidden_size)
+        for heads in _parts_of(min(teacher.num_heads, width // size), 1)
+        for inner in _parts_of(teacher.intermediate_size, _STEP)
+        if all(n % multiple == 0 for n in (width, heads * size, inner))
+    ]
+    if not parts:
+        raise errors.ConfigError(
+            "students of this teacher",
+            f"widths that are multiples of {multiple}",
+            f"heads of {size}",
+            "Use another --quantize.",
+        )
+    return tuple(Candidate(part, pruned_config(teacher, part)) for part in parts)
+
+
+def _parts_of(whole: int, step: int) -> list[int]:
+    """Parts of a size in multiples of `step`, the whole itself among them."""
+    return sorted({whole, *(step * round(part * whole / step) for part in _PARTS)} - {0})
